@@ -1,0 +1,57 @@
+"""How users may say a length of time or an instant, and what it becomes: seconds, or microseconds UTC."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import datetime, timedelta
+
+from onward.clock import to_micros
+from onward.errors import InvalidTime
+
+__all__ = ["Duration", "instant", "seconds"]
+
+Duration = float | timedelta | str
+
+_UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
+_LONGEST = 100 * 366 * 86_400.0  # a century: more is a slip of units, and would overflow a store's integer
+
+
+def seconds(value: Duration, what: str = "duration") -> float:
+    """A length of time in seconds.
+
+    >>> seconds("1h 30m"), seconds(timedelta(minutes=2)), seconds(1.5)
+    (5400.0, 120.0, 1.5)
+    """
+    if isinstance(value, timedelta):
+        length = value.total_seconds()
+    elif isinstance(value, str):
+        length = _parse(value, what)
+    elif isinstance(value, int | float) and not isinstance(value, bool):
+        length = float(value)
+    else:
+        raise InvalidTime(f"{what} must be seconds, a timedelta or a string such as '10m', not {type(value).__name__}")
+    if not (math.isfinite(length) and 0 <= length <= _LONGEST):
+        raise InvalidTime(f"{what} must lie between 0 seconds and 100 years, not {value!r}")
+    return length
+
+
+def instant(value: datetime, what: str = "time") -> int:
+    """An aware datetime as microseconds UTC."""
+    if not isinstance(value, datetime):
+        raise InvalidTime(f"{what} must be an aware datetime, not {type(value).__name__}")
+    if value.tzinfo is None or value.utcoffset() is None:
+        raise InvalidTime(
+            f"{what} is a naive datetime, and nobody can know which zone it means: "
+            f"use datetime.now(timezone.utc) or add a tzinfo"
+        )
+    return to_micros(value)
+
+
+def _parse(text: str, what: str) -> float:
+    stripped = text.strip()
+    parts = _PART.findall(stripped)
+    if not parts or _PART.sub("", stripped).strip():
+        raise InvalidTime(f"{what} {text!r} cannot be read: write it as '90s', '10m', '1h 30m', '2d'")
+    return sum(float(number) * _UNITS[unit] for number, unit in parts)

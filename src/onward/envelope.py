@@ -1,0 +1,160 @@
+"""What travels: a job sealed into bytes once, by the client, and never encoded again.
+
+    onward/1 <key-id> <signature>\\n{"id": …, "queue": …, "job": …, "payload": …}
+
+A dash stands for "unsigned".  Every backend stores and returns these very bytes, so whoever reads them can verify before
+parsing.  Beside them a store keeps columns copied out of the letter: *columns decide when* (order, due time, expiry,
+holds, crash cap), *sealed bytes decide what*: workers act on the bytes alone, and compare the id and queue inside with
+where they were found.
+
+Three shapes of one thing:
+    Letter      the contents, opened
+    Sealed      id, queue and bytes: what a store hands back
+    Envelope    a Sealed with the columns: what a store is asked to keep
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from onward.clock import SECOND
+from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
+from onward.retry import PortablePolicy
+
+__all__ = ["VERSION", "Envelope", "Letter", "Sealed", "Sign", "open_sealed", "seal"]
+
+VERSION = 1
+DEFAULT_LIMIT = 256 * 1024
+_UNSIGNED = b"onward/1 - -\n"
+_HEADER_LIMIT = 512
+
+UniqueStrategy = Literal["ignore_new", "cancel_existing"]
+Isolation = Literal["thread", "process"]
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The sealed contents.  What is absent is decided by the worker's own definition of the job."""
+
+    id: str
+    namespace: str
+    queue: str
+    job: str
+    max_crashes: int
+    enqueued_at: int
+    name: str | None = None
+    payload: msgspec.Raw = msgspec.Raw(b"{}")
+    max_retries: int | None = None
+    timeout: float | None = None
+    retry: PortablePolicy | None = None
+    priority: int = 0
+    not_before: int | None = None
+    expires_at: int | None = None
+    unique_key: str | None = None
+    unique_strategy: UniqueStrategy = "ignore_new"
+    idempotency_key: str | None = None
+    idempotency_ttl: float | None = None
+    key_scope: Literal["job", "global"] = "job"
+    single_instance: bool = False
+    isolation: Isolation | None = None
+    meta: dict[str, Any] = {}
+    enc: str | None = None
+
+
+class Sealed(msgspec.Struct, frozen=True):
+    """A sealed job as a store hands it back: where it was found, and the bytes."""
+
+    id: str
+    queue: str
+    data: bytes
+
+
+class Envelope(Sealed, frozen=True, kw_only=True):
+    """A sealed job with the columns that let a store order, delay, expire and deduplicate it.
+
+    Instants and lengths are microseconds.  ``delay`` is relative, so that the store's clock alone decides when it ends.
+    Keys carry their scope: two jobs never share one unless they asked for it.
+    """
+
+    job: str
+    enqueued_at: int
+    max_crashes: int
+    priority: int = 0
+    delay: int = 0
+    not_before: int | None = None
+    expires_at: int | None = None
+    unique_key: str | None = None
+    unique_strategy: UniqueStrategy = "ignore_new"
+    idempotency_key: str | None = None
+    idempotency_ttl: int = 86_400 * SECOND
+    single_instance: str | None = None
+
+
+Sign = Callable[[bytes], tuple[str, str]]  # the sealed bytes -> key id and signature
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Letter).decode
+
+
+def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int = DEFAULT_LIMIT) -> Envelope:
+    """Encode a letter, once and for all."""
+    body = _encode(letter)
+    if len(body) > limit:
+        raise PayloadTooLarge(len(body), limit)
+    if sign is None:
+        data = _UNSIGNED + body
+    else:
+        key_id, signature = sign(body)
+        data = f"onward/{VERSION} {key_id} {signature}\n".encode() + body
+    scope = "" if letter.key_scope == "global" else letter.job
+    ttl = letter.idempotency_ttl
+    return Envelope(
+        letter.id,
+        letter.queue,
+        data,
+        job=letter.job,
+        enqueued_at=letter.enqueued_at,
+        max_crashes=letter.max_crashes,
+        priority=letter.priority,
+        delay=delay,
+        not_before=letter.not_before,
+        expires_at=letter.expires_at,
+        unique_key=None if letter.unique_key is None else f"{scope}/{letter.unique_key}",
+        unique_strategy=letter.unique_strategy,
+        idempotency_key=None if letter.idempotency_key is None else f"{scope}/{letter.idempotency_key}",
+        idempotency_ttl=86_400 * SECOND if ttl is None else int(ttl * SECOND),
+        single_instance=letter.job if letter.single_instance else None,
+    )
+
+
+def open_sealed(sealed: Sealed, *, namespace: str | None = None) -> Letter:
+    """Read a sealed job, and check that it lay where it belongs."""
+    body = _body(sealed.data)
+    try:
+        letter = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EnvelopeError(f"the sealed bytes are not a job: {error}") from None
+    if letter.id != sealed.id:
+        raise EnvelopeError(f"sealed for id {letter.id!r:.80} but found under {sealed.id!r:.80}")
+    if letter.queue != sealed.queue:
+        raise EnvelopeError(f"sealed for queue {letter.queue!r:.80} but found in {sealed.queue!r:.80}")
+    if namespace is not None and letter.namespace != namespace:
+        raise EnvelopeError(f"sealed for namespace {letter.namespace!r:.80}, this worker serves {namespace!r}")
+    return letter
+
+
+def _body(data: bytes) -> bytes:
+    if data.startswith(_UNSIGNED):
+        return data[len(_UNSIGNED) :]
+    end = data.find(b"\n", 0, _HEADER_LIMIT)
+    parts = data[: max(end, 0)].split(b" ")
+    magic, _, version = parts[0].partition(b"/")
+    if magic != b"onward" or not version.isdigit() or len(version) > 6:
+        raise EnvelopeError("the bytes do not start with an onward header")
+    if int(version) > VERSION:
+        raise EnvelopeTooNew(int(version), VERSION)
+    if len(parts) != 3 or int(version) < 1:
+        raise EnvelopeError("the header is not `onward/<version> <key-id> <signature>`")
+    return data[end + 1 :]

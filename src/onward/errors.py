@@ -1,0 +1,181 @@
+"""Every error Onward raises, drawn as the tree it is.
+
+    OnwardError
+    ├── ArgumentError (TypeError)        the call does not fit the job's signature
+    ├── OptionError (TypeError)          an option that does not exist, or two that disagree
+    ├── InvalidName (ValueError)         a queue, job or namespace name that no backend could carry
+    ├── InvalidTime (ValueError)         a naive datetime, a negative delay, an unreadable duration
+    ├── PayloadTooLarge (ValueError)     refused before anything was stored
+    ├── DefinitionError (TypeError)      a handler that cannot become a job
+    ├── JobUnfinished
+    │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
+    │   └── NoWorker                     nobody in sight could ever finish it
+    ├── JobEnded
+    │   ├── JobDiscarded                 it was dead-lettered; carries the last error
+    │   └── JobCancelled                 it was cancelled, or it expired
+    ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned or purged
+    ├── EnvelopeError (ValueError)       bytes that are not a sealed job
+    │   └── EnvelopeTooNew               written by a newer Onward
+    └── BackendError
+        ├── BackendUnavailable           the store cannot be reached now: try again
+        │   └── StoreFull                no space left; nothing was half-written
+        ├── BackendRefused               the store is fine but refuses this very item
+        ├── BackendMisconfigured         do not start: the message says what to change
+        │   ├── SchemaTooNew             migrated by a newer Onward
+        │   └── StoreCorrupt             the file is damaged or is not ours
+        └── Unsupported                  this backend declares that it cannot do that
+
+Catch `BackendUnavailable` to try again later; everything else says what to change.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "ArgumentError",
+    "BackendError",
+    "BackendMisconfigured",
+    "BackendRefused",
+    "BackendUnavailable",
+    "DefinitionError",
+    "EnvelopeError",
+    "EnvelopeTooNew",
+    "InvalidName",
+    "InvalidTime",
+    "JobCancelled",
+    "JobDiscarded",
+    "JobEnded",
+    "JobNotFound",
+    "JobUnfinished",
+    "NoWorker",
+    "OnwardError",
+    "OptionError",
+    "PayloadTooLarge",
+    "ResultTimeout",
+    "SchemaTooNew",
+    "StoreCorrupt",
+    "StoreFull",
+    "Unsupported",
+]
+
+
+class OnwardError(Exception):
+    """The root of everything Onward raises on purpose."""
+
+
+class ArgumentError(OnwardError, TypeError):
+    """The arguments do not fit the job's signature.  Nothing was enqueued."""
+
+
+class OptionError(OnwardError, TypeError):
+    """An option that does not exist here, or two options that contradict each other."""
+
+
+class InvalidName(OnwardError, ValueError):
+    """A name that not every backend could carry."""
+
+
+class InvalidTime(OnwardError, ValueError):
+    """A naive datetime, a negative delay or a duration that cannot be read."""
+
+
+class PayloadTooLarge(OnwardError, ValueError):
+    """The sealed job is larger than the limit.  Store the data elsewhere and pass a reference to it."""
+
+    def __init__(self, size: int, limit: int, what: str = "job") -> None:
+        super().__init__(
+            f"the {what} takes {size:,} bytes and the limit is {limit:,}: keep the data elsewhere and pass a reference, "
+            f"or raise max_payload"
+        )
+        self.size = size
+        self.limit = limit
+
+
+class DefinitionError(OnwardError, TypeError):
+    """A function that cannot become a job, or a name that is already taken."""
+
+
+class JobUnfinished(OnwardError):
+    """The job has not come to an end."""
+
+
+class ResultTimeout(JobUnfinished, TimeoutError):
+    """The job did not finish in the time given.  It goes on: ask again, or cancel it."""
+
+
+class NoWorker(JobUnfinished):
+    """The job waits in this process's memory and no worker runs here: waiting would never end."""
+
+
+class JobEnded(OnwardError):
+    """The job came to an end that has no result."""
+
+    def __init__(self, job_id: str, message: str, *, kind: str | None = None, reason: str | None = None) -> None:
+        super().__init__(message)
+        self.job_id = job_id
+        self.kind = kind
+        self.reason = reason
+
+
+class JobDiscarded(JobEnded):
+    """The job was dead-lettered.  ``kind`` names the last error's class, ``reason`` why it was given up."""
+
+
+class JobCancelled(JobEnded):
+    """The job was cancelled, or expired before it could start."""
+
+
+class JobNotFound(OnwardError, LookupError):
+    """No job with this id: it was never enqueued here, or it was pruned."""
+
+
+class EnvelopeError(OnwardError, ValueError):
+    """These bytes are not a sealed job that can be trusted."""
+
+
+class EnvelopeTooNew(EnvelopeError):
+    """A newer Onward sealed this job; it waits until a worker of that version takes it."""
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(f"envelope version {found} is newer than {known}: upgrade this worker")
+        self.found = found
+        self.known = known
+
+
+class BackendError(OnwardError):
+    """Something about the store."""
+
+
+class BackendUnavailable(BackendError):
+    """The store cannot be reached or is busy beyond patience.  Try again: nothing is known to be wrong with the request."""
+
+
+class StoreFull(BackendUnavailable):
+    """No space is left where the store lives.  The write was rolled back whole; make room and try again."""
+
+
+class BackendRefused(BackendError):
+    """The store works but refuses this very data; sending it again would not help."""
+
+
+class BackendMisconfigured(BackendError):
+    """The store cannot keep its promises as it is set up.  The message says what to change."""
+
+
+class SchemaTooNew(BackendMisconfigured):
+    """The database was migrated by a newer Onward than this one.
+
+    Upgrade this process, or point it at another database; nothing was read or written.
+    """
+
+    def __init__(self, found: int, known: int) -> None:
+        super().__init__(f"schema {found} is newer than {known}: upgrade onward here, or use another database")
+        self.found = found
+        self.known = known
+
+
+class StoreCorrupt(BackendMisconfigured):
+    """The file is damaged, or is not a database at all.  It was left as it is."""
+
+
+class Unsupported(BackendError):
+    """This backend declares that it cannot do that."""

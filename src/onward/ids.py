@@ -1,0 +1,71 @@
+"""Job ids: UUIDv7 as 32 hex digits, made by the client, in order within a process.
+
+The client makes the id, so an enqueue whose answer was lost can be repeated without a second job; ids of one process
+rise strictly, so jobs that fall due in the same microsecond keep the order in which they were enqueued.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+
+from onward import forks
+from onward.clock import Clock
+
+__all__ = ["IdMaker", "derived_id", "earliest_id", "random_owner"]
+
+_RANDOM_BITS = 74
+_RANDOM_MASK = (1 << _RANDOM_BITS) - 1
+_NAMESPACE = uuid.UUID("5f0c9f5e-6a36-5d0c-9f8e-0d8f7e1b2a4c")
+
+
+class IdMaker:
+    """Makes ids that rise strictly, even if the clock stands still or goes back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._millis = 0
+        self._tail = 0
+        forks.watch(self)
+
+    def before_fork(self) -> None:
+        """Nothing to do; the state may be copied."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            # Another thread may have held the lock: the child would wait for it for ever.
+            self._lock = threading.Lock()
+
+    def __call__(self) -> str:
+        entropy = int.from_bytes(os.urandom(10), "big")
+        with self._lock:
+            millis = self._clock.micros() // 1000
+            if millis > self._millis:
+                self._millis = millis
+                self._tail = entropy & (_RANDOM_MASK >> 1)  # a clear top bit leaves room to count up
+            else:
+                # Steps are random, so a forked child that shares this state makes other ids.
+                self._tail += 1 + (entropy & 0xFFFF_FFFF)
+                if self._tail > _RANDOM_MASK:
+                    self._millis += 1
+                    self._tail = entropy & (_RANDOM_MASK >> 1)
+            millis, tail = self._millis, self._tail
+        high, low = tail >> 62, tail & ((1 << 62) - 1)
+        return f"{(millis << 80) | (7 << 76) | (high << 64) | (2 << 62) | low:032x}"
+
+
+def earliest_id(micros: int) -> str:
+    """The smallest id of that millisecond: where a walk over ids can start or stop."""
+    return f"{max(0, micros) // 1000 << 80:032x}"
+
+
+def derived_id(job_id: str, token: int, purpose: str) -> str:
+    """An id that is the same whenever it is derived again, so repeating the enqueue is harmless."""
+    return uuid.uuid5(_NAMESPACE, f"{purpose}:{job_id}:{token}").hex
+
+
+def random_owner() -> str:
+    """A session's name.  Random: host names and pids come back after a restart and would revive dead leases."""
+    return os.urandom(16).hex()

@@ -1,0 +1,41 @@
+"""Names that every backend can carry: they end up in SQL values, Redis keys, tube names and file names."""
+
+from __future__ import annotations
+
+import re
+
+from onward.errors import InvalidName
+
+__all__ = ["job_name", "key", "namespace_name", "queue_name"]
+
+_QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_JOB = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
+_NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,39}")
+_KEY_LIMIT = 400
+
+
+def queue_name(name: str) -> str:
+    """A queue's name, or `InvalidName`: line protocols must never see a control character."""
+    return _checked(_QUEUE, name, "queue name", "letters, digits, '.', '_' and '-', at most 100, not starting with a sign")
+
+
+def job_name(name: str) -> str:
+    return _checked(_JOB, name, "job name", "letters, digits, '_', '.', ':' and '-', at most 200, starting with a letter")
+
+
+def namespace_name(name: str) -> str:
+    """A namespace becomes part of table names, so it is stricter than the others."""
+    return _checked(_NAMESPACE, name, "namespace", "lower-case letters, digits and '_', at most 40, starting with a letter")
+
+
+def key(value: str, what: str) -> str:
+    """A unique or idempotency key: any printable text, bounded so that it fits an index everywhere."""
+    if not isinstance(value, str) or not 0 < len(value) <= _KEY_LIMIT or not value.isprintable():
+        raise InvalidName(f"{what} must be printable text of 1 to {_KEY_LIMIT} characters, not {value!r:.60}")
+    return value
+
+
+def _checked(pattern: re.Pattern[str], name: str, what: str, rule: str) -> str:
+    if not isinstance(name, str) or pattern.fullmatch(name) is None:
+        raise InvalidName(f"{what} {name!r:.60} is not allowed: use {rule}")
+    return name

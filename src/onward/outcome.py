@@ -1,0 +1,112 @@
+"""What a run means: the decision, apart from everything that carries it out."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Protocol
+
+import msgspec
+
+from onward.lease import Lease
+from onward.retry import RetryPolicy
+from onward.signals import Discard, Retry, Snooze
+
+__all__ = ["Budget", "Cancelled", "Dead", "Done", "Outcome", "Parked", "Released", "RetryLater", "Skipped", "Snoozed", "decide"]
+
+
+class Done(msgspec.Struct, frozen=True):
+    """It succeeded."""
+
+
+class Skipped(msgspec.Struct, frozen=True):
+    """It need not run."""
+
+    reason: str
+
+
+class RetryLater(msgspec.Struct, frozen=True):
+    """It failed and is tried again after ``delay`` seconds."""
+
+    delay: float
+    problem: str | None = None  # what was wrong with the policy that should have said how long
+
+
+class Dead(msgspec.Struct, frozen=True):
+    """It is not tried again.  ``cause`` says which counter knows it; ``ran``, whether a run was completed."""
+
+    reason: str
+    cause: str = "failed"
+    ran: bool = True
+
+
+class Snoozed(msgspec.Struct, frozen=True):
+    """It comes back later; nothing was burned."""
+
+    delay: float
+    waits: int = 0
+
+
+class Parked(msgspec.Struct, frozen=True):
+    """Nobody here can run it; perhaps somebody will be able to."""
+
+    delay: float
+    reason: str
+
+
+class Cancelled(msgspec.Struct, frozen=True):
+    """It was stopped, or expired before it started."""
+
+    reason: str
+    ran: bool = False
+
+
+class Released(msgspec.Struct, frozen=True):
+    """It goes back as it came."""
+
+
+Outcome = Done | Skipped | RetryLater | Dead | Snoozed | Parked | Cancelled | Released
+
+
+class Budget(Protocol):
+    """What `decide` must know about a job, after envelope, definition and defaults have been weighed."""
+
+    @property
+    def max_retries(self) -> int: ...
+    @property
+    def retry(self) -> RetryPolicy: ...
+    @property
+    def discard_on(self) -> tuple[type[BaseException], ...]: ...
+    @property
+    def retry_on(self) -> tuple[type[BaseException], ...] | None: ...
+
+
+def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) -> Outcome:
+    """Turn what happened into what happens next.  Pure: no clock, no I/O, no logging."""
+    if error is None:
+        return Done()
+    if isinstance(error, Snooze):
+        return Snoozed(error.delay)
+    if isinstance(error, Discard):
+        return Dead(error.reason)
+    if not isinstance(error, Retry) and (refusal := _not_retried(error, job)):
+        return Dead(refusal)
+    if lease.attempts >= job.max_retries:
+        return Dead(_exhausted(lease.attempts + 1, job.max_retries))
+    if isinstance(error, Retry):
+        return RetryLater(error.after)
+    delay = job.retry.plan(lease.attempts + 1, job_id=lease.envelope.id, rng=rng)
+    return RetryLater(delay.seconds, delay.problem)
+
+
+def _not_retried(error: BaseException, job: Budget) -> str | None:
+    kind = type(error).__name__
+    if isinstance(error, job.discard_on):
+        return f"{kind} is not retried: it is listed in discard_on"
+    if job.retry_on is not None and not isinstance(error, job.retry_on):
+        return f"{kind} is not retried: only what retry_on lists is"
+    return None
+
+
+def _exhausted(runs: int, max_retries: int) -> str:
+    tries = "1 attempt" if runs == 1 else f"{runs} attempts"
+    return f"gave up after {tries}: max_retries is {max_retries}"

@@ -1,0 +1,276 @@
+"""How long to wait before a failed job runs again.
+
+One policy, three views of the same number (``retry_no`` is 1 for the first retry):
+
+    compute_delay(attempt)         attempt is the number of the run about to happen, from 1; the first has no delay
+    delay_after(completed_runs)    runs completed so far; none, no delay
+    delay_for(attempt0)            retries counted from zero
+
+so ``compute_delay(n + 2) == delay_after(n + 1) == delay_for(n)``.  The built-in policies are plain data: they travel in
+the envelope, and a job keeps the policy with which it was enqueued.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import math
+import random
+from collections.abc import Callable
+from typing import ClassVar, Literal, NamedTuple, Protocol
+
+import msgspec
+
+from onward.errors import OptionError
+
+__all__ = [
+    "DEFAULT_POLICY",
+    "Additive",
+    "Custom",
+    "Equal",
+    "Exponential",
+    "Fixed",
+    "Full",
+    "Jitter",
+    "Linear",
+    "NoDelay",
+    "PlusMinus",
+    "PortablePolicy",
+    "RetryPolicy",
+]
+
+logger = logging.getLogger("onward")
+
+LONGEST = 366 * 86_400.0  # a policy without a cap of its own stops growing after a year
+
+
+class _Random(Protocol):
+    def random(self) -> float: ...
+
+
+# ── jitter ──────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class _Jitter(msgspec.Struct, frozen=True, tag_field="kind"):
+    # Deterministic jitter is drawn from the job's id even where a generator is at hand: the same job and attempt
+    # always wait equally long, and jobs that fail together still spread.
+    deterministic: ClassVar[bool] = False
+
+    def spread(self, delay: float, unit: float) -> float:
+        raise NotImplementedError
+
+
+class PlusMinus(_Jitter, frozen=True, tag="plus_minus"):
+    """Up to ``ratio`` more or less."""
+
+    ratio: float = 0.15
+
+    def spread(self, delay: float, unit: float) -> float:
+        return delay * (1 + self.ratio * (2 * unit - 1))
+
+
+class Additive(_Jitter, frozen=True, tag="additive"):
+    """Up to ``ratio`` more, the same for the same job and attempt."""
+
+    deterministic: ClassVar[bool] = True
+    ratio: float = 0.25
+
+    def spread(self, delay: float, unit: float) -> float:
+        return delay * (1 + self.ratio * unit)
+
+
+class Full(_Jitter, frozen=True, tag="full"):
+    """Anything between nothing and the delay."""
+
+    def spread(self, delay: float, unit: float) -> float:
+        return delay * unit
+
+
+class Equal(_Jitter, frozen=True, tag="equal"):
+    """Half the delay, and anything up to the other half."""
+
+    def spread(self, delay: float, unit: float) -> float:
+        return delay * (1 + unit) / 2
+
+
+Jitter = PlusMinus | Additive | Full | Equal
+
+
+def _chosen(jitter: Jitter | bool | None) -> Jitter | None:
+    if jitter is True:
+        return PlusMinus(0.15)
+    return None if jitter is False else jitter
+
+
+# ── policies ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Delay(NamedTuple):
+    """A delay in seconds, and what was wrong with the policy that should have given it, if anything was."""
+
+    seconds: float
+    problem: str | None = None
+
+
+class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy"):
+    """The common part: three views, jitter, the cap.  A policy says only how its raw delay grows."""
+
+    max: float | None = None
+    jitter: Jitter | bool | None = None
+    cap: Literal["hard", "soft"] = "hard"
+
+    def __post_init__(self) -> None:
+        for field in ("delay", "base", "multiplier", "max"):
+            value = getattr(self, field, None)
+            if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
+                raise OptionError(f"{type(self).__name__}({field}={value!r}): give a number of at least 0")
+
+    def compute_delay(self, attempt: int, *, job_id: str | None = None, rng: _Random | None = None) -> float:
+        """Seconds before run number ``attempt`` (from 1)."""
+        return 0 if attempt <= 1 else self._logged(attempt - 1, job_id, rng)
+
+    def delay_after(self, completed_runs: int, *, job_id: str | None = None, rng: _Random | None = None) -> float:
+        """Seconds to wait once that many runs have been completed."""
+        return 0 if completed_runs <= 0 else self._logged(completed_runs, job_id, rng)
+
+    def delay_for(self, attempt: int, *, job_id: str | None = None, rng: _Random | None = None) -> float:
+        """Seconds before retry number ``attempt``, counted from zero."""
+        return self._logged(max(attempt, 0) + 1, job_id, rng)
+
+    def plan(self, retry_no: int, *, job_id: str | None = None, rng: _Random | None = None) -> Delay:
+        """The same number for deciders: nothing is logged, the problem of a broken policy is told instead."""
+        limit = LONGEST if self.max is None else self.max
+        raw, problem = self._growth(retry_no)
+        delay = min(raw, limit)
+        jitter = _chosen(self.jitter)
+        if jitter is not None:
+            delay = jitter.spread(delay, _unit(jitter, retry_no, job_id, rng))
+            if self.cap == "hard":
+                delay = min(delay, limit)
+        return Delay(max(delay, 0), problem)
+
+    def _logged(self, retry_no: int, job_id: str | None, rng: _Random | None) -> float:
+        delay = self.plan(retry_no, job_id=job_id, rng=rng)
+        if delay.problem is not None:
+            logger.error("retry policy: %s", delay.problem)
+        return delay.seconds
+
+    def _growth(self, retry_no: int) -> Delay:
+        raise NotImplementedError
+
+    @classmethod
+    def from_config(
+        cls,
+        *,
+        strategy: str,
+        base: float = 5,
+        multiplier: float = 2.0,
+        max: float | None = 300,
+        jitter: Jitter | bool | None = False,
+        cap: Literal["hard", "soft"] = "hard",
+    ) -> PortablePolicy:
+        """A policy by the name of its strategy, as configuration files say it.
+
+        >>> RetryPolicy.from_config(strategy="exponential", base=5, max=300).compute_delay(4)
+        20.0
+        """
+        chosen = _chosen(jitter)
+        match strategy:
+            case "none":
+                return NoDelay()
+            case "fixed" | "constant":
+                return Fixed(base, max=max, jitter=chosen, cap=cap)
+            case "linear":
+                return Linear(base, max=max, jitter=chosen, cap=cap)
+            case "exponential":
+                return Exponential(base=base, multiplier=multiplier, max=max, jitter=chosen, cap=cap)
+        raise OptionError(f"unknown retry strategy {strategy!r}: choose none, fixed, linear or exponential")
+
+
+class NoDelay(RetryPolicy, frozen=True, tag="none"):
+    """Retry at once.  The only policy that may say 0."""
+
+    def _growth(self, retry_no: int) -> Delay:
+        return Delay(0)
+
+
+class Fixed(RetryPolicy, frozen=True, tag="fixed"):
+    """The same delay before every retry.
+
+    >>> Fixed(30).delay_for(7)
+    30
+    """
+
+    delay: float = 30
+
+    def _growth(self, retry_no: int) -> Delay:
+        return Delay(self.delay)
+
+
+class Linear(RetryPolicy, frozen=True, tag="linear"):
+    """One more ``delay`` before every further retry.
+
+    >>> [Linear(60).delay_for(a) for a in range(3)]
+    [60, 120, 180]
+    """
+
+    delay: float = 60
+
+    def _growth(self, retry_no: int) -> Delay:
+        return Delay(self.delay * retry_no)
+
+
+class Exponential(RetryPolicy, frozen=True, kw_only=True, tag="exponential"):
+    """Multiply the wait after every failure, up to ``max``; jitter spreads the herd.
+
+    >>> Exponential(base=5, max=300, jitter=None).compute_delay(4)
+    20.0
+    """
+
+    base: float = 15
+    multiplier: float = 2.0
+    max: float | None = 3600
+    jitter: Jitter | bool | None = PlusMinus(0.15)
+
+    def _growth(self, retry_no: int) -> Delay:
+        try:
+            return Delay(self.base * self.multiplier ** (retry_no - 1))
+        except OverflowError:  # any job may be retried for years; the cap decides then
+            return Delay(math.inf)
+
+
+PortablePolicy = NoDelay | Fixed | Linear | Exponential
+
+DEFAULT_POLICY = Exponential(base=15, max=3600, jitter=Additive(0.25))
+
+
+class Custom(RetryPolicy, frozen=True, tag="custom"):
+    """Your own function of the zero-based attempt and the base delay, in seconds.
+
+    It belongs to the decorator: functions do not travel with a job.  A function that raises, or that answers with
+    something that is not a delay, is replaced by the default policy for that retry: no job is lost to its own backoff.
+
+    >>> Custom(lambda attempt, base: [60, 120, 180][min(attempt, 2)]).delay_for(9)
+    180
+    """
+
+    function: Callable[[int, float], float]
+    base: float = 15
+
+    def _growth(self, retry_no: int) -> Delay:
+        try:
+            delay = self.function(retry_no - 1, self.base)
+            if not isinstance(delay, bool) and isinstance(delay, int | float) and 0 <= delay < math.inf:
+                return Delay(delay)
+            problem = f"the custom backoff answered {delay!r:.100}"
+        except Exception as error:
+            problem = f"the custom backoff raised {type(error).__name__}"
+        return Delay(DEFAULT_POLICY.plan(retry_no).seconds, f"{problem}; the default policy decides instead")
+
+
+def _unit(jitter: Jitter, retry_no: int, job_id: str | None, rng: _Random | None) -> float:
+    """A number in [0, 1): from the job's id where jitter wants that or no generator was given."""
+    if job_id is not None and (jitter.deterministic or rng is None):
+        digest = hashlib.blake2b(f"{job_id}:{retry_no}".encode(), digest_size=7).digest()
+        return int.from_bytes(digest, "big") / (1 << 56)
+    return (rng or random).random()
