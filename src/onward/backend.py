@@ -48,7 +48,8 @@ the very first, returns it alone.
 
 Holds.  `idempotency_key` and `single_instance` are pointers (kind, key) -> (job id, token), valid exactly while that job is
 executing with that token, or, once an ack confirmed an idempotency key, until its ttl is over.  They are taken inside the
-claim, in claim order, and the lease says: done beats busy beats held.  The write that ends a hold makes a waiter due: a job
+claim, lease by lease in claim order, all of a job's or none (a job that must wait for one key does not keep others from the
+other), and the lease says: done beats busy beats held.  The write that ends a hold makes a waiter due: another job
 `scheduled` with waits > 0, not parked, that carries the key (the first in claim order; all of them when the key was
 confirmed) becomes available, due now.
 
@@ -196,7 +197,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
     token: int
     attempt: int
-    move: str
+    move: str  # the settlement's, or "crashed"
+    to: State  # where the job went
     failure: Failure
     at: int
     duration_ms: int

@@ -1,0 +1,69 @@
+# Every command a developer needs.  `make` alone lists them.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: setup demo test check format proof mutants bench docs lock clean help
+
+setup: $(STAMP) ## Build .venv from constraints.txt (only when something changed)
+
+# pip learned --group (PEP 735) in 25.1; the one that comes with Debian's Python is older.
+$(STAMP): pyproject.toml constraints.txt
+	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || $(MAKE) --no-print-directory venv-from-debian
+	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
+	@$(BIN)/pip install --quiet --constraint constraints.txt --group dev --editable .
+	@touch $@
+
+# Debian ships Python without the means to build a virtual environment.
+.PHONY: venv-from-debian
+venv-from-debian:
+	apt-get update --quiet && apt-get install --yes --quiet python3-venv
+	$(PYTHON) -m venv --clear $(VENV)
+
+demo: setup ## Run the first example
+	@$(BIN)/python examples/first.py
+
+test: check ## Everything that must hold before a commit: the checks, then every test
+	$(PYTEST)
+
+check: setup ## Style, types, layers, promises, documentation
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tools.promises check
+	$(BIN)/zensical build --strict
+
+format: setup ## Format the code and mend what the linter can
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+	$(BIN)/python -m tools.promises write
+
+proof: setup ## The tests' claims at full scale (takes long)
+	HYPOTHESIS_PROFILE=proof $(BIN)/python -m tools.proof
+
+mutants: setup ## Break the code on purpose; the tests must notice
+	$(BIN)/python -m tools.mutants
+
+bench: setup ## Throughput and latency
+	@echo "There is nothing to measure yet: the bench comes with the worker."; exit 1
+
+docs: setup ## Build the site into build/site
+	$(BIN)/zensical build --strict --clean
+
+lock: setup ## Choose newer versions of everything into constraints.txt
+	@$(BIN)/pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --all-extras --group dev --upgrade --quiet \
+		--universal --no-header --no-emit-index-url --no-annotate --output-file constraints.txt
+
+clean: ## Remove everything that can be made again
+	rm -rf $(VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+help: ## List the commands
+	@grep -hE '^[a-z]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{ printf "  make %-9s %s\n", $$1, $$2 }'

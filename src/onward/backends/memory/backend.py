@@ -1,0 +1,225 @@
+"""The contract's verbs over plain dictionaries, under one lock."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+
+from onward.backend import (
+    Backend,
+    Capabilities,
+    Claim,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
+from onward.backends.memory import settling
+from onward.backends.memory.inspection import MemoryInspection
+from onward.backends.memory.store import Job, OpenSession, Store
+from onward.clock import SECOND, Clock, SystemClock
+from onward.errors import BackendError, BackendMisconfigured
+from onward.states import State
+
+__all__ = ["MemoryBackend"]
+
+
+class MemoryBackend(MemoryInspection, Backend):
+    """Each one is its own store, seen by this process only and gone with it."""
+
+    capabilities = Capabilities(durable=False, shared=False)
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self.clock = clock or SystemClock()
+        self._store = Store()
+        self._changed = threading.Condition()
+        self._pid = os.getpid()
+        self._closed = False
+
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        with self._writing() as now:
+            return [self._add(envelope, now, retried=retried) for envelope in envelopes]
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease]:
+        with self._writing() as now:
+            lease_for = round(session.lease_for.total_seconds() * SECOND)
+            opened = self._store.sessions[session.owner] = OpenSession(session, now + lease_for)
+            if adopts is None:
+                return []
+            self._store.sessions.pop(adopts, None)
+            for job_id in list(self._store.leased.get(adopts, ())):
+                self._store.place(self._store.live[job_id], State.EXECUTING, owner=session.owner)
+            held = sorted(self._store.leased.get(session.owner, ()))
+            return [self._lease(self._store.live[job_id], opened, now, adopted=True) for job_id in held]
+
+    def turn(self, turn: Turn) -> TurnResult:
+        with self._writing() as now:
+            session = self._store.sessions.get(turn.owner)
+            if session is None:
+                settled = [settling.classify(self._store, settlement) for settlement in turn.settlements]
+                return TurnResult(settled=settled, leases=[], alive=False)
+            settled = [settling.settle(self._store, each, turn.owner, now) for each in turn.settlements]
+            for settlement, answer in zip(turn.settlements, settled, strict=True):
+                if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
+                    self._add(settlement.dead_letter, now)
+            leases: list[Lease] = []
+            promoted = 0
+            if turn.claim is not None and turn.claim.limit > 0:
+                promoted = self._expire_and_promote(turn.claim, now)
+                released = {each.lease.envelope.id for each in turn.settlements if each.move == "release"}
+                leases = [self._take(job, turn.owner, session, now) for job in self._candidates(turn.claim, released, now)]
+            return TurnResult(
+                settled=settled, leases=leases, promoted=promoted, cancel_requested=self._asked_to_cancel(turn.owner)
+            )
+
+    def extend(self, owner: str) -> Renewal:
+        with self._writing() as now:
+            session = self._store.sessions.get(owner)
+            if session is None:
+                return Renewal(alive=False)
+            session.expires_at = now + round(session.session.lease_for.total_seconds() * SECOND)
+            return Renewal(alive=True, cancel_requested=self._asked_to_cancel(owner))
+
+    def reap(
+        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+    ) -> list[Reaped]:
+        with self._writing() as now:
+            sessions = self._store.sessions
+            dead = [name for name, each in sessions.items() if each.expires_at <= now] if owner is None else [owner]
+            for name in dead:
+                sessions.pop(name, None)
+            orphans = [name for name in self._store.leased if name not in sessions] if owner is None else dead
+            begun = None if started is None else set(started)
+            why = cause or ("its session expired" if owner is None else "its process died")
+            return [
+                settling.give_back(self._store, job, now, why, started=begun is None or (job.id, job.delivery) in begun)
+                for name in orphans
+                for job in [self._store.live[job_id] for job_id in sorted(self._store.leased.get(name, ()))]
+            ]
+
+    def wait(self, queues: Sequence[str], timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while not self._closed:
+                pause = min(deadline - time.monotonic(), self._until_due(queues))
+                if pause <= 0:
+                    return
+                self._changed.wait(pause)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+
+    @contextmanager
+    def _writing(self) -> Iterator[int]:
+        """Hold the lock; gives the time, read once the lock is held."""
+        if os.getpid() != self._pid:
+            raise BackendMisconfigured(
+                "memory:// lives in the process that made it and this is a fork of it: what is enqueued here would be seen "
+                "by nobody; use sqlite:///file"
+            )
+        with self._changed:
+            if self._closed:
+                raise BackendError("this backend is closed")
+            yield self.clock.micros()
+            self._changed.notify_all()
+
+    def _add(self, envelope: Envelope, now: int, *, retried: bool = False) -> Enqueued:
+        store = self._store
+        if envelope.id in store.live or (retried and envelope.id in store.finished):
+            return Enqueued(envelope.id, created=False, existing_id=envelope.id)
+        holder = store.live.get(store.unique.get(envelope.unique_key or "", ""))
+        if holder is not None and envelope.unique_key is not None:
+            if envelope.unique_strategy == "ignore_new":
+                return Enqueued(envelope.id, created=False, existing_id=holder.id)
+            self._replace(holder, envelope.id, now)
+        available_at = max(now + envelope.delay, envelope.not_before or 0)
+        due = State.AVAILABLE if available_at <= now else State.SCHEDULED
+        store.add(Job(envelope, due, available_at))
+        return Enqueued(envelope.id)
+
+    def _replace(self, holder: Job, by: str, now: int) -> None:
+        reason = f"replaced by {by}"
+        if holder.state is State.EXECUTING:
+            self._store.free_key(holder)
+            holder.cancel_reason = holder.cancel_reason or reason
+        else:
+            self._store.finish(holder, State.CANCELLED, now, reason)
+
+    def _expire_and_promote(self, claim: Claim, now: int) -> int:
+        promoted = 0
+        for queue in dict.fromkeys(claim.queues):
+            if queue in self._store.paused:
+                continue
+            expired = [job_id for at, job_id in islice(self._store.expiring[queue], claim.limit) if at <= now]
+            for job_id in expired:
+                self._store.finish(self._store.live[job_id], State.CANCELLED, now, "expired")
+            due = [job_id for at, job_id in islice(self._store.later[queue], claim.limit) if at <= now]
+            for job_id in due:
+                self._store.place(self._store.live[job_id], State.AVAILABLE)
+            promoted += len(due)
+        return promoted
+
+    def _candidates(self, claim: Claim, released: set[str], now: int) -> list[Job]:
+        """The next jobs in claim order; a suspect only if it stands first, and then alone."""
+        chosen: list[Job] = []
+        for queue in dict.fromkeys(claim.queues):
+            if queue in self._store.paused:
+                continue
+            for _, _, job_id in self._store.ready[queue]:
+                job = self._store.live[job_id]
+                if job_id in released or job.expired(now):
+                    continue
+                if job.crashes > 0:
+                    return chosen or [job]
+                chosen.append(job)
+                if len(chosen) == claim.limit:
+                    return chosen
+        return chosen
+
+    def _take(self, job: Job, owner: str, session: OpenSession, now: int) -> Lease:
+        job.delivery += 1
+        job.started_at = now
+        self._store.place(job, State.EXECUTING, owner=owner)
+        return self._lease(job, session, now)
+
+    def _lease(self, job: Job, session: OpenSession, now: int, *, adopted: bool = False) -> Lease:
+        take = settling.hold_of if adopted else settling.take_holds
+        hold, holder = take(self._store, job, now)
+        return Lease(
+            envelope=job.envelope,
+            token=job.delivery,
+            owner=session.session.owner,
+            expires_at=session.expires_at,
+            claimed_at=job.started_at or now,
+            attempts=job.attempts,
+            crashes=job.crashes,
+            interruptions=job.interruptions,
+            hold=hold,
+            holder=holder,
+            waits=job.waits,
+            parked_since=job.parked_since,
+            spent=job.spent,
+        )
+
+    def _asked_to_cancel(self, owner: str) -> tuple[Held, ...]:
+        held = (self._store.live[job_id] for job_id in sorted(self._store.leased.get(owner, ())))
+        return tuple((job.id, job.delivery) for job in held if job.cancel_reason is not None)
+
+    def _until_due(self, queues: Sequence[str]) -> float:
+        """Seconds until the next job of these queues may be claimed; 0 if one may be now."""
+        open_queues = [queue for queue in queues if queue not in self._store.paused]
+        if any(self._store.ready.get(queue) for queue in open_queues):
+            return 0
+        due = [self._store.later[queue][0][0] for queue in open_queues if self._store.later.get(queue)]
+        return max(0, min(due) - self.clock.micros()) / SECOND if due else threading.TIMEOUT_MAX

@@ -1,0 +1,150 @@
+"""Looking at the memory backend's jobs, and what people ask of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from onward.backend import TOMBSTONE, Lease, Pruned, Query, QueueState, Replayed, StoredJob
+from onward.backends.memory.store import Job, Store
+from onward.clock import SECOND
+from onward.states import FINISHED, State
+
+__all__ = ["MemoryInspection"]
+
+_TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
+
+
+class MemoryInspection:
+    """The `Inspection` half of the backend."""
+
+    _store: Store
+
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[int]: ...
+
+    def get(self, job_id: str) -> StoredJob | None:
+        with self._writing():
+            job = self._store.find(job_id)
+            return None if job is None else job.stored(self._store.runs_of(job_id))
+
+    def list(self, query: Query) -> Sequence[StoredJob]:
+        with self._writing():
+            return [job.stored(self._store.runs_of(job.id)) for job in self._matching(query)]
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        with self._writing():
+            jobs = (*self._store.live.values(), *self._store.finished.values())
+            seen = Counter(job.state for job in jobs if not job.tombstone and queue in (None, job.queue))
+            return {state: seen[state] for state in State}
+
+    def queues(self) -> Sequence[QueueState]:
+        with self._writing():
+            live = Counter(job.queue for job in self._store.live.values())
+            names = sorted(live.keys() | self._store.paused)
+            return [QueueState(name=name, paused=name in self._store.paused, live=live[name]) for name in names]
+
+    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+        with self._writing() as now:
+            return [self._cancel(self._store.live.get(job_id), reason, now) for job_id in ids]
+
+    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+        with self._writing() as now:
+            return [self._retry(self._store.live.get(job_id), now) for job_id in ids]
+
+    def replay(self, query: Query) -> Replayed:
+        with self._writing() as now:
+            replayed = Replayed(ids=[], skipped={})
+            for job in list(self._matching(query, within=frozenset({State.DISCARDED, State.CANCELLED}))):
+                obstacle = self._obstacle(job, now)
+                if obstacle is None:
+                    del self._store.finished[job.id]
+                    self._store.add(Job(job.envelope, State.AVAILABLE, now, delivery=job.delivery))
+                    replayed.ids.append(job.id)
+                else:
+                    replayed.skipped[job.id] = obstacle
+            return replayed
+
+    def purge(self, query: Query) -> int:
+        with self._writing():
+            doomed = list(self._matching(query, within=FINISHED))
+            for job in doomed:
+                self._forget(job)
+            return len(doomed)
+
+    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+        with self._writing() as now:
+            self._drop_spent_holds(now)
+            page = sorted(job_id for job_id in self._store.finished if job_id > after)[:limit]
+            removed: Counter[State] = Counter()
+            for job in [self._store.finished[job_id] for job_id in page]:
+                cutoff = now - _TOMBSTONE if job.tombstone else cutoffs.get(job.state, -1)
+                if (job.finished_at or 0) < cutoff:
+                    self._forget(job)
+                    removed[job.state] += 1
+            return Pruned(removed=dict(removed), next=page[-1] if len(page) == limit else None)
+
+    def pause(self, queue: str, *, paused: bool = True) -> bool:
+        with self._writing():
+            before = queue in self._store.paused
+            (self._store.paused.add if paused else self._store.paused.discard)(queue)
+            return before is not paused
+
+    def progress(self, lease: Lease, progress: bytes) -> bool:
+        with self._writing():
+            job = self._store.live.get(lease.envelope.id)
+            if job is None or (job.state, job.delivery, job.owner) != (State.EXECUTING, lease.token, lease.owner):
+                return False
+            job.progress = progress
+            return True
+
+    def _matching(self, query: Query, *, within: frozenset[State] = frozenset(State)) -> Iterator[Job]:
+        states = within if query.states is None else within & query.states
+        jobs = {**self._store.live, **self._store.finished}
+        found = 0
+        for job_id in sorted(jobs, reverse=query.newest_first):
+            job = jobs[job_id]
+            if found == query.limit:
+                return
+            if (
+                job.state in states
+                and not job.tombstone
+                and (query.ids is None or job_id in query.ids)
+                and query.queue in (None, job.queue)
+                and query.job in (None, job.envelope.job)
+                and (query.after is None or (job_id < query.after if query.newest_first else job_id > query.after))
+            ):
+                found += 1
+                yield job
+
+    def _cancel(self, job: Job | None, reason: str, now: int) -> State | None:
+        if job is None:
+            return None
+        if job.state is State.EXECUTING:
+            job.cancel_reason = job.cancel_reason or reason
+            return State.EXECUTING
+        self._store.finish(job, State.CANCELLED, now, reason)
+        return State.CANCELLED
+
+    def _retry(self, job: Job | None, now: int) -> bool:
+        if job is None or job.state not in (State.SCHEDULED, State.RETRYABLE):
+            return False
+        self._store.place(job, State.AVAILABLE, available_at=now)
+        return True
+
+    def _obstacle(self, job: Job, now: int) -> str | None:
+        if job.expired(now):
+            return "expired"
+        holder = self._store.unique.get(job.envelope.unique_key or "")
+        return None if holder is None or job.envelope.unique_key is None else f"key held by {holder}"
+
+    def _forget(self, job: Job) -> None:
+        del self._store.finished[job.id]
+        self._store.runs.pop(job.id, None)
+
+    def _drop_spent_holds(self, now: int) -> None:
+        spent = [key for key, pointer in self._store.holds.items() if pointer.until is not None and pointer.until <= now]
+        for key in spent:
+            del self._store.holds[key]

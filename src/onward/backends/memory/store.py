@@ -1,0 +1,190 @@
+"""The tables of the memory backend: live and finished jobs, the records of runs, sessions, holds, pauses.
+
+Whoever changes a live job's state or due time does it through `place`, which keeps the sorted lists true.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from onward.backend import Run, Session, StoredJob
+from onward.envelope import Envelope
+from onward.states import State
+
+__all__ = ["HoldKey", "Job", "OpenSession", "Pointer", "Store"]
+
+HoldKey = tuple[Literal["once", "single"], str]
+Place = tuple[int, int, str]  # rank, due time, id: the order of claims
+
+
+@dataclass(slots=True)
+class Job:
+    """One row."""
+
+    envelope: Envelope
+    state: State
+    available_at: int
+    attempts: int = 0
+    delivery: int = 0
+    crashes: int = 0
+    interruptions: int = 0
+    owner: str | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+    cancel_reason: str | None = None
+    key_held: bool = False
+    waits: int = 0
+    parked_since: int | None = None
+    spent: str | None = None
+    result: bytes | None = None
+    reason: str | None = None
+    progress: bytes | None = None
+    tombstone: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.envelope.id
+
+    @property
+    def queue(self) -> str:
+        return self.envelope.queue
+
+    @property
+    def place(self) -> Place:
+        return (-self.envelope.priority, self.available_at, self.envelope.id)
+
+    def expired(self, now: int) -> bool:
+        return self.envelope.expires_at is not None and self.envelope.expires_at <= now
+
+    def hold_keys(self) -> Iterator[HoldKey]:
+        if self.envelope.idempotency_key is not None:
+            yield ("once", self.envelope.idempotency_key)
+        if self.envelope.single_instance is not None:
+            yield ("single", self.envelope.single_instance)
+
+    def stored(self, runs: tuple[Run, ...]) -> StoredJob:
+        return StoredJob(
+            id=self.id,
+            queue=self.queue,
+            job=self.envelope.job,
+            data=b"" if self.tombstone else self.envelope.data,
+            state=self.state,
+            priority=self.envelope.priority,
+            attempts=self.attempts,
+            delivery=self.delivery,
+            crashes=self.crashes,
+            interruptions=self.interruptions,
+            available_at=self.available_at,
+            enqueued_at=self.envelope.enqueued_at,
+            started_at=self.started_at,
+            finished_at=self.finished_at,
+            owner=self.owner,
+            cancel_requested=self.cancel_reason is not None,
+            result=self.result,
+            reason=self.reason,
+            progress=self.progress,
+            waits=self.waits,
+            parked_since=self.parked_since,
+            tombstone=self.tombstone,
+            runs=runs,
+        )
+
+
+@dataclass(slots=True)
+class OpenSession:
+    session: Session
+    expires_at: int
+
+
+@dataclass(slots=True)
+class Pointer:
+    """Who holds a key; ``until`` is set once a success confirmed it."""
+
+    job_id: str
+    token: int
+    until: int | None = None
+
+
+@dataclass
+class Store:
+    live: dict[str, Job] = field(default_factory=dict)
+    finished: dict[str, Job] = field(default_factory=dict)
+    runs: dict[str, dict[int, Run]] = field(default_factory=lambda: defaultdict(dict))
+    sessions: dict[str, OpenSession] = field(default_factory=dict)
+    holds: dict[HoldKey, Pointer] = field(default_factory=dict)
+    unique: dict[str, str] = field(default_factory=dict)
+    paused: set[str] = field(default_factory=set)
+    ready: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
+    later: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    expiring: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
+    leased: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # owner -> ids
+
+    def add(self, job: Job) -> None:
+        """Let a job live, with its unique key if it has one."""
+        self.live[job.id] = job
+        if job.envelope.unique_key is not None:
+            self.unique[job.envelope.unique_key] = job.id
+            job.key_held = True
+        self._index(job)
+
+    def place(self, job: Job, state: State, *, available_at: int | None = None, owner: str | None = None) -> None:
+        """Move a live job to another live state."""
+        self._unindex(job)
+        job.state = state
+        job.owner = owner
+        if available_at is not None:
+            job.available_at = available_at
+        self._index(job)
+
+    def finish(self, job: Job, state: State, now: int, reason: str | None) -> None:
+        """Move a live job among the finished, and free its unique key."""
+        self.remove(job)
+        job.state, job.finished_at, job.reason = state, now, reason
+        job.cancel_reason = None
+        self.finished[job.id] = job
+
+    def remove(self, job: Job) -> None:
+        self._unindex(job)
+        self.free_key(job)
+        del self.live[job.id]
+
+    def free_key(self, job: Job) -> None:
+        if job.key_held and job.envelope.unique_key is not None:
+            del self.unique[job.envelope.unique_key]
+            job.key_held = False
+
+    def find(self, job_id: str) -> Job | None:
+        return self.live.get(job_id) or self.finished.get(job_id)
+
+    def runs_of(self, job_id: str) -> tuple[Run, ...]:
+        return tuple(sorted(self.runs.get(job_id, {}).values(), key=lambda run: run.token))
+
+    def _index(self, job: Job) -> None:
+        if job.state is State.AVAILABLE:
+            insort(self.ready[job.queue], job.place)
+        elif job.state is State.EXECUTING:
+            self.leased[job.owner or ""].add(job.id)
+        else:
+            insort(self.later[job.queue], (job.available_at, job.id))
+        if job.envelope.expires_at is not None and job.state is not State.EXECUTING:
+            insort(self.expiring[job.queue], (job.envelope.expires_at, job.id))
+
+    def _unindex(self, job: Job) -> None:
+        if job.state is State.AVAILABLE:
+            ready = self.ready[job.queue]
+            del ready[bisect_left(ready, job.place)]
+        elif job.state is State.EXECUTING:
+            leased = self.leased[job.owner or ""]
+            leased.discard(job.id)
+            if not leased:
+                del self.leased[job.owner or ""]
+        else:
+            later = self.later[job.queue]
+            del later[bisect_left(later, (job.available_at, job.id))]
+        if job.envelope.expires_at is not None and job.state is not State.EXECUTING:
+            expiring = self.expiring[job.queue]
+            del expiring[bisect_left(expiring, (job.envelope.expires_at, job.id))]

@@ -1,0 +1,38 @@
+"""What all tests share: how hard Hypothesis tries, and a place to report what a run has shown."""
+
+import os
+
+import pytest
+from hypothesis import settings
+
+# No deadlines: on a loaded machine the slow example is the machine's, not the code's.
+settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
+settings.register_profile("proof", max_examples=5_000, deadline=None, print_blob=True)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+@pytest.fixture
+def report(request):
+    """Print a line at the end of the run: ``report("claims: 4 processes x 2,500 = 10,000")``."""
+
+    def add(line):
+        # Properties travel with the result of the test, so they come home from the processes of xdist too.
+        request.node.user_properties.append(("report", line))
+
+    return add
+
+
+def pytest_terminal_summary(terminalreporter):
+    outcomes = [outcome for outcomes in terminalreporter.stats.values() for outcome in outcomes]
+    # A test's later phases repeat its properties: read them once.
+    calls = [outcome for outcome in outcomes if getattr(outcome, "when", None) == "call"]
+    lines = [
+        line
+        for call in sorted(calls, key=lambda call: call.nodeid)
+        for name, line in call.user_properties
+        if name == "report"
+    ]
+    if lines:
+        terminalreporter.section("what this run has shown")
+        for line in lines:
+            terminalreporter.write_line(line)

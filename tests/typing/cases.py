@@ -1,0 +1,79 @@
+"""What a type checker says about user code.
+
+A line that ends in a comment `E: <text>` must be refused with that text in the message; every other line must be
+accepted.  Nothing here is called: the lines are checked, not run.
+"""
+
+from onward import Exponential, JobContext, JobHandle, Onward
+
+jobs = Onward("memory://")
+
+
+@jobs.job
+def add(x: int, y: int = 1) -> int:
+    return x + y
+
+
+@jobs.job(queue="mail", max_retries=5, retry=Exponential(base=5, max=300))
+def send(to: str, *, subject: str = "hello") -> None: ...
+
+
+@jobs.job(timeout=30)
+async def greet(ctx: JobContext, name: str) -> str:
+    return f"hello {name}, attempt {ctx.attempt}"
+
+
+def a_job_is_still_its_function() -> None:
+    total: int = add(1, 2)
+    text: str = add(1)  # E: Incompatible types in assignment
+    add("a")  # E: Argument 1
+
+
+def arguments_are_those_of_the_function() -> None:
+    add.enqueue(1)
+    add.enqueue(1, y=2)
+    add.enqueue("a")  # E: Argument 1
+    add.enqueue(1, z=2)  # E: Unexpected keyword argument "z"
+    add.enqueue()  # E: Missing positional argument "x"
+    send.enqueue("ada", subject="hi")
+    send.enqueue("ada", "hi")  # E: Too many
+
+
+def the_context_is_filled_in_not_passed(ctx: JobContext) -> None:
+    greet.enqueue("ada")
+    greet.enqueue(name="ada")
+    greet.enqueue(ctx, "ada")  # E: Too many
+    greet.enqueue(1)  # E: Argument 1
+
+
+def options_are_checked() -> None:
+    @jobs.job(quue="mail")  # E: quue
+    def misspelt(x: int) -> int:
+        return x
+
+    add.using(priority=10, delay="5m", unique_key="k").enqueue(1)
+    add.using(prioritee=1)  # E: prioritee
+    add.using(priority="high")  # E: incompatible type
+    add.using(priority=10).enqueue("a")  # E: Argument 1
+    greet.using(priority=10).enqueue("ada")
+
+
+def a_handle_knows_the_type_of_the_result() -> None:
+    handle: JobHandle[int] = add.enqueue(1)
+    number: int = add.enqueue(1).result()
+    text: str = add.enqueue(1).result()  # E: Incompatible types in assignment
+    # An async job's result is what it returns, not the coroutine.
+    greeting: str = greet.enqueue("ada").result(timeout=10)
+    length: int = greet.enqueue("ada").result()  # E: Incompatible types in assignment
+
+
+async def the_async_face_is_typed_too() -> None:
+    handle = await add.aenqueue(1, y=2)
+    number: int = await handle.aresult()
+    text: str = await handle.aresult()  # E: Incompatible types in assignment
+    await add.aenqueue("a")  # E: Argument 1
+
+
+def many_at_once() -> None:
+    add.enqueue_many([(1,), (2,), add.call(3, y=4)])
+    add.call("a")  # E: Argument 1
