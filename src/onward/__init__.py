@@ -1,3 +1,84 @@
-"""Onward: background jobs for Python."""
+"""Onward: background jobs for Python.  A job that was accepted is never lost.
 
-__version__ = "0.1.0"
+A job's path through the files, top to bottom:
+
+    1 define     definition.py, registry.py, arguments.py, through job.py and app.py
+    2 enqueue    client.py, group_commit.py
+    3 seal       envelope.py
+    4 store      backends/*: enqueue
+    5 claim      runner.py, backends/*: turn
+    6 run        _attempt.py
+    7 decide     outcome.py, retry.py
+    8 settle     _settle.py, backends/*: the next turn; _ledger.py counts and tells
+    9 recover    backends/*: extend, reap
+"""
+
+from onward.version import __version__
+from onward.app import Onward
+from onward.context import JobContext
+from onward.errors import (
+    ArgumentError,
+    BackendError,
+    BackendMisconfigured,
+    BackendUnavailable,
+    InvalidName,
+    JobDiscarded,
+    OnwardError,
+    OptionError,
+    PayloadTooLarge,
+    ResultTimeout,
+    SchemaTooNew,
+)
+from onward.handle import JobHandle
+from onward.job import Job
+from onward.record import JobRecord
+from onward.retry import (
+    Additive,
+    Custom,
+    Equal,
+    Exponential,
+    Fixed,
+    Full,
+    Linear,
+    NoDelay,
+    PlusMinus,
+    RetryPolicy,
+)
+from onward.runner import WorkerResult
+from onward.signals import Discard, Retry, Snooze
+from onward.states import State
+
+__all__ = [
+    "Additive",
+    "ArgumentError",
+    "BackendError",
+    "BackendMisconfigured",
+    "BackendUnavailable",
+    "Custom",
+    "Discard",
+    "Equal",
+    "Exponential",
+    "Fixed",
+    "Full",
+    "InvalidName",
+    "Job",
+    "JobContext",
+    "JobDiscarded",
+    "JobHandle",
+    "JobRecord",
+    "Linear",
+    "NoDelay",
+    "Onward",
+    "OnwardError",
+    "OptionError",
+    "PayloadTooLarge",
+    "PlusMinus",
+    "ResultTimeout",
+    "Retry",
+    "RetryPolicy",
+    "SchemaTooNew",
+    "Snooze",
+    "State",
+    "WorkerResult",
+    "__version__",
+]

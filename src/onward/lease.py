@@ -69,7 +69,13 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def ack(
-        cls, lease: Lease, result: bytes | None = None, *, reason: str | None = None, duration_ms: int = 0, keep: bool = True
+        cls,
+        lease: Lease,
+        result: bytes | None = None,
+        *,
+        reason: str | None = None,
+        duration_ms: int = 0,
+        keep: bool = True,
     ) -> Settlement:
         """It succeeded."""
         return cls(lease=lease, move="ack", ran=True, result=result, reason=reason, duration_ms=duration_ms, keep=keep)
@@ -91,7 +97,9 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         spent: str | None = None,
     ) -> Settlement:
         """It failed and will be tried again.  ``spent``: it failed for good, but could not be dead-lettered yet."""
-        return cls(lease=lease, move="nack", ran=ran, delay=delay, failure=failure, duration_ms=duration_ms, spent=spent)
+        return cls(
+            lease=lease, move="nack", ran=ran, delay=delay, failure=failure, duration_ms=duration_ms, spent=spent
+        )
 
     @classmethod
     def abandon(

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections.abc import Iterable
 
 from onward.errors import InvalidName
 
-__all__ = ["job_name", "key", "namespace_name", "queue_name"]
+__all__ = ["job_name", "key", "namespace_name", "queue_name", "suggestion"]
 
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _JOB = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
@@ -16,16 +18,22 @@ _KEY_LIMIT = 400
 
 def queue_name(name: str) -> str:
     """A queue's name, or `InvalidName`: line protocols must never see a control character."""
-    return _checked(_QUEUE, name, "queue name", "letters, digits, '.', '_' and '-', at most 100, not starting with a sign")
+    return _checked(
+        _QUEUE, name, "queue name", "letters, digits, '.', '_' and '-', at most 100, not starting with a sign"
+    )
 
 
 def job_name(name: str) -> str:
-    return _checked(_JOB, name, "job name", "letters, digits, '_', '.', ':' and '-', at most 200, starting with a letter")
+    return _checked(
+        _JOB, name, "job name", "letters, digits, '_', '.', ':' and '-', at most 200, starting with a letter"
+    )
 
 
 def namespace_name(name: str) -> str:
     """A namespace becomes part of table names, so it is stricter than the others."""
-    return _checked(_NAMESPACE, name, "namespace", "lower-case letters, digits and '_', at most 40, starting with a letter")
+    return _checked(
+        _NAMESPACE, name, "namespace", "lower-case letters, digits and '_', at most 40, starting with a letter"
+    )
 
 
 def key(value: str, what: str) -> str:
@@ -33,6 +41,17 @@ def key(value: str, what: str) -> str:
     if not isinstance(value, str) or not 0 < len(value) <= _KEY_LIMIT or not value.isprintable():
         raise InvalidName(f"{what} must be printable text of 1 to {_KEY_LIMIT} characters, not {value!r:.60}")
     return value
+
+
+def suggestion(word: str, known: Iterable[str]) -> str:
+    """What may have been meant, to end an error message with.
+
+    >>> suggestion("prioritee", ["priority", "queue"])
+    ": did you mean 'priority'?"
+    """
+    words = sorted(known)
+    close = difflib.get_close_matches(word, words, n=1)
+    return f": did you mean {close[0]!r}?" if close else f"; it knows {', '.join(words)}"
 
 
 def _checked(pattern: re.Pattern[str], name: str, what: str, rule: str) -> str:

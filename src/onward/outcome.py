@@ -11,7 +11,19 @@ from onward.lease import Lease
 from onward.retry import RetryPolicy
 from onward.signals import Discard, Retry, Snooze
 
-__all__ = ["Budget", "Cancelled", "Dead", "Done", "Outcome", "Parked", "Released", "RetryLater", "Skipped", "Snoozed", "decide"]
+__all__ = [
+    "Budget",
+    "Cancelled",
+    "Dead",
+    "Done",
+    "Outcome",
+    "Parked",
+    "Released",
+    "RetryLater",
+    "Skipped",
+    "Snoozed",
+    "decide",
+]
 
 
 class Done(msgspec.Struct, frozen=True):

@@ -76,7 +76,9 @@ class MemoryBackend(MemoryInspection, Backend):
             if turn.claim is not None and turn.claim.limit > 0:
                 promoted = self._expire_and_promote(turn.claim, now)
                 released = {each.lease.envelope.id for each in turn.settlements if each.move == "release"}
-                leases = [self._take(job, turn.owner, session, now) for job in self._candidates(turn.claim, released, now)]
+                leases = [
+                    self._take(job, turn.owner, session, now) for job in self._candidates(turn.claim, released, now)
+                ]
             return TurnResult(
                 settled=settled, leases=leases, promoted=promoted, cancel_requested=self._asked_to_cancel(turn.owner)
             )

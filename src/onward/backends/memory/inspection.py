@@ -145,6 +145,8 @@ class MemoryInspection:
         self._store.runs.pop(job.id, None)
 
     def _drop_spent_holds(self, now: int) -> None:
-        spent = [key for key, pointer in self._store.holds.items() if pointer.until is not None and pointer.until <= now]
+        spent = [
+            key for key, pointer in self._store.holds.items() if pointer.until is not None and pointer.until <= now
+        ]
         for key in spent:
             del self._store.holds[key]

@@ -1,0 +1,229 @@
+"""One attempt, read as a sentence: open → resolve → allow → hold → call → decide.
+
+`prepare` takes a lease as far as it can go without running anybody's code: it is `Ready` to be called, or its `Attempt` has
+already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here talks
+to a store, and nothing here raises: whatever is wrong with a job is that job's outcome.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from random import Random
+from typing import Any
+
+import msgspec
+
+from onward.arguments import encode_result
+from onward.clock import SECOND, Clock, from_micros
+from onward.context import JobContext
+from onward.envelope import Letter, open_sealed
+from onward.errors import EnvelopeError, EnvelopeTooNew
+from onward.failure import Failure, describe, storable
+from onward.lease import Hold, Lease
+from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide
+from onward.registry import Entry, NotAllowed, Registry
+from onward.retry import RetryPolicy
+from onward.signals import Signal
+
+__all__ = ["Attempt", "Ready", "Runtime", "Terms", "conclude", "prepare", "run", "run_async"]
+
+_LONGEST_PARKING = 600.0
+_LONGEST_HOLD_WAIT = 30.0
+
+Report = Callable[[Lease, float, str | None], bool]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Runtime:
+    """What an attempt needs from the application around it."""
+
+    registry: Registry
+    clock: Clock
+    namespace: str
+    default_max_retries: int
+    default_retry: RetryPolicy
+    queue_retry: Mapping[str, RetryPolicy]
+    unknown_grace: float
+    max_result: int
+    report: Report
+    rng: Random = field(default_factory=Random)
+
+
+class Terms(msgspec.Struct, frozen=True):
+    """A job's budget after envelope, definition and defaults have been weighed.  The envelope wins: it was frozen first."""
+
+    max_retries: int
+    retry: RetryPolicy
+    discard_on: tuple[type[BaseException], ...]
+    retry_on: tuple[type[BaseException], ...] | None
+    timeout: float | None
+
+
+class Ready(msgspec.Struct, frozen=True):
+    """A lease whose handler can be called."""
+
+    lease: Lease
+    letter: Letter
+    entry: Entry
+    terms: Terms
+    context: JobContext | None
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+    """A lease with its outcome, and what is to be recorded of it."""
+
+    lease: Lease
+    outcome: Outcome
+    letter: Letter | None = None  # None: it could not be opened
+    failure: Failure | None = None
+    result: bytes | None = None
+    note: str | None = None  # why a completed job has no result
+    duration_ms: int = 0
+
+
+def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
+    """Everything that can be said before the handler is called."""
+    try:
+        letter = open_sealed(lease.envelope, namespace=runtime.namespace)
+    except EnvelopeTooNew as error:
+        return Attempt(lease=lease, outcome=Parked(_parking(lease), str(error)))
+    except EnvelopeError as error:
+        return Attempt(lease=lease, outcome=Dead(str(error), cause="rejected", ran=False), failure=_refusal(error))
+    if lease.spent is not None:
+        return Attempt(lease=lease, letter=letter, outcome=Dead(lease.spent, cause="spent", ran=False))
+    entry = runtime.registry.find(letter.job)
+    if entry is None:
+        return _unknown(lease, letter, runtime)
+    refused = runtime.registry.refusal(entry, letter.job, letter.queue)
+    if refused is not None:
+        failure = Failure("NotAllowed", refused)
+        return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
+    terms = _terms(letter, entry, runtime)
+    outcome = _not_now(lease, letter, terms, runtime.clock)
+    if outcome is not None:
+        return Attempt(lease=lease, letter=letter, outcome=outcome)
+    context = _context(lease, letter, terms, runtime) if entry.takes_context else None
+    return Ready(lease, letter, entry, terms, context)
+
+
+def run(ready: Ready, runtime: Runtime) -> Attempt:
+    """Call a sync handler."""
+    started = time.perf_counter_ns()
+    value: Any = None
+    error: BaseException | None = None
+    try:
+        value = ready.entry.invoke(ready.context, ready.letter.payload)
+    except BaseException as raised:  # noqa: BLE001  whatever a handler raises is a failed attempt, and no more
+        error = raised
+    return conclude(ready, runtime, value, error, (time.perf_counter_ns() - started) // 1_000_000)
+
+
+async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
+    """Call an async handler, and cancel it at its deadline."""
+    started = time.perf_counter_ns()
+    value: Any = None
+    error: BaseException | None = None
+    try:
+        async with asyncio.timeout(ready.terms.timeout):
+            value = await ready.entry.invoke(ready.context, ready.letter.payload)
+    except BaseException as raised:  # noqa: BLE001  see above
+        error = raised
+    return conclude(ready, runtime, value, error, (time.perf_counter_ns() - started) // 1_000_000)
+
+
+def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
+    """Turn what a handler returned or raised into an outcome."""
+    if error is None and isinstance(value, Signal):
+        error = value
+    if isinstance(error, NotAllowed):
+        outcome: Outcome = Dead(storable(str(error)), cause="refused", ran=False)
+    else:
+        outcome = decide(error, ready.lease, ready.terms, runtime.rng)
+    result, note = _result(value, runtime.max_result) if isinstance(outcome, Done) else (None, None)
+    failure = describe(error) if error is not None and isinstance(outcome, Dead | RetryLater) else None
+    return Attempt(
+        lease=ready.lease,
+        letter=ready.letter,
+        outcome=outcome,
+        failure=failure,
+        result=result,
+        note=note,
+        duration_ms=duration_ms,
+    )
+
+
+def _parking(lease: Lease) -> float:
+    return min(10.0 * float(2 ** min(lease.waits, 10)), _LONGEST_PARKING)
+
+
+def _refusal(error: Exception) -> Failure:
+    return Failure(type(error).__name__, storable(str(error)))
+
+
+def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
+    """A half-deployed fleet must lose nothing: wait for a worker that knows the job, but not for ever."""
+    reason = f"job {letter.job!r} is not registered here: is its module imported?"
+    since = lease.parked_since
+    if since is not None and lease.claimed_at - since >= runtime.unknown_grace * SECOND:
+        failure = Failure("UnknownJob", reason)
+        return Attempt(lease=lease, letter=letter, outcome=Dead(reason, cause="unknown", ran=False), failure=failure)
+    return Attempt(lease=lease, letter=letter, outcome=Parked(_parking(lease), reason))
+
+
+def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
+    definition = entry.definition
+    retries = letter.max_retries if letter.max_retries is not None else definition.max_retries
+    return Terms(
+        max_retries=runtime.default_max_retries if retries is None else retries,
+        retry=letter.retry or definition.retry or runtime.queue_retry.get(letter.queue) or runtime.default_retry,
+        discard_on=definition.discard_on,
+        retry_on=definition.retry_on,
+        timeout=letter.timeout if letter.timeout is not None else definition.timeout,
+    )
+
+
+def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcome | None:
+    if letter.expires_at is not None and letter.expires_at <= clock.micros():
+        return Cancelled("expired")
+    if lease.hold is Hold.DONE:
+        return Skipped(f"its idempotency key was done by job {lease.holder}")
+    if lease.hold is Hold.BUSY:
+        return Snoozed(min(float(2 ** min(lease.waits, 10)), _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
+    if lease.attempts > terms.max_retries:
+        return Dead(f"its budget of {terms.max_retries + 1} attempts is spent", cause="spent", ran=False)
+    return None
+
+
+def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> JobContext:
+    deadline = None
+    if terms.timeout is not None:
+        deadline = from_micros(runtime.clock.micros() + round(terms.timeout * SECOND))
+    return JobContext(
+        id=letter.id,
+        job=letter.job,
+        name=letter.name or letter.job,
+        queue=letter.queue,
+        attempt=lease.attempts + 1,
+        max_retries=terms.max_retries,
+        payload=letter.payload,
+        meta=letter.meta,
+        delivery=lease.token,
+        deadline=deadline,
+        report=lambda fraction, note: runtime.report(lease, fraction, note),
+    )
+
+
+def _result(value: Any, limit: int) -> tuple[bytes | None, str | None]:
+    """A result that cannot be stored does not undo the success: the job is completed, and says why it has none."""
+    if value is None:
+        return None, None
+    try:
+        encoded = encode_result(value)
+    except Exception as error:  # noqa: BLE001  a result may raise anything while it is encoded
+        return None, storable(f"no result: {type(error).__name__}: {error}", 500)
+    if len(encoded) > limit:
+        return None, f"no result: it takes {len(encoded):,} bytes and the limit is {limit:,}"
+    return encoded, None

@@ -1,0 +1,207 @@
+"""From the store's answers to counters, events and log lines.
+
+Counters move once, when a settlement is applied or found applied, by the state the job went to.  Always
+``failed = requeued + failed_permanently``: what never was a run of the handler has a counter of its own.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from onward._attempt import Attempt
+from onward.backend import Reaped
+from onward.failure import Failure
+from onward.lease import Settled, Settlement
+from onward.outcome import Dead, RetryLater
+from onward.states import State
+from onward.telemetry import (
+    JobCancelled,
+    JobCompleted,
+    JobDeduplicated,
+    JobDiscarded,
+    JobEvent,
+    JobFailed,
+    JobLeaseLost,
+    JobParked,
+    JobRescued,
+    JobSnoozed,
+    Metrics,
+    Telemetry,
+)
+
+__all__ = ["Ledger"]
+
+logger = logging.getLogger("onward.job")
+
+# Which counters a discard moves, by its cause.  "failed" and a dead letter stored at last count as failures; the others
+# never were runs of the handler and have counters of their own.
+_DISCARDS = {
+    "failed": ("jobs_failed", "jobs_failed_permanently"),
+    "spent": ("jobs_failed", "jobs_failed_permanently"),
+    "rejected": ("jobs_rejected_signature",),
+    "refused": ("jobs_refused",),
+    "unknown": ("jobs_unknown",),
+}
+
+
+class Ledger:
+    """Counts, tells and logs what was settled.  A settlement repeated after a lost answer is counted once, when answered."""
+
+    def __init__(self, metrics: Metrics, telemetry: Telemetry) -> None:
+        self._metrics = metrics
+        self._telemetry = telemetry
+
+    def fetched(self, queue: str, count: int = 1) -> None:
+        self._metrics.add("jobs_fetched", queue, count)
+
+    def settled(self, attempts: Sequence[Attempt], made: Sequence[Settlement], answers: Sequence[Settled]) -> None:
+        counts: Counter[tuple[str, str]] = Counter()
+        for attempt, item, answer in zip(attempts, made, answers, strict=True):
+            queue = attempt.lease.envelope.queue
+            for name in _counters(attempt, item, answer):
+                counts[name, queue] += 1
+            self._tell(attempt, item, answer)
+            _log(attempt, item, answer)
+        self._metrics.add_all(counts)
+
+    def reaped(self, reaped: Sequence[Reaped]) -> None:
+        for each in reaped:
+            if each.crashed:
+                self._metrics.add("jobs_crashed", each.queue)
+                logger.log(
+                    logging.CRITICAL if each.to is State.DISCARDED else logging.ERROR,
+                    "job.crashed %s %s: %s (crash %d, now %s)",
+                    each.job,
+                    each.id,
+                    each.cause,
+                    each.crashes,
+                    each.to,
+                    extra={"job_id": each.id, "job": each.job, "queue": each.queue, "event": "job.crashed"},
+                )
+            common: dict[str, Any] = {"id": each.id, "job": each.job, "queue": each.queue}
+            if each.to is State.DISCARDED:
+                reason = f"crashed {each.crashes} times"
+                self._telemetry.emit(
+                    JobDiscarded(**common, attempt=0, duration_ms=0, error=each.cause, kind="Crash", reason=reason)
+                )
+            else:
+                self._telemetry.emit(JobRescued(**common, cause=each.cause, crashes=each.crashes))
+
+    def _tell(self, attempt: Attempt, item: Settlement, answer: Settled) -> None:
+        kind = _EVENTS.get("lost" if not answer.counts else "cancelled" if _was_cancelled(answer) else item.move)
+        if kind is not None and self._telemetry.wants(kind):
+            self._telemetry.emit(_event(kind, attempt, item, answer))
+
+
+def _was_cancelled(answer: Settled) -> bool:
+    return answer.state is State.CANCELLED
+
+
+def _counters(attempt: Attempt, item: Settlement, answer: Settled) -> tuple[str, ...]:
+    if not answer.counts:
+        return ("leases_lost",)
+    if _was_cancelled(answer):
+        return ("jobs_cancelled",)
+    match item.move:
+        case "ack":
+            return ("jobs_succeeded",)
+        case "skip":
+            return ("jobs_skipped_idempotent",)
+        case "nack":
+            return ("jobs_dlq_failed",) if item.spent is not None else ("jobs_failed", "jobs_requeued")
+        case "abandon":
+            cause = attempt.outcome.cause if isinstance(attempt.outcome, Dead) else "failed"
+            return _DISCARDS[cause]
+        case "snooze":
+            return ("jobs_snoozed",)
+        case "park":
+            return ("jobs_parked",)
+        case _:
+            return ()
+
+
+_EVENTS: dict[str, type[JobEvent]] = {
+    "ack": JobCompleted,
+    "skip": JobDeduplicated,
+    "nack": JobFailed,
+    "abandon": JobDiscarded,
+    "snooze": JobSnoozed,
+    "park": JobParked,
+    "cancelled": JobCancelled,
+    "lost": JobLeaseLost,
+}
+
+
+def _event(kind: type[JobEvent], attempt: Attempt, item: Settlement, answer: Settled) -> JobEvent:
+    lease = attempt.lease
+    failure = item.failure or attempt.failure or Failure("", "")
+    facts: dict[str, Any] = {
+        "id": lease.envelope.id,
+        "job": _job_of(attempt),
+        "queue": lease.envelope.queue,
+        "attempt": lease.attempts + 1,
+        "duration_ms": item.duration_ms,
+        "error": failure.message,
+        "kind": failure.kind,
+        "delay": item.delay,
+        "reason": item.reason,
+        "existing_id": lease.holder,
+    }
+    return kind(**{name: facts[name] for name in kind.__struct_fields__})
+
+
+def _job_of(attempt: Attempt) -> str:
+    return attempt.letter.job if attempt.letter is not None else "?"
+
+
+def _log(attempt: Attempt, item: Settlement, answer: Settled) -> None:
+    """Failures, discards and lost leases get one line each; a success only where somebody debugs."""
+    level, event = _line(item, answer, attempt)
+    if not logger.isEnabledFor(level):
+        return
+    lease = attempt.lease
+    failure = item.failure or attempt.failure
+    told = item.reason or ""
+    if failure is not None and failure.message not in told:
+        told = f"{told}; {failure.kind}: {failure.message}" if told else f"{failure.kind}: {failure.message}"
+    problem = attempt.outcome.problem if isinstance(attempt.outcome, RetryLater) else None
+    if problem is not None:
+        logger.error("retry policy of %s: %s", _job_of(attempt), problem)
+    logger.log(
+        level,
+        "%s %s %s attempt %d%s%s",
+        event,
+        _job_of(attempt),
+        lease.envelope.id,
+        lease.attempts + 1,
+        f" retry in {item.delay:g}s" if item.move == "nack" else "",
+        f": {told}" if told else "",
+        extra={
+            "event": event,
+            "job_id": lease.envelope.id,
+            "job": _job_of(attempt),
+            "queue": lease.envelope.queue,
+            "attempt": lease.attempts + 1,
+            "duration_ms": item.duration_ms,
+        },
+    )
+
+
+def _line(item: Settlement, answer: Settled, attempt: Attempt) -> tuple[int, str]:
+    if not answer.counts:
+        return logging.WARNING, "lease.lost"
+    if _was_cancelled(answer):
+        return logging.INFO, "job.cancelled"
+    match item.move:
+        case "abandon":
+            return logging.CRITICAL, "job.discarded"
+        case "nack":
+            return (logging.ERROR, "job.dead_letter_refused") if item.spent else (logging.WARNING, "job.failed")
+        case "park":
+            # Loud the first time; after that it only waits.
+            return (logging.WARNING if attempt.lease.parked_since is None else logging.DEBUG), "job.parked"
+        case _:
+            return logging.DEBUG, {"ack": "job.completed", "skip": "job.skipped"}.get(item.move, f"job.{item.move}")

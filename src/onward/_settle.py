@@ -1,0 +1,114 @@
+"""From outcomes to the store: settlements, and the turn that carries them.
+
+A batch that the store refuses is halved until the bad item stands alone.  A refused item never takes others with it and is
+never lost: it becomes an abandon that says so; if even its dead letter is refused, the job goes back for a minute, marked
+as spent, and only its dead letter is tried again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from onward._attempt import Attempt
+from onward.backend import Backend, Claim, Turn, TurnResult
+from onward.envelope import Envelope
+from onward.errors import BackendRefused
+from onward.failure import Failure, storable
+from onward.lease import Settled, Settlement
+from onward.outcome import Cancelled, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
+
+__all__ = ["DeadLetterCopy", "Exchange", "exchange", "settlement"]
+
+_DEAD_LETTER_RETRY = 60.0
+
+DeadLetterCopy = Callable[[Attempt, Dead], Envelope | None]
+
+
+def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy) -> Settlement:
+    """The one move that an outcome means."""
+    lease, failure, duration_ms = attempt.lease, attempt.failure, attempt.duration_ms
+    match attempt.outcome:
+        case Done():
+            return Settlement.ack(lease, attempt.result, reason=attempt.note, duration_ms=duration_ms, keep=keep)
+        case Skipped(reason):
+            return Settlement.skip(lease, reason)
+        case RetryLater(delay):
+            return Settlement.nack(lease, delay, failure=failure, duration_ms=duration_ms)
+        case Dead(reason, _, ran) as dead:
+            copy = dead_letter_copy(attempt, dead)
+            return Settlement.abandon(
+                lease, storable(reason), ran=ran, failure=failure, duration_ms=duration_ms, dead_letter=copy
+            )
+        case Snoozed(delay, waits):
+            return Settlement.snooze(lease, delay, waits=waits)
+        case Parked(delay, reason):
+            return Settlement.park(lease, delay, reason)
+        case Cancelled(reason, ran):
+            return Settlement.cancelled(lease, reason, ran=ran, failure=failure, duration_ms=duration_ms)
+        case Released():
+            return Settlement.release(lease)
+
+
+class Exchange(msgspec.Struct, frozen=True):
+    """A turn's result with the settlements that were really made: a refused one was replaced."""
+
+    result: TurnResult
+    settlements: Sequence[Settlement]
+
+
+def exchange(
+    backend: Backend,
+    owner: str,
+    settlements: Sequence[Settlement],
+    claim: Claim | None = None,
+    *,
+    drop_dead: bool = False,
+) -> Exchange:
+    """One turn.  ``drop_dead``: a job whose dead letter is refused is cancelled instead of tried again."""
+    try:
+        return Exchange(backend.turn(Turn(owner=owner, settlements=settlements, claim=claim)), settlements)
+    except BackendRefused as refusal:
+        if not settlements:
+            raise
+        made = _in_halves(backend, owner, settlements, refusal, drop_dead=drop_dead)
+    result = backend.turn(Turn(owner=owner, claim=claim))
+    answered = msgspec.structs.replace(result, settled=[settled for _, settled in made])
+    return Exchange(answered, [each for each, _ in made])
+
+
+def _in_halves(
+    backend: Backend, owner: str, items: Sequence[Settlement], refusal: BackendRefused, *, drop_dead: bool
+) -> list[tuple[Settlement, Settled]]:
+    if len(items) == 1:
+        return [_alone(backend, owner, items[0], refusal, drop_dead=drop_dead)]
+    middle = len(items) // 2
+    made: list[tuple[Settlement, Settled]] = []
+    for half in (items[:middle], items[middle:]):
+        try:
+            settled = backend.turn(Turn(owner=owner, settlements=half)).settled
+            made += zip(half, settled, strict=True)
+        except BackendRefused as again:
+            made += _in_halves(backend, owner, half, again, drop_dead=drop_dead)
+    return made
+
+
+def _alone(
+    backend: Backend, owner: str, item: Settlement, refusal: BackendRefused, *, drop_dead: bool
+) -> tuple[Settlement, Settled]:
+    """The store refuses this very settlement: dead-letter the job, or at the least keep it."""
+    lease = item.lease
+    reason = (item.move == "abandon" and item.reason) or "unsettleable"
+    failure = Failure("Unsettleable", storable(f"the store refused its {item.move}: {refusal}"))
+    if item.move != "abandon":
+        dead = Settlement.abandon(lease, reason, ran=item.ran, failure=failure, duration_ms=item.duration_ms)
+        try:
+            return dead, backend.turn(Turn(owner=owner, settlements=[dead])).settled[0]
+        except BackendRefused:
+            pass
+    if drop_dead:
+        last = Settlement.cancelled(lease, f"dropped: its dead letter was refused ({reason})", ran=item.ran)
+    else:
+        last = Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=failure, ran=item.ran, spent=reason)
+    return last, backend.turn(Turn(owner=owner, settlements=[last])).settled[0]

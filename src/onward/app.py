@@ -1,0 +1,282 @@
+"""The application: the one place that knows which parts exist, and a facade whose every method delegates in a line."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from datetime import datetime, timedelta
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from urllib.parse import urlsplit
+
+import msgspec
+
+from onward import handlers as keyed
+from onward._attempt import Runtime
+from onward._ledger import Ledger
+from onward.backend import Backend, Check, Inline, Inspection, Lease, QueueState, Reaped
+from onward.backends.memory import MemoryBackend
+from onward.backends.sqlite import SqliteBackend
+from onward.backends.sync import SyncBackend
+from onward.builder import Builder
+from onward.client import Client
+from onward.clock import Clock, SystemClock
+from onward.config import Settings, load
+from onward.context import JobContext
+from onward.dead_letters import DeadLetters
+from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
+from onward.errors import BackendMisconfigured, OptionError
+from onward.handle import HandleSource, JobHandle
+from onward.inspector import Inspector
+from onward.job import Job, JobDecorator
+from onward.names import suggestion
+from onward.record import JobRecord
+from onward.registry import FunctionEntry, HandlerEntry, Registry
+from onward.retry import DEFAULT_POLICY, RetryPolicy
+from onward.runner import Runner, WorkerResult
+from onward.states import State
+from onward.telemetry import Event, Metrics, Telemetry
+
+__all__ = ["Onward"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+E = TypeVar("E", bound=Event)
+
+
+class Onward:
+    """An application: its jobs, its store and how they meet.
+
+    Settings not given here come from the environment, then from the configuration file, then from the defaults
+    (`onward.config`).
+    """
+
+    def __init__(
+        self,
+        url: str | None = None,
+        *,
+        clock: Clock | None = None,
+        default_retry: RetryPolicy | None = None,
+        queue_retry: Mapping[str, RetryPolicy] | None = None,
+        handlers: Mapping[str, Mapping[str, Any]] | None = None,
+        queue_handlers: Mapping[str, Sequence[str]] | None = None,
+        **settings: Any,
+    ) -> None:
+        self.settings: Settings = load({**settings, **({} if url is None else {"url": url})})
+        self.backend: Backend = _open_backend(self.settings, clock)
+        self.metrics = Metrics(enabled=self.settings.metrics)
+        self.telemetry = Telemetry()
+        self._closed = False
+        self._clock = getattr(self.backend, "clock", None) or clock or SystemClock()
+        self._registry = Registry(queue_handlers)
+        for key, handler in keyed.build(handlers or {}).items():
+            self._registry.add(HandlerEntry(key, handler))
+        self._wire(default_retry or DEFAULT_POLICY, queue_retry or {})
+
+    def _wire(self, default_retry: RetryPolicy, queue_retry: Mapping[str, RetryPolicy]) -> None:
+        settings, backend = self.settings, self.backend
+        if not isinstance(backend, Inspection):
+            raise BackendMisconfigured(f"{type(backend).__name__} cannot be inspected, which this version needs")
+        ledger = Ledger(self.metrics, self.telemetry)
+        self._client = Client(
+            backend,
+            self._registry,
+            self.telemetry,
+            clock=self._clock,
+            namespace=settings.namespace,
+            default_max_retries=settings.default_max_retries,
+            max_crashes=settings.max_crashes,
+            max_payload=settings.max_payload,
+            after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
+        )
+        self.dead_letters = DeadLetters(backend, self._client, queue=settings.dead_letter_queue)
+        self._handles = HandleSource(backend, hopeless=lambda: not backend.capabilities.shared)
+        self._inspector = Inspector(
+            backend,
+            backend,
+            clock=self._clock,
+            ledger=ledger,
+            telemetry=self.telemetry,
+            dead_letters=self.dead_letters,
+            retention=settings.retention,
+        )
+        runtime = Runtime(
+            registry=self._registry,
+            clock=self._clock,
+            namespace=settings.namespace,
+            default_max_retries=settings.default_max_retries,
+            default_retry=default_retry,
+            queue_retry=queue_retry,
+            unknown_grace=settings.unknown_grace,
+            max_result=settings.max_payload,
+            report=self._report_progress,
+        )
+        self._runner = Runner(
+            backend,
+            runtime,
+            ledger,
+            self.telemetry,
+            lease_for=timedelta(seconds=settings.lease_for),
+            keep_completed=settings.retention[State.COMPLETED] != 0,
+            drop_dead=settings.drop_on_dlq_failure,
+            dead_letter_copy=self.dead_letters.copy_of,
+        )
+
+    # Defining and enqueueing
+
+    @overload
+    def job(
+        self, function: Callable[Concatenate[JobContext, P], Coroutine[Any, Any, T]], /
+    ) -> Job[P, Concatenate[JobContext, P], Coroutine[Any, Any, T], T]: ...
+    @overload
+    def job(self, function: Callable[Concatenate[JobContext, P], T], /) -> Job[P, Concatenate[JobContext, P], T, T]: ...
+    @overload
+    def job(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> Job[P, P, Coroutine[Any, Any, T], T]: ...
+    @overload
+    def job(self, function: Callable[P, T], /) -> Job[P, P, T, T]: ...
+    @overload
+    def job(self, function: None = None, /, **options: Unpack[JobOptions]) -> JobDecorator: ...
+    def job(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Make a function a job: ``@jobs.job`` or ``@jobs.job(queue="mail", max_retries=5)``."""
+        if function is None:
+            return lambda function: self._define(function, options)
+        return self._define(function, options)
+
+    def define(self, handler: str, payload: Any = None) -> Builder:
+        """Build a job for a handler named by key: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
+        return Builder(handler, payload, self._client, self._handles)
+
+    def enqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
+        """Enqueue by name, for jobs that only another service knows."""
+        envelope = self._client.seal_by_name(job, payload, EnqueueOptions.check(options))
+        return self._handles.handle(self._client.enqueue([envelope])[0])
+
+    async def aenqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
+        """The same without blocking the event loop."""
+        envelope = self._client.seal_by_name(job, payload, EnqueueOptions.check(options))
+        return self._handles.handle((await self._client.aenqueue([envelope]))[0])
+
+    # Looking and steering
+
+    def handle(self, job_id: str) -> JobHandle[Any]:
+        """A handle for a job by its id."""
+        return JobHandle(job_id, self._handles)
+
+    def get(self, job_id: str) -> JobRecord | None:
+        """Everything known about one job, or None."""
+        return self._inspector.get(job_id)
+
+    def list(
+        self,
+        *,
+        state: State | str | Sequence[State | str] | None = None,
+        queue: str | None = None,
+        job: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+        newest_first: bool = False,
+    ) -> Sequence[JobRecord]:
+        """A page of jobs in the order they were enqueued.  The next page comes ``after`` the last id of this one."""
+        return self._inspector.list(
+            state=state, queue=queue, job=job, limit=limit, after=after, newest_first=newest_first
+        )
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        """How many jobs are in each state."""
+        return self._inspector.counts(queue)
+
+    def queues(self) -> Sequence[QueueState]:
+        """Every queue that holds live jobs or is paused."""
+        return self._inspector.queues()
+
+    def cancel(self, job_id: str, reason: str = "cancelled by request") -> State | None:
+        """Cancel a waiting job, ask a running one to stop.  None if there was nothing to cancel."""
+        return self._inspector.cancel(job_id, reason)
+
+    def retry(self, job_id: str) -> bool:
+        """Run a waiting job now, or give a discarded or cancelled one another life."""
+        return self._inspector.retry(job_id)
+
+    def pause(self, queue: str) -> bool:
+        """Stop claims from a queue, everywhere and across restarts.  Running jobs go on.  True if it was not paused."""
+        return self._inspector.pause(queue, paused=True)
+
+    def resume(self, queue: str) -> bool:
+        """Allow claims from a queue again."""
+        return self._inspector.pause(queue, paused=False)
+
+    def reap(self) -> Sequence[Reaped]:
+        """Give back the jobs of workers that died, now."""
+        return self._inspector.reap()
+
+    def prune(self, *, completed_before: datetime | None = None) -> int:
+        """Remove finished jobs that are past their retention, or the completed ones that ended before an instant."""
+        return self._inspector.prune(completed_before=completed_before)
+
+    def health(self) -> Sequence[Check]:
+        """How the store is."""
+        return self._inspector.health()
+
+    # Running
+
+    def process_once(self, queue: str = "default") -> WorkerResult:
+        """Claim one job, run one attempt of it, settle it."""
+        return self._runner.process_once(queue)
+
+    def drain(self, *queues: str) -> int:
+        """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled."""
+        return self._runner.drain(queues or None)
+
+    # Listening
+
+    @overload
+    def on(self, event: type[E], /) -> Callable[[Callable[[E], object]], Callable[[E], object]]: ...
+    @overload
+    def on(self, event: type[E], subscriber: Callable[[E], object], /) -> Callable[[E], object]: ...
+    def on(self, event: type[E], subscriber: Callable[[E], object] | None = None, /) -> Any:
+        """Subscribe to a kind of event: ``jobs.on(JobDiscarded, alert)``, or as a decorator."""
+        if subscriber is None:
+            return lambda subscriber: self.on(event, subscriber)
+        self.telemetry.on(event, subscriber)
+        return subscriber
+
+    def close(self) -> None:
+        """End this application's session, deliver its events, close its store."""
+        if not self._closed:
+            self._closed = True
+            self._runner.close()
+            self.telemetry.close()
+            self.backend.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _define(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+        if not callable(function):
+            raise OptionError("@jobs.job decorates a function; options are keywords: @jobs.job(queue='mail')")
+        entry = FunctionEntry(define(getattr(function, "__name__", ""), options), function)
+        self._registry.add(entry)
+        return Job(entry, self._client, self._handles)
+
+    def _run_inline(self) -> None:
+        self._runner.run_inline()
+
+    def _report_progress(self, lease: Lease, fraction: float, note: str | None) -> bool:
+        inspection = cast("Inspection", self.backend)
+        return inspection.progress(lease, msgspec.json.encode({"fraction": fraction, "note": note}))
+
+
+def _open_backend(settings: Settings, clock: Clock | None) -> Backend:
+    schemes: dict[str, Callable[[], Backend]] = {
+        "memory": lambda: MemoryBackend(clock=clock),
+        "sync": lambda: SyncBackend(clock=clock),
+        "sqlite": lambda: SqliteBackend.from_url(settings.url, clock=clock, namespace=settings.namespace),
+    }
+    scheme = urlsplit(settings.url).scheme
+    if scheme not in schemes:
+        raise BackendMisconfigured(f"there is no backend for {settings.url!r:.60}{suggestion(scheme, schemes)}")
+    return schemes[scheme]()

@@ -1,0 +1,30 @@
+"""Jobs run by whoever enqueues them: the memory backend on a clock that jumps to whatever is due next.
+
+For scripts and tests.  Retries are real, delays are not waited for.
+"""
+
+from __future__ import annotations
+
+from onward.backend import Capabilities
+from onward.backends.memory import MemoryBackend
+from onward.clock import Clock, JumpingClock
+
+__all__ = ["SyncBackend"]
+
+
+class SyncBackend(MemoryBackend):
+    capabilities = Capabilities(durable=False, shared=False)
+
+    def __init__(self, *, clock: Clock | None = None) -> None:
+        self.jumping = clock if isinstance(clock, JumpingClock) else JumpingClock(clock)
+        super().__init__(clock=self.jumping)
+
+    def jump(self) -> bool:
+        with self._writing() as now:
+            due = [
+                later[0][0] for queue, later in self._store.later.items() if later and queue not in self._store.paused
+            ]
+            if not due:
+                return False
+            self.jumping.jump_to(max(now, min(due)))
+            return True

@@ -1,0 +1,198 @@
+"""Putting jobs into the store: arguments checked, letter sealed once, committed with whoever else enqueues right now."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from onward.backend import Backend, Enqueued
+from onward.clock import SECOND, Clock
+from onward.definition import EnqueueOptions, JobDefinition
+from onward.envelope import Envelope, Letter, seal
+from onward.errors import ArgumentError
+from onward.group_commit import GroupCommit
+from onward.ids import IdMaker
+from onward.names import job_name, queue_name
+from onward.registry import Registry
+from onward.retry import PortablePolicy, RetryPolicy
+from onward.telemetry import JobDeduplicated, JobEnqueued, Telemetry
+
+__all__ = ["Client"]
+
+logger = logging.getLogger("onward")
+
+
+class Client:
+    """Seals and enqueues.  Knows definitions and the store; knows nothing of workers."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        registry: Registry,
+        telemetry: Telemetry,
+        *,
+        clock: Clock,
+        namespace: str,
+        default_max_retries: int,
+        max_crashes: int,
+        max_payload: int,
+        after_enqueue: Callable[[], None] | None = None,
+    ) -> None:
+        self.registry = registry
+        self._telemetry = telemetry
+        self._clock = clock
+        self._namespace = namespace
+        self._default_max_retries = default_max_retries
+        self._max_crashes = max_crashes
+        self._max_payload = max_payload
+        self._after_enqueue = after_enqueue
+        self._new_id = IdMaker(clock)
+        self._commit = GroupCommit(backend.enqueue)
+        self._warned_about_loop = False
+
+    def enqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        """Store sealed jobs, durably.  Answers say which were created and which stand for a job that lives already."""
+        self._warn_on_event_loop()
+        return self._submit(envelopes)
+
+    async def aenqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        """The same without blocking the event loop."""
+        return await asyncio.to_thread(self._submit, envelopes)
+
+    def seal(self, definition: JobDefinition, options: EnqueueOptions, payload: bytes) -> Envelope:
+        """A call of a known job, with the budget frozen as it is now."""
+        retries = options.max_retries if options.max_retries is not None else definition.max_retries
+        return self._seal(
+            definition.handler,
+            options,
+            payload,
+            queue=options.queue or definition.queue,
+            name=None if definition.name == definition.handler else definition.name,
+            max_retries=self._default_max_retries if retries is None else retries,
+            max_crashes=definition.max_crashes or self._max_crashes,
+            priority=definition.priority if options.priority is None else options.priority,
+            timeout=definition.timeout if options.timeout is None else options.timeout,
+            retry=options.retry or definition.retry,
+            single_instance=definition.single_instance if options.single_instance is None else options.single_instance,
+            isolation=None if definition.isolation == "thread" else definition.isolation,
+            expires_at=self._expiry(options, definition),
+            meta={**definition.meta, **options.meta},
+        )
+
+    def encode(self, job: str, payload: Any) -> bytes:
+        """A payload given as data, checked against the job's signature where that is known here."""
+        try:
+            encoded = msgspec.json.encode({} if payload is None else payload)
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            raise ArgumentError(f"{job}: the payload cannot travel as JSON: {error}") from None
+        entry = self.registry.find(job)
+        if entry is not None:
+            entry.check(encoded)
+        return encoded
+
+    def seal_by_name(self, job: str, payload: Any, options: EnqueueOptions) -> Envelope:
+        """A job that perhaps only another service knows: what is not said here is decided by its definition there."""
+        encoded = self.encode(job_name(job), payload)
+        entry = self.registry.find(job)
+        if entry is not None:
+            return self.seal(entry.definition, options, encoded)
+        return self._seal(
+            job,
+            options,
+            encoded,
+            queue=options.queue or "default",
+            name=None,
+            max_retries=options.max_retries,
+            max_crashes=self._max_crashes,
+            priority=options.priority or 0,
+            timeout=options.timeout,
+            retry=options.retry,
+            single_instance=bool(options.single_instance),
+            isolation=None,
+            expires_at=self._expiry(options, None),
+            meta=dict(options.meta),
+        )
+
+    def seal_copy(self, *, queue: str, job: str, payload: Mapping[str, Any], copy_id: str | None = None) -> Envelope:
+        """A job of our own making.  Under an id that was derived, enqueueing it twice is harmless."""
+        letter = Letter(
+            id=copy_id or self._new_id(),
+            namespace=self._namespace,
+            queue=queue_name(queue),
+            job=job,
+            payload=msgspec.Raw(msgspec.json.encode(payload)),
+            max_crashes=self._max_crashes,
+            enqueued_at=self._clock.micros(),
+        )
+        return seal(letter, limit=4 * self._max_payload)
+
+    def _seal(
+        self, job: str, options: EnqueueOptions, payload: bytes, *, retry: RetryPolicy | None, **fields: Any
+    ) -> Envelope:
+        now = self._clock.micros()
+        delay = round(options.delay * SECOND)
+        not_before = options.at if options.at is not None else (now + delay if delay else None)
+        letter = Letter(
+            id=self._new_id(),
+            namespace=self._namespace,
+            job=job,
+            payload=msgspec.Raw(payload),
+            enqueued_at=now,
+            not_before=not_before,
+            retry=retry if isinstance(retry, PortablePolicy) else None,  # a function stays with its decorator
+            unique_key=options.unique_key,
+            unique_strategy=options.unique_strategy,
+            idempotency_key=options.idempotency_key,
+            idempotency_ttl=options.idempotency_ttl,
+            key_scope=options.key_scope,
+            **fields,
+        )
+        envelope = seal(letter, delay=delay, limit=self._max_payload)
+        # A relative delay is the store's to measure: the instant in the letter is this host's guess.
+        return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
+
+    def _expiry(self, options: EnqueueOptions, definition: JobDefinition | None) -> int | None:
+        for source in (options, definition):
+            if source is None:
+                continue
+            if source.expires_at is not None:
+                return source.expires_at
+            if source.expires_in is not None:
+                return self._clock.micros() + round(source.expires_in * SECOND)
+        return None
+
+    def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        answers = self._commit.submit(envelopes) if envelopes else []
+        for envelope, answer in zip(envelopes, answers, strict=True):
+            self._tell(envelope, answer)
+        if self._after_enqueue is not None:
+            self._after_enqueue()
+        return answers
+
+    def _tell(self, envelope: Envelope, answer: Enqueued) -> None:
+        kind = JobEnqueued if answer.created else JobDeduplicated
+        if not self._telemetry.wants(kind):
+            return
+        if answer.created:
+            self._telemetry.emit(JobEnqueued(id=envelope.id, job=envelope.job, queue=envelope.queue))
+        else:
+            existing = answer.existing_id
+            self._telemetry.emit(
+                JobDeduplicated(id=envelope.id, job=envelope.job, queue=envelope.queue, existing_id=existing)
+            )
+
+    def _warn_on_event_loop(self) -> None:
+        if self._warned_about_loop:
+            return
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return
+        self._warned_about_loop = True
+        logger.warning(
+            "enqueue() blocks the running event loop until the job is durable: use `await job.aenqueue(...)`"
+        )

@@ -1,0 +1,147 @@
+"""Concurrent enqueues in one commit: one thread leads, the others' jobs ride along.
+
+Every caller puts its ticket on the pile and asks for the one commit lock.  Whoever gets it takes the whole pile to the store;
+the others find, when their turn comes, that theirs is answered.  There is no thread of its own: nothing to start, to stop, or
+to lose in a fork; and each caller returns only when its own job is durable.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Sequence
+from random import uniform
+from typing import Protocol
+
+from onward import forks
+from onward.backend import Enqueued
+from onward.envelope import Envelope
+from onward.errors import BackendRefused, BackendUnavailable, StoreFull
+
+__all__ = ["GroupCommit"]
+
+_LARGEST = (
+    1_000  # envelopes per commit: enough to hide the cost of a commit, little enough to keep the store's lock short
+)
+_PATIENCE = 5.0  # seconds in which an enqueue whose fate is unknown is repeated
+
+
+class Enqueue(Protocol):
+    def __call__(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]: ...
+
+
+class _Ticket:
+    __slots__ = ("answer", "envelopes", "error", "retried")
+
+    def __init__(self, envelopes: Sequence[Envelope]) -> None:
+        self.envelopes = envelopes
+        self.answer: list[Enqueued] | None = None
+        self.error: Exception | None = None
+        self.retried = False
+
+    @property
+    def answered(self) -> bool:
+        return self.answer is not None or self.error is not None
+
+
+class GroupCommit:
+    """Coalesces `enqueue` calls of many threads."""
+
+    def __init__(self, enqueue: Enqueue) -> None:
+        self._enqueue = enqueue
+        self._renew_locks()
+        forks.watch(self)
+
+    def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        """Enqueue these, all or nothing, and return when they are durable."""
+        ticket = _Ticket(envelopes)
+        with self._pile_lock:
+            self._pile.append(ticket)
+        try:
+            with self._commit_lock:
+                while not ticket.answered:
+                    self._commit(self._take())
+        finally:
+            if not ticket.answered:  # interrupted: whoever leads next must not store it for nobody
+                self._withdraw(ticket)
+        if ticket.error is not None:
+            raise ticket.error
+        assert ticket.answer is not None
+        return ticket.answer
+
+    def before_fork(self) -> None:
+        """A commit under way ends first, so that the child inherits no half-made one."""
+        self._commit_lock.acquire()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._renew_locks()  # the pile's tickets belong to threads that do not exist here
+        else:
+            self._commit_lock.release()
+
+    def _renew_locks(self) -> None:
+        self._pile: list[_Ticket] = []
+        self._pile_lock = threading.Lock()
+        # Reentrant, so that forking inside a commit does not wait for itself.
+        self._commit_lock = threading.RLock()
+
+    def _take(self) -> list[_Ticket]:
+        with self._pile_lock:
+            taken, size = 0, 0
+            for ticket in self._pile:
+                size += len(ticket.envelopes)
+                if taken and size > _LARGEST:
+                    break
+                taken += 1
+            batch, self._pile = self._pile[:taken], self._pile[taken:]
+            return batch
+
+    def _commit(self, batch: list[_Ticket]) -> None:
+        try:
+            self._store(batch)
+        except Exception as error:
+            for ticket in batch:
+                ticket.error = ticket.error or error
+        finally:
+            unanswered = [ticket for ticket in batch if not ticket.answered]
+            if unanswered:  # the leader was interrupted: the others must not wait for ever, nor run twice
+                for ticket in unanswered:
+                    ticket.retried = True
+                with self._pile_lock:
+                    self._pile = unanswered + self._pile
+
+    def _store(self, batch: list[_Ticket]) -> None:
+        envelopes = [envelope for ticket in batch for envelope in ticket.envelopes]
+        try:
+            answers = iter(self._persistently(envelopes, retried=any(ticket.retried for ticket in batch)))
+        except BackendRefused as refusal:
+            if len(batch) == 1:
+                batch[0].error = refusal
+                return
+            # One caller's bad job is not another's error.
+            middle = len(batch) // 2
+            self._store(batch[:middle])
+            self._store(batch[middle:])
+            return
+        for ticket in batch:
+            ticket.answer = [next(answers) for _ in ticket.envelopes]
+
+    def _persistently(self, envelopes: Sequence[Envelope], *, retried: bool) -> list[Enqueued]:
+        """Repeat an enqueue whose fate is unknown; the ids make that harmless."""
+        deadline = time.monotonic() + _PATIENCE
+        pause = 0.01
+        while True:
+            try:
+                return self._enqueue(envelopes, retried=retried)
+            except StoreFull:
+                raise
+            except BackendUnavailable:
+                if time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(uniform(pause / 2, pause))
+            pause, retried = min(pause * 2, 1.0), True
+
+    def _withdraw(self, ticket: _Ticket) -> None:
+        with self._pile_lock:
+            if ticket in self._pile:
+                self._pile.remove(ticket)

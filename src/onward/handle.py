@@ -1,0 +1,116 @@
+"""A job that was enqueued, from the caller's side."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Generator
+from typing import Any, Generic, TypeVar
+
+from onward.backend import Enqueued, Inspection
+from onward.errors import JobCancelled, JobDiscarded, JobNotFound, NoWorker, ResultTimeout
+from onward.record import JobRecord, record_of
+from onward.states import State
+
+__all__ = ["HandleSource", "JobHandle"]
+
+T = TypeVar("T")
+
+_FIRST_LOOK, _LONGEST_LOOK = 0.002, 0.1
+
+
+class HandleSource:
+    """What handles of one application share."""
+
+    def __init__(self, backend: Inspection, *, hopeless: Callable[[], bool]) -> None:
+        self.backend = backend
+        self.hopeless = hopeless  # whether nobody could ever finish a job that waits here
+
+    def handle(self, answer: Enqueued, *, returns: Any = Any) -> JobHandle[Any]:
+        """The handle for an answer: of the job that was created, or of the one that stands for it."""
+        job_id = answer.id if answer.created else (answer.existing_id or answer.id)
+        return JobHandle(job_id, self, created=answer.created, returns=returns)
+
+
+class JobHandle(Generic[T]):
+    """An enqueued job.  ``created`` is False if another live job with its unique key stands for it: then that one's id is here."""
+
+    __slots__ = ("_returns", "_source", "created", "id")
+
+    def __init__(self, job_id: str, source: HandleSource, *, created: bool = True, returns: Any = Any) -> None:
+        self.id = job_id
+        self.created = created
+        self._source = source
+        self._returns = returns
+
+    def record(self) -> JobRecord:
+        """Everything known about the job now."""
+        stored = self._source.backend.get(self.id)
+        if stored is None:
+            raise JobNotFound(f"there is no job {self.id}: it was pruned, or it lives in another store")
+        return record_of(stored, returns=self._returns)
+
+    def state(self) -> State:
+        return self.record().state
+
+    def cancel(self, reason: str = "cancelled by request") -> State | None:
+        """Cancel it if it waits, ask it to stop if it runs.  None if it has ended already."""
+        return self._source.backend.cancel([self.id], reason)[0]
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the job's end and return its result, or raise how it ended."""
+        for pause in self._looks(timeout):
+            record = self.record()
+            if record.is_finished:
+                return self._verdict(record)
+            self._refuse_hopeless()
+            time.sleep(pause)
+        raise self._too_late(timeout)
+
+    async def aresult(self, timeout: float | None = None) -> T:
+        """The same without blocking the event loop."""
+        for pause in self._looks(timeout):
+            record = await asyncio.to_thread(self.record)
+            if record.is_finished:
+                return self._verdict(record)
+            self._refuse_hopeless()
+            await asyncio.sleep(pause)
+        raise self._too_late(timeout)
+
+    def _looks(self, timeout: float | None) -> Generator[float, None, None]:
+        """How long to pause after each look: short at first, and never past the deadline without a last look."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        pause = _FIRST_LOOK
+        while deadline is None or (left := deadline - time.monotonic()) > 0:
+            yield pause if deadline is None else min(pause, left)
+            pause = min(pause * 1.5, _LONGEST_LOOK)
+        yield 0
+
+    def _refuse_hopeless(self) -> None:
+        if self._source.hopeless():
+            raise NoWorker(
+                f"job {self.id} waits in this process's memory and no worker runs here: call jobs.drain() first, or start one"
+            )
+
+    def _verdict(self, record: JobRecord) -> T:
+        match record.state:
+            case State.COMPLETED:
+                result: T = record.result
+                return result
+            case State.CANCELLED:
+                raise JobCancelled(self.id, f"job {self.id} was cancelled: {record.reason}", reason=record.reason)
+            case _:
+                last = record.errors[-1] if record.errors else None
+                told = f"{last.kind}: {last.message}" if last else "no error was recorded"
+                raise JobDiscarded(
+                    self.id,
+                    f"job {self.id} ({record.name}) was discarded, {record.reason}; last error: {told}",
+                    kind=last.kind if last else None,
+                    reason=record.reason,
+                )
+
+    def _too_late(self, timeout: float | None) -> ResultTimeout:
+        return ResultTimeout(f"job {self.id} did not finish within {timeout:g} s; it goes on: ask again, or cancel it")
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.id}>"

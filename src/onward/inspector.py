@@ -1,0 +1,121 @@
+"""Looking at jobs and steering them: what people ask of a store, in people's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+
+from onward import names
+from onward._ledger import Ledger
+from onward.backend import Backend, Check, Health, Inspection, Query, QueueState, Reaped
+from onward.clock import SECOND, Clock
+from onward.dead_letters import DeadLetters
+from onward.durations import instant
+from onward.errors import OptionError
+from onward.record import JobRecord, record_of
+from onward.states import State
+from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
+
+__all__ = ["Inspector"]
+
+_PRUNE_BATCH = 500
+
+
+class Inspector:
+    """One method per question or order.  Everything that writes is conditional on the state it finds."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        inspection: Inspection,
+        *,
+        clock: Clock,
+        ledger: Ledger,
+        telemetry: Telemetry,
+        dead_letters: DeadLetters,
+        retention: Mapping[State, float | None],
+    ) -> None:
+        self._backend = backend
+        self._inspection = inspection
+        self._clock = clock
+        self._ledger = ledger
+        self._telemetry = telemetry
+        self._dead_letters = dead_letters
+        self._retention = retention
+
+    def get(self, job_id: str) -> JobRecord | None:
+        stored = self._inspection.get(job_id)
+        return None if stored is None else record_of(stored)
+
+    def list(
+        self,
+        *,
+        state: State | str | Sequence[State | str] | None = None,
+        queue: str | None = None,
+        job: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+        newest_first: bool = False,
+    ) -> Sequence[JobRecord]:
+        query = Query(states=_states(state), queue=queue, job=job, limit=limit, after=after, newest_first=newest_first)
+        return [record_of(stored) for stored in self._inspection.list(query)]
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        return self._inspection.counts(queue)
+
+    def queues(self) -> Sequence[QueueState]:
+        return self._inspection.queues()
+
+    def cancel(self, job_id: str, reason: str) -> State | None:
+        answer = self._inspection.cancel([job_id], reason)[0]
+        if answer is State.CANCELLED and self._telemetry.wants(JobCancelled):
+            stored = self._inspection.get(job_id)
+            if stored is not None:
+                self._telemetry.emit(JobCancelled(id=job_id, job=stored.job, queue=stored.queue, reason=reason))
+        return answer
+
+    def retry(self, job_id: str) -> bool:
+        if self._inspection.retry([job_id])[0]:
+            return True
+        again = frozenset({State.DISCARDED, State.CANCELLED})
+        return bool(self._inspection.replay(Query(ids=(job_id,), states=again, limit=1)).ids)
+
+    def pause(self, queue: str, *, paused: bool) -> bool:
+        changed = self._inspection.pause(names.queue_name(queue), paused=paused)
+        if changed:
+            self._telemetry.emit(QueuePaused(queue=queue) if paused else QueueResumed(queue=queue))
+        return changed
+
+    def reap(self) -> Sequence[Reaped]:
+        reaped = self._backend.reap()
+        self._ledger.reaped(reaped)
+        self._dead_letters.copy_crashed(reaped)
+        return reaped
+
+    def prune(self, *, completed_before: datetime | None = None) -> int:
+        """Completed jobs older than this; or, without it, whatever its state's retention says."""
+        if completed_before is not None:
+            cutoffs = {State.COMPLETED: instant(completed_before, "completed_before")}
+        else:
+            now = self._clock.micros()
+            cutoffs = {state: now - round(kept * SECOND) for state, kept in self._retention.items() if kept is not None}
+        removed = 0
+        after: str | None = ""
+        while after is not None:
+            batch = self._inspection.prune(cutoffs, after=after, limit=_PRUNE_BATCH)
+            removed += sum(batch.removed.values())
+            after = batch.next
+        return removed
+
+    def health(self) -> Sequence[Check]:
+        return self._backend.health() if isinstance(self._backend, Health) else []
+
+
+def _states(asked: State | str | Sequence[State | str] | None) -> frozenset[State] | None:
+    if asked is None:
+        return None
+    words = [asked] if isinstance(asked, str) else asked
+    for word in words:
+        if word not in list(State):
+            raise OptionError(f"there is no state {word!r}{names.suggestion(str(word), State)}")
+    return frozenset(State(word) for word in words)

@@ -1,0 +1,130 @@
+"""A definition bound to an application: what `@jobs.job` leaves in place of the function.
+
+It is still the function: calling it calls it.  User arguments and our options never share a call:
+``send.using(delay="5m").enqueue(to, body)``.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
+
+from onward.backend import Enqueued
+from onward.client import Client
+from onward.context import JobContext
+from onward.definition import EnqueueOptions, JobDefinition, UsingOptions
+from onward.envelope import Envelope
+from onward.errors import ArgumentError
+from onward.handle import HandleSource, JobHandle
+from onward.registry import FunctionEntry
+
+__all__ = ["Call", "Job", "JobDecorator"]
+
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+R = TypeVar("R")
+T = TypeVar("T")
+
+
+class Call(NamedTuple):
+    """Arguments for one job of `enqueue_many`, made by `job.call(...)`."""
+
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+
+
+class Job(Generic[P, Q, R, T]):
+    """A function that can also be enqueued.
+
+    ``P`` are the parameters to enqueue with, ``Q`` those of the function itself: they differ by the `JobContext`, which the
+    worker fills in and a plain call passes by hand.  ``R`` is what a call returns, ``T`` what the job results in: they differ
+    by the coroutine of an async function.
+    """
+
+    def __init__(
+        self, entry: FunctionEntry, client: Client, handles: HandleSource, options: EnqueueOptions | None = None
+    ) -> None:
+        self._entry = entry
+        self._client = client
+        self._handles = handles
+        self._options = options or EnqueueOptions()
+        self._said: dict[str, Any] = {}
+        functools.update_wrapper(cast("Any", self), entry.function)
+
+    @property
+    def name(self) -> str:
+        return self._entry.definition.name
+
+    @property
+    def definition(self) -> JobDefinition:
+        return self._entry.definition
+
+    def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> R:
+        """Call the function, here and now."""
+        result: R = self._entry.function(*args, **kwargs)
+        return result
+
+    def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+        """Enqueue one call of the function.  Returns when the job is durable."""
+        envelope = self._seal(args, kwargs)
+        return self._handle(self._client.enqueue([envelope])[0])
+
+    async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
+        """The same without blocking the event loop."""
+        envelope = self._seal(args, kwargs)
+        return self._handle((await self._client.aenqueue([envelope]))[0])
+
+    def enqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
+        """Enqueue many calls in one write, all or nothing: tuples of positional arguments, or `job.call(...)`."""
+        envelopes = [self._seal(*_arguments(call)) for call in calls]
+        return [self._handle(answer) for answer in self._client.enqueue(envelopes)]
+
+    def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
+        """One call for `enqueue_many`, with keywords if need be."""
+        return Call(args, kwargs)
+
+    def using(self, **options: Unpack[UsingOptions]) -> Self:
+        """The same job with options for what is enqueued through it."""
+        said = {**self._said, **options}
+        if "delay" in options:
+            said.pop("at", None)
+        if "at" in options and "delay" not in options:
+            said.pop("delay", None)
+        bound = type(self)(self._entry, self._client, self._handles, EnqueueOptions.check(said))
+        bound._said = said
+        return bound
+
+    def _seal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Envelope:
+        return self._client.seal(self._entry.definition, self._options, self._entry.arguments.pack(args, kwargs))
+
+    def _handle(self, answer: Enqueued) -> JobHandle[T]:
+        return self._handles.handle(answer, returns=self._entry.returns)
+
+    def __repr__(self) -> str:
+        return f"<Job {self.name} on queue {self._options.queue or self.definition.queue}>"
+
+
+class JobDecorator(Protocol):
+    """What `@jobs.job(queue="mail")` is: turns a function into a job."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[JobContext, P], Coroutine[Any, Any, T]], /
+    ) -> Job[P, Concatenate[JobContext, P], Coroutine[Any, Any, T], T]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[JobContext, P], T], /
+    ) -> Job[P, Concatenate[JobContext, P], T, T]: ...
+    @overload
+    def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> Job[P, P, Coroutine[Any, Any, T], T]: ...
+    @overload
+    def __call__(self, function: Callable[P, T], /) -> Job[P, P, T, T]: ...
+
+
+def _arguments(call: Sequence[Any] | Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if isinstance(call, Call):
+        return call.args, call.kwargs
+    if isinstance(call, str | bytes) or not isinstance(call, Sequence):
+        raise ArgumentError(f"enqueue_many takes tuples of arguments or job.call(...), not {call!r:.60}")
+    return tuple(call), {}

@@ -1,0 +1,125 @@
+"""A job as people see it: opened, with aware datetimes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from onward.arguments import decode_result
+from onward.backend import Run, StoredJob
+from onward.clock import from_micros
+from onward.envelope import Letter, Sealed, open_sealed
+from onward.errors import EnvelopeError
+from onward.states import State
+
+__all__ = ["JobRecord", "Progress", "RunError", "record_of"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunError:
+    """A run that did not succeed."""
+
+    attempt: int
+    kind: str
+    message: str
+    traceback: str
+    at: datetime
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run said it had come, between 0 and 1."""
+
+    fraction: float
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """Everything known about a job at one moment."""
+
+    id: str
+    job: str
+    name: str
+    queue: str
+    state: State
+    priority: int
+    payload: Any
+    meta: dict[str, Any]
+    attempts: int
+    delivery: int
+    crashes: int
+    interruptions: int
+    max_retries: int | None
+    available_at: datetime
+    enqueued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    owner: str | None
+    cancel_requested: bool
+    result: Any
+    reason: str | None
+    progress: Progress | None
+    errors: tuple[RunError, ...]
+    raw: bytes = field(repr=False)  # the sealed bytes as they are stored
+
+    @property
+    def is_finished(self) -> bool:
+        return self.finished_at is not None
+
+
+def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
+    """Open a stored job.  One that cannot be opened is shown all the same, with its raw bytes."""
+    letter = _letter(stored)
+    return JobRecord(
+        id=stored.id,
+        job=stored.job,
+        name=(letter and letter.name) or stored.job,
+        queue=stored.queue,
+        state=stored.state,
+        priority=stored.priority,
+        payload=None if letter is None else msgspec.json.decode(letter.payload),
+        meta={} if letter is None else letter.meta,
+        attempts=stored.attempts,
+        delivery=stored.delivery,
+        crashes=stored.crashes,
+        interruptions=stored.interruptions,
+        max_retries=None if letter is None else letter.max_retries,
+        available_at=from_micros(stored.available_at),
+        enqueued_at=from_micros(stored.enqueued_at),
+        started_at=_when(stored.started_at),
+        finished_at=_when(stored.finished_at),
+        owner=stored.owner,
+        cancel_requested=stored.cancel_requested,
+        result=decode_result(stored.result, returns),
+        reason=stored.reason,
+        progress=None if stored.progress is None else Progress(**msgspec.json.decode(stored.progress)),
+        errors=tuple(_error(run) for run in stored.runs),
+        raw=stored.data,
+    )
+
+
+def _letter(stored: StoredJob) -> Letter | None:
+    try:
+        return open_sealed(Sealed(stored.id, stored.queue, stored.data))
+    except EnvelopeError:
+        return None
+
+
+def _when(instant: int | None) -> datetime | None:
+    return None if instant is None else from_micros(instant)
+
+
+def _error(run: Run) -> RunError:
+    return RunError(
+        attempt=run.attempt,
+        kind=run.failure.kind,
+        message=run.failure.message,
+        traceback=run.failure.traceback,
+        at=from_micros(run.at),
+        duration_ms=run.duration_ms,
+    )

@@ -1,0 +1,139 @@
+"""Which code a name stands for.  Only what was registered here can ever run: names from a store are inert text."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from onward import names
+from onward.arguments import Arguments
+from onward.context import JobContext
+from onward.definition import JobDefinition
+from onward.errors import DefinitionError, OptionError
+
+__all__ = ["Entry", "FunctionEntry", "Handler", "HandlerEntry", "NotAllowed", "Registry"]
+
+
+class NotAllowed(Exception):
+    """A handler refuses: it is not allowed to do that here.  Never retried."""
+
+
+class Handler(Protocol):
+    """Code that jobs may name by key, with a payload of its own shape: ``shell`` and the like."""
+
+    def check(self, payload: Any) -> None:
+        """Refuse a payload that could never run, where it is enqueued."""
+        ...
+
+    def run(self, ctx: JobContext) -> Any:
+        """One attempt.  Raises `NotAllowed` to refuse for good."""
+        ...
+
+
+class Entry(Protocol):
+    """What a name stands for."""
+
+    definition: JobDefinition
+    is_async: bool
+    takes_context: bool
+    denied_by_default: bool  # runs only on queues that name it
+    returns: Any
+
+    def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
+
+    def check(self, payload: bytes) -> None: ...
+
+
+class FunctionEntry:
+    """A decorated function."""
+
+    denied_by_default = False
+
+    def __init__(self, definition: JobDefinition, function: Callable[..., Any]) -> None:
+        self.definition = definition
+        self.function = function
+        self.arguments = Arguments(function, definition.name)
+        self.takes_context = self.arguments.takes_context
+        self.is_async = inspect.iscoroutinefunction(function)
+        self.returns = _returns(function)
+        self.check = self.arguments.check
+
+    def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
+        args, kwargs = self.arguments.unpack(payload)
+        if self.takes_context:
+            return self.function(ctx, *args, **kwargs)
+        return self.function(*args, **kwargs)
+
+
+class HandlerEntry:
+    """A handler named by key."""
+
+    denied_by_default = True
+    is_async = False
+    takes_context = True
+    returns = Any
+
+    def __init__(self, key: str, handler: Handler) -> None:
+        self.definition = JobDefinition(name=key, handler=key)
+        self.handler = handler
+
+    def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
+        assert ctx is not None
+        return self.handler.run(ctx)
+
+    def check(self, payload: bytes) -> None:
+        self.handler.check(msgspec.json.decode(payload))
+
+
+class Registry:
+    """Names to entries, and which of them each queue allows."""
+
+    def __init__(self, queue_handlers: Mapping[str, Sequence[str]] | None = None) -> None:
+        self._entries: dict[str, Entry] = {}
+        self._allowed = {
+            names.queue_name(queue): frozenset(allowed) for queue, allowed in (queue_handlers or {}).items()
+        }
+        if any(isinstance(allowed, str) for allowed in (queue_handlers or {}).values()):
+            raise OptionError("queue_handlers maps a queue to a list of names, such as {'ops': ['shell']}")
+
+    def add(self, entry: Entry) -> None:
+        for name in (entry.definition.name, *entry.definition.aliases):
+            if name in self._entries:
+                raise DefinitionError(
+                    f"a job named {name!r} is already registered: give one of them another name with @jobs.job(name=…)"
+                )
+        for name in (entry.definition.name, *entry.definition.aliases):
+            self._entries[name] = entry
+
+    def find(self, name: str) -> Entry | None:
+        return self._entries.get(name)
+
+    def refusal(self, entry: Entry, name: str, queue: str) -> str | None:
+        """Why this entry may not run on this queue, or None if it may."""
+        allowed = self._allowed.get(queue)
+        if allowed is None:
+            if entry.denied_by_default:
+                return f"handler {name!r} is not allowed on queue {queue!r}: queue_handlers does not name it"
+            return None
+        if name in allowed or entry.definition.name in allowed:
+            return None
+        return f"{name!r} is not allowed on queue {queue!r}: queue_handlers lists {', '.join(sorted(allowed)) or 'nothing'}"
+
+    def queues(self) -> list[str]:
+        """The queues that registered jobs are enqueued on, `default` among them."""
+        return sorted({entry.definition.queue for entry in self._entries.values()} | {"default"} | self._allowed.keys())
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(sorted(self._entries))
+
+
+def _returns(function: Callable[..., Any]) -> Any:
+    try:
+        hint = typing.get_type_hints(function).get("return", Any)
+    except NameError:
+        return Any
+    return hint if hint is not None else type(None)

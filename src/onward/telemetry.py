@@ -1,0 +1,271 @@
+"""What happened, told to whoever wants to know: events for subscribers, counters for everybody, one log line where it matters.
+
+Events are built only when somebody subscribed.  They are delivered by a thread of their own from a bounded queue, so a
+subscriber that raises, blocks or is slow never hurts a job: when it falls too far behind, events are dropped and counted.
+Counters move once per settlement, when the store has applied it.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from onward import forks
+
+__all__ = [
+    "Event",
+    "JobCancelled",
+    "JobCompleted",
+    "JobDeduplicated",
+    "JobDiscarded",
+    "JobEnqueued",
+    "JobFailed",
+    "JobLeaseLost",
+    "JobParked",
+    "JobRescued",
+    "JobSnoozed",
+    "JobStarted",
+    "Metrics",
+    "QueuePaused",
+    "QueueResumed",
+    "Telemetry",
+]
+
+logger = logging.getLogger("onward")
+
+_BACKLOG = 10_000
+
+
+class Event(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that happened."""
+
+
+class QueuePaused(Event, frozen=True, kw_only=True):
+    queue: str
+
+
+class QueueResumed(Event, frozen=True, kw_only=True):
+    queue: str
+
+
+class JobEvent(Event, frozen=True, kw_only=True):
+    id: str
+    job: str
+    queue: str
+
+
+class JobEnqueued(JobEvent, frozen=True, kw_only=True):
+    pass
+
+
+class JobDeduplicated(JobEvent, frozen=True, kw_only=True):
+    """It was not enqueued: ``existing_id`` lives and holds its key.  Or it was skipped: its idempotency key is done."""
+
+    existing_id: str | None
+
+
+class JobStarted(JobEvent, frozen=True, kw_only=True):
+    attempt: int
+
+
+class JobCompleted(JobEvent, frozen=True, kw_only=True):
+    attempt: int
+    duration_ms: int
+
+
+class JobFailed(JobEvent, frozen=True, kw_only=True):
+    """An attempt failed and will be retried after ``delay`` seconds."""
+
+    attempt: int
+    duration_ms: int
+    error: str
+    kind: str
+    delay: float
+
+
+class JobDiscarded(JobEvent, frozen=True, kw_only=True):
+    """The job is dead-lettered: no retry follows."""
+
+    attempt: int
+    duration_ms: int
+    error: str
+    kind: str
+    reason: str
+
+
+class JobCancelled(JobEvent, frozen=True, kw_only=True):
+    reason: str | None
+
+
+class JobSnoozed(JobEvent, frozen=True, kw_only=True):
+    delay: float
+
+
+class JobParked(JobEvent, frozen=True, kw_only=True):
+    """Nobody here knows this job yet."""
+
+    delay: float
+    reason: str
+
+
+class JobRescued(JobEvent, frozen=True, kw_only=True):
+    """A dead worker's job was given back."""
+
+    cause: str
+    crashes: int
+
+
+class JobLeaseLost(JobEvent, frozen=True, kw_only=True):
+    """A run came to its end after its lease was lost: what it did is not recorded."""
+
+    attempt: int
+
+
+class Metrics:
+    """Counters of this process, by name and queue."""
+
+    def __init__(self, *, enabled: bool = True) -> None:
+        self.enabled = enabled
+        self._counts: defaultdict[tuple[str, str], int] = defaultdict(int)
+        self._lock = threading.Lock()
+        forks.watch(self)
+
+    def add(self, name: str, queue: str, count: int = 1) -> None:
+        if self.enabled:
+            with self._lock:
+                self._counts[name, queue] += count
+
+    def add_all(self, counts: Mapping[tuple[str, str], int]) -> None:
+        """Add a batch at once: one lock, however many jobs."""
+        if self.enabled and counts:
+            with self._lock:
+                for key, count in counts.items():
+                    self._counts[key] += count
+
+    def count(self, name: str, queue: str | None = None) -> int:
+        """One counter, for one queue or for all of them."""
+        with self._lock:
+            if queue is not None:
+                return self._counts.get((name, queue), 0)
+            return sum(count for (each, _), count in self._counts.items() if each == name)
+
+    def snapshot(self) -> dict[str, dict[str, int]]:
+        """Every counter that has moved: name, then queue."""
+        with self._lock:
+            counts = dict(self._counts)
+        tree: dict[str, dict[str, int]] = {}
+        for (name, queue_name), count in sorted(counts.items()):
+            tree.setdefault(name, {})[queue_name] = count
+        return tree
+
+    def before_fork(self) -> None:
+        self._lock.acquire()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        self._lock.release()
+
+
+E = TypeVar("E", bound=Event)
+Subscriber = Callable[[E], object]
+
+
+class Telemetry:
+    """Hands events to subscribers, off the road of the jobs."""
+
+    def __init__(self) -> None:
+        self._subscribers: dict[type[Event], list[Callable[[Any], object]]] = {}
+        self._heard: dict[type[Event], tuple[Callable[[Any], object], ...]] = {}
+        self._queue: queue.Queue[Event | None] = queue.Queue(_BACKLOG)
+        self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self.dropped = 0
+        self._complaints: Counter[str] = Counter()
+
+    def on(self, kind: type[E], subscriber: Subscriber[E]) -> None:
+        """Call ``subscriber`` with every event of this kind, or of a kind below it."""
+        with self._lock:
+            self._subscribers.setdefault(kind, []).append(subscriber)
+            self._heard = {}
+
+    def wants(self, kind: type[Event]) -> bool:
+        """Whether it is worth building such an event."""
+        return bool(self._subscribers) and bool(self._listeners(kind))
+
+    def emit(self, event: Event) -> None:
+        if not self._listeners(type(event)):
+            return
+        self._ensure_thread()
+        try:
+            self._queue.put_nowait(event)
+        except queue.Full:
+            self.dropped += 1
+            if self._complaints["dropped"] == 0:
+                self._complaints["dropped"] = 1
+                logger.warning(
+                    "event subscribers are %d events behind: events are dropped until they catch up", _BACKLOG
+                )
+
+    def flush(self, timeout: float = 5.0) -> bool:
+        """Wait until every event emitted so far was delivered.  False if that took longer than ``timeout``."""
+        deadline = time.monotonic() + timeout
+        with self._queue.all_tasks_done:
+            while self._queue.unfinished_tasks:
+                left = deadline - time.monotonic()
+                if left <= 0 or self._thread is None:
+                    return False
+                self._queue.all_tasks_done.wait(left)
+        return True
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Deliver what is under way, then stop."""
+        if self._thread is not None:
+            self.flush(timeout)
+            try:
+                self._queue.put_nowait(None)
+            except queue.Full:
+                return  # a subscriber hangs; the thread is a daemon and keeps nobody
+
+    def _listeners(self, kind: type[Event]) -> tuple[Callable[[Any], object], ...]:
+        heard = self._heard.get(kind)
+        if heard is None:
+            heard = tuple(
+                subscriber
+                for each, subscribers in self._subscribers.items()
+                if issubclass(kind, each)
+                for subscriber in subscribers
+            )
+            self._heard[kind] = heard
+        return heard
+
+    def _ensure_thread(self) -> None:
+        thread = self._thread
+        if thread is not None and thread.is_alive():
+            return
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive():  # dead: stopped, or this is a fork
+                self._thread = threading.Thread(target=self._deliver, name="onward-events", daemon=True)
+                self._thread.start()
+
+    def _deliver(self) -> None:
+        while (event := self._queue.get()) is not None:
+            for subscriber in self._listeners(type(event)):
+                try:
+                    subscriber(event)
+                except BaseException:  # noqa: BLE001  whatever a subscriber raises, jobs and other subscribers go on
+                    self._complain(subscriber)
+            self._queue.task_done()
+        self._queue.task_done()
+
+    def _complain(self, subscriber: Callable[[Any], object]) -> None:
+        """One log line per subscriber, not one per event."""
+        name = getattr(subscriber, "__qualname__", repr(subscriber))
+        self._complaints[name] += 1
+        if self._complaints[name] == 1:
+            logger.exception("event subscriber %s raised; further errors of it are not logged", name)
