@@ -13,7 +13,6 @@ A job's path through the files, top to bottom:
     9 recover    backends/*: extend, reap
 """
 
-from onward.version import __version__
 from onward.app import Onward
 from onward.context import JobContext
 from onward.errors import (
@@ -47,6 +46,7 @@ from onward.retry import (
 from onward.runner import WorkerResult
 from onward.signals import Discard, Retry, Snooze
 from onward.states import State
+from onward.version import __version__
 
 __all__ = [
     "Additive",

@@ -1,8 +1,8 @@
 """One attempt, read as a sentence: open → resolve → allow → hold → call → decide.
 
-`prepare` takes a lease as far as it can go without running anybody's code: it is `Ready` to be called, or its `Attempt` has
-already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here talks
-to a store, and nothing here raises: whatever is wrong with a job is that job's outcome.
+`prepare` takes a lease as far as it can go without running anybody's code: it is `Ready` to be called, or its `Attempt`
+has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here
+talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome.
 """
 
 from __future__ import annotations

@@ -93,7 +93,7 @@ class Ledger:
     def _tell(self, attempt: Attempt, item: Settlement, answer: Settled) -> None:
         kind = _EVENTS.get("lost" if not answer.counts else "cancelled" if _was_cancelled(answer) else item.move)
         if kind is not None and self._telemetry.wants(kind):
-            self._telemetry.emit(_event(kind, attempt, item, answer))
+            self._telemetry.emit(_event(kind, attempt, item))
 
 
 def _was_cancelled(answer: Settled) -> bool:
@@ -135,7 +135,7 @@ _EVENTS: dict[str, type[JobEvent]] = {
 }
 
 
-def _event(kind: type[JobEvent], attempt: Attempt, item: Settlement, answer: Settled) -> JobEvent:
+def _event(kind: type[JobEvent], attempt: Attempt, item: Settlement) -> JobEvent:
     lease = attempt.lease
     failure = item.failure or attempt.failure or Failure("", "")
     facts: dict[str, Any] = {

@@ -58,8 +58,8 @@ discarded (reason "crashed …") at max_crashes, else retryable: due at once aft
 10 s x 2^(k-2), at most 600 s.  An unstarted one: interruptions + 1, then available with its due time kept, or cancelled if
 that was asked.
 
-Enqueueing.  Due (delay and not_before over): available, else scheduled; available_at is now + delay, or not_before if that is
-later.  A taken unique key: `ignore_new` stores nothing and names the holder; `cancel_existing` cancels a waiting holder
+Enqueueing.  Due (delay and not_before over): available, else scheduled; available_at is now + delay, or not_before if that
+is later.  A taken unique key: `ignore_new` stores nothing and names the holder; `cancel_existing` cancels a waiting holder
 (reason "replaced by <id>") or asks a running one to cancel and takes its key away, in the same transaction.
 
 Errors.  BackendUnavailable: the outcome is unknown or the store is away; try again.  BackendRefused: this very data is
@@ -371,7 +371,8 @@ class Inspection(Protocol):
 
     def replay(self, query: Query) -> Replayed:
         """Give discarded or cancelled jobs a new life: counters, reason, marks and progress to nothing, the records of old
-        runs kept, ``delivery`` going on, the sealed unique key taken again.  Other states are passed over."""
+        runs kept, ``delivery`` going on, the sealed unique key taken again.  Other states are passed over.
+        """
         ...
 
     def purge(self, query: Query) -> int:
@@ -380,7 +381,8 @@ class Inspection(Protocol):
 
     def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
         """One batch of a walk over the finished jobs by id: remove those that finished before their state's cutoff, and
-        tombstones past their ten minutes.  The walk is over when ``next`` is None."""
+        tombstones past their ten minutes.  The walk is over when ``next`` is None.
+        """
         ...
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Self
 
 from onward._attempt import Attempt
 from onward.backend import Inspection, Query, Reaped, StoredJob
@@ -35,7 +35,7 @@ class Replay(int):
 
     skipped: dict[str, str]
 
-    def __new__(cls, count: int, skipped: dict[str, str]) -> Replay:
+    def __new__(cls, count: int, skipped: dict[str, str]) -> Self:
         replay = super().__new__(cls, count)
         replay.skipped = skipped
         return replay

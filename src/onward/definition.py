@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypedDict
@@ -148,31 +148,37 @@ def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
 
 def _shared(options: Mapping[str, Any]) -> dict[str, Any]:
     """The options that both places know."""
-    checked: dict[str, Any] = {}
-    if "queue" in options:
-        checked["queue"] = names.queue_name(options["queue"])
-    if "priority" in options:
-        checked["priority"] = _whole(options["priority"], -100, 100, "priority")
+    checked = {name: read(options[name]) for name, read in _READERS.items() if options.get(name) is not None}
     if "max_retries" in options or "max_attempts" in options:
         checked["max_retries"] = _budget(options)
-    if "retry" in options:
-        if options["retry"] is not None and not isinstance(options["retry"], RetryPolicy):
-            raise OptionError(f"retry must be a policy such as Exponential(base=5), not {options['retry']!r:.60}")
-        checked["retry"] = options["retry"]
-    if options.get("timeout") is not None:
-        checked["timeout"] = seconds(options["timeout"], "timeout")
-    if "single_instance" in options:
-        checked["single_instance"] = bool(options["single_instance"])
     expires = options.get("expires")
     if isinstance(expires, datetime):
         checked["expires_at"] = instant(expires, "expires")
     elif expires is not None:
         checked["expires_in"] = seconds(expires, "expires")
-    if "meta" in options:
-        if not isinstance(options["meta"], Mapping):
-            raise OptionError("meta must be a mapping of text to plain values")
-        checked["meta"] = dict(options["meta"])
     return checked
+
+
+def _policy(value: Any) -> RetryPolicy:
+    if not isinstance(value, RetryPolicy):
+        raise OptionError(f"retry must be a policy such as Exponential(base=5), not {value!r:.60}")
+    return value
+
+
+def _meta(value: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise OptionError(f"meta must be a mapping of text to plain values, not {value!r:.60}")
+    return dict(value)
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "queue": names.queue_name,
+    "priority": lambda value: _whole(value, -100, 100, "priority"),
+    "retry": _policy,
+    "timeout": lambda value: seconds(value, "timeout"),
+    "single_instance": bool,
+    "meta": _meta,
+}
 
 
 def _budget(options: Mapping[str, Any]) -> int:

@@ -1,6 +1,6 @@
-"""What travels: a job sealed into bytes once, by the client, and never encoded again.
+r"""What travels: a job sealed into bytes once, by the client, and never encoded again.
 
-    onward/1 <key-id> <signature>\\n{"id": …, "queue": …, "job": …, "payload": …}
+    onward/1 <key-id> <signature>\n{"id": …, "queue": …, "job": …, "payload": …}
 
 A dash stands for "unsigned".  Every backend stores and returns these very bytes, so whoever reads them can verify before
 parsing.  Beside them a store keeps columns copied out of the letter: *columns decide when* (order, due time, expiry,

@@ -38,10 +38,10 @@ def describe(error: BaseException) -> Failure:
 
 
 def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    """Text that any store accepts: no NUL, no lone surrogates, bounded.
+    r"""Text that any store accepts: no NUL, no lone surrogates, bounded.
 
-    >>> storable("a\\x00b\\ud800")
-    'a\\\\x00b\\\\ud800'
+    >>> storable("a\x00b\ud800")
+    'a\\x00b\\ud800'
     """
     if len(text) > limit:
         text = text[: limit - 1] + "…"
@@ -53,7 +53,7 @@ def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
 def _message(error: BaseException) -> str:
     try:
         return storable(str(error))
-    except Exception:
+    except Exception:  # noqa: BLE001  a broken __str__ must not hide the failure
         return f"<{type(error).__qualname__} whose text cannot be had>"
 
 

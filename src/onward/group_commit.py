@@ -1,8 +1,8 @@
 """Concurrent enqueues in one commit: one thread leads, the others' jobs ride along.
 
-Every caller puts its ticket on the pile and asks for the one commit lock.  Whoever gets it takes the whole pile to the store;
-the others find, when their turn comes, that theirs is answered.  There is no thread of its own: nothing to start, to stop, or
-to lose in a fork; and each caller returns only when its own job is durable.
+Every caller puts its ticket on the pile and asks for the one commit lock.  Whoever gets it takes the whole pile to the
+store; the others find, when their turn comes, that theirs is answered.  There is no thread of its own: nothing to start, to
+stop, or to lose in a fork; and each caller returns only when its own job is durable.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class GroupCommit:
     def _commit(self, batch: list[_Ticket]) -> None:
         try:
             self._store(batch)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  it is raised again, by every caller it concerns
             for ticket in batch:
                 ticket.error = ticket.error or error
         finally:

@@ -33,7 +33,10 @@ class HandleSource:
 
 
 class JobHandle(Generic[T]):
-    """An enqueued job.  ``created`` is False if another live job with its unique key stands for it: then that one's id is here."""
+    """An enqueued job.
+
+    ``created`` is False if another live job with its unique key stands for it: then ``id`` is that one's.
+    """
 
     __slots__ = ("_returns", "_source", "created", "id")
 
@@ -67,7 +70,7 @@ class JobHandle(Generic[T]):
             time.sleep(pause)
         raise self._too_late(timeout)
 
-    async def aresult(self, timeout: float | None = None) -> T:
+    async def aresult(self, timeout: float | None = None) -> T:  # noqa: ASYNC109  the same words as `result`
         """The same without blocking the event loop."""
         for pause in self._looks(timeout):
             record = await asyncio.to_thread(self.record)
@@ -89,7 +92,7 @@ class JobHandle(Generic[T]):
     def _refuse_hopeless(self) -> None:
         if self._source.hopeless():
             raise NoWorker(
-                f"job {self.id} waits in this process's memory and no worker runs here: call jobs.drain() first, or start one"
+                f"job {self.id} waits in this process's memory and no worker runs here: call jobs.drain() first"
             )
 
     def _verdict(self, record: JobRecord) -> T:

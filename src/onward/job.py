@@ -7,7 +7,7 @@ It is still the function: calling it calls it.  User arguments and our options n
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
 
 from onward.backend import Enqueued
@@ -37,19 +37,23 @@ class Call(NamedTuple):
 class Job(Generic[P, Q, R, T]):
     """A function that can also be enqueued.
 
-    ``P`` are the parameters to enqueue with, ``Q`` those of the function itself: they differ by the `JobContext`, which the
-    worker fills in and a plain call passes by hand.  ``R`` is what a call returns, ``T`` what the job results in: they differ
-    by the coroutine of an async function.
+    ``P`` are the parameters to enqueue with, ``Q`` those of the function itself: they differ by the `JobContext`, which
+    the worker fills in and a plain call passes by hand.  ``R`` is what a call returns, ``T`` what the job results in: they
+    differ by the coroutine of an async function.
     """
 
     def __init__(
-        self, entry: FunctionEntry, client: Client, handles: HandleSource, options: EnqueueOptions | None = None
+        self,
+        entry: FunctionEntry,
+        client: Client,
+        handles: HandleSource,
+        said: Mapping[str, Any] | None = None,
     ) -> None:
         self._entry = entry
         self._client = client
         self._handles = handles
-        self._options = options or EnqueueOptions()
-        self._said: dict[str, Any] = {}
+        self._said = dict(said or {})
+        self._options = EnqueueOptions.check(self._said)
         functools.update_wrapper(cast("Any", self), entry.function)
 
     @property
@@ -91,9 +95,7 @@ class Job(Generic[P, Q, R, T]):
             said.pop("at", None)
         if "at" in options and "delay" not in options:
             said.pop("delay", None)
-        bound = type(self)(self._entry, self._client, self._handles, EnqueueOptions.check(said))
-        bound._said = said
-        return bound
+        return type(self)(self._entry, self._client, self._handles, said)
 
     def _seal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Envelope:
         return self._client.seal(self._entry.definition, self._options, self._entry.arguments.pack(args, kwargs))

@@ -38,8 +38,11 @@ _JUMPS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class WorkerResult:
-    """What one cycle did: ``empty acked requeued dead-lettered rejected skipped-idempotent snoozed parked released
-    cancelled lease-lost``; how many runs the job has completed; and the error, if there was one."""
+    """What one cycle did.
+
+    ``status`` is one of ``empty acked requeued dead-lettered rejected skipped-idempotent snoozed parked released cancelled
+    lease-lost``; ``attempts`` counts the runs the job has completed.
+    """
 
     status: str
     attempts: int = 0
@@ -82,7 +85,7 @@ class Runner:
         return self._cycle(lease)
 
     def drain(self, queues: Sequence[str] | None = None) -> int:
-        """Run what is due, everywhere unless told where, until nothing is.  Never waits.  Returns how many cycles that took."""
+        """Run what is due, everywhere unless told where, until nothing is.  Never waits.  Returns the number of cycles."""
         cycles = 0
         while True:
             found = 0

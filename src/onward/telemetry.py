@@ -1,4 +1,4 @@
-"""What happened, told to whoever wants to know: events for subscribers, counters for everybody, one log line where it matters.
+"""What happened, told to whoever wants to know: events for subscribers, counters for everybody.
 
 Events are built only when somebody subscribed.  They are delivered by a thread of their own from a bounded queue, so a
 subscriber that raises, blocks or is slow never hurts a job: when it falls too far behind, events are dropped and counted.
@@ -258,14 +258,14 @@ class Telemetry:
             for subscriber in self._listeners(type(event)):
                 try:
                     subscriber(event)
-                except BaseException:  # noqa: BLE001  whatever a subscriber raises, jobs and other subscribers go on
-                    self._complain(subscriber)
+                except BaseException as error:  # noqa: BLE001  whatever it raises, jobs and other subscribers go on
+                    self._complain(subscriber, error)
             self._queue.task_done()
         self._queue.task_done()
 
-    def _complain(self, subscriber: Callable[[Any], object]) -> None:
+    def _complain(self, subscriber: Callable[[Any], object], error: BaseException) -> None:
         """One log line per subscriber, not one per event."""
         name = getattr(subscriber, "__qualname__", repr(subscriber))
         self._complaints[name] += 1
         if self._complaints[name] == 1:
-            logger.exception("event subscriber %s raised; further errors of it are not logged", name)
+            logger.error("event subscriber %s raised; further errors of it are not logged", name, exc_info=error)

@@ -6,6 +6,7 @@ allowing one applet of a multi-call binary does not allow the others.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import selectors
 import signal
@@ -90,8 +91,9 @@ def _identity(path: str) -> tuple[str, str]:
 
 
 def _collect(process: subprocess.Popen[bytes], deadline: float | None) -> dict[str, str]:
-    """Read both streams to their end; past the limit what comes is read and dropped, so the program is never stopped by it."""
-    assert process.stdout is not None and process.stderr is not None
+    """Read both streams to their end.  Past the limit what comes is read and dropped: the program is never stopped by it."""
+    assert process.stdout is not None
+    assert process.stderr is not None
     streams = {"stdout": bytearray(), "stderr": bytearray()}
     with selectors.DefaultSelector() as selector:
         selector.register(process.stdout, selectors.EVENT_READ, "stdout")
@@ -112,10 +114,8 @@ def _collect(process: subprocess.Popen[bytes], deadline: float | None) -> dict[s
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Leave nothing behind: not the program, not its children, not its pipes."""
     if process.poll() is None:
-        try:
+        with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
-        except ProcessLookupError:
-            pass
         process.wait()
     for stream in (process.stdout, process.stderr):
         if stream is not None:

@@ -34,7 +34,7 @@ def settle(store: Store, settlement: Settlement, owner: str, now: int) -> Settle
     state = State.CANCELLED if turned else _TARGET[settlement.move]
     if settlement.failure is not None or settlement.move == "nack":
         failure = settlement.failure or _UNEXPLAINED
-        record_run(store, job, settlement.move, state, failure, now, settlement.duration_ms)
+        _record(store, job, settlement.move, state, failure, at=now, duration_ms=settlement.duration_ms)
     job.attempts += settlement.ran
     job.interruptions += settlement.move == "release"
     if state in FINISHED:
@@ -117,7 +117,7 @@ def _crash(store: Store, job: Job, now: int, cause: str) -> State:
         to = State.DISCARDED
     else:
         to = State.RETRYABLE
-    record_run(store, job, "crashed", to, Failure("Crash", cause), now, 0)
+    _record(store, job, "crashed", to, Failure("Crash", cause), at=now, duration_ms=0)
     if to is State.CANCELLED:
         store.finish(job, to, now, job.cancel_reason)
     elif to is State.DISCARDED:
@@ -132,14 +132,14 @@ def _crash_delay(crashes: int) -> int:
     return 0 if crashes <= 1 else min(10 * 2 ** min(crashes - 2, 10), 600) * SECOND
 
 
-def record_run(store: Store, job: Job, move: str, to: State, failure: Failure, now: int, duration_ms: int) -> None:
+def _record(store: Store, job: Job, move: str, to: State, failure: Failure, *, at: int, duration_ms: int) -> None:
     store.runs[job.id][job.delivery] = Run(
         token=job.delivery,
         attempt=job.attempts + 1,
         move=move,
         to=to,
         failure=failure,
-        at=now,
+        at=at,
         duration_ms=duration_ms,
     )
 
