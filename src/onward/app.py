@@ -20,7 +20,7 @@ from onward.backends.sync import SyncBackend
 from onward.builder import Builder
 from onward.client import Client
 from onward.clock import Clock, SystemClock
-from onward.config import Settings, load
+from onward.config import Settings, SettingsOptions, load
 from onward.context import JobContext
 from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
@@ -59,7 +59,7 @@ class Onward:
         queue_retry: Mapping[str, RetryPolicy] | None = None,
         handlers: Mapping[str, Mapping[str, Any]] | None = None,
         queue_handlers: Mapping[str, Sequence[str]] | None = None,
-        **settings: Any,
+        **settings: Unpack[SettingsOptions],
     ) -> None:
         self.settings: Settings = load({**settings, **({} if url is None else {"url": url})})
         self.backend: Backend = _open_backend(self.settings, clock)

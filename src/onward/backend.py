@@ -371,7 +371,7 @@ class Inspection(Protocol):
 
     def replay(self, query: Query) -> Replayed:
         """Give discarded or cancelled jobs a new life: counters, reason, marks and progress to nothing, the records of old
-        runs kept, ``delivery`` going on, the sealed unique key taken again.  Other states are passed over.
+        runs kept, ``delivery`` going on, the sealed unique key taken again.  Other states are passed over; a tombstone is reported if it was named by its id.
         """
         ...
 

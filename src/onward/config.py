@@ -11,18 +11,29 @@ import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 from onward import names
 from onward.durations import Duration, seconds
 from onward.errors import OptionError
 from onward.states import FINISHED, State
 
-__all__ = ["Settings", "load"]
+__all__ = ["Settings", "SettingsOptions", "load"]
 
 
-def _forever_or(days: float | None) -> float | None:
-    return None if days is None else days * 86_400
+class SettingsOptions(TypedDict, total=False):
+    """The settings as keywords of `Onward(...)`; lengths of time in any of the ways a `Duration` can be said."""
+
+    namespace: str
+    max_crashes: int
+    default_max_retries: int
+    dead_letter_queue: str | None
+    drop_on_dlq_failure: bool
+    unknown_grace: Duration
+    max_payload: int
+    lease_for: Duration
+    metrics: bool
+    retention: Mapping[str, Duration | None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +52,8 @@ class Settings:
     metrics: bool = True
     retention: Mapping[State, float | None] = field(  # None: until purged; 0: nothing but a tombstone
         default_factory=lambda: {
-            State.COMPLETED: _forever_or(1),
-            State.CANCELLED: _forever_or(7),
+            State.COMPLETED: 86_400.0,
+            State.CANCELLED: 7 * 86_400.0,
             State.DISCARDED: None,
         }
     )

@@ -56,7 +56,9 @@ class MemoryInspection:
 
     def replay(self, query: Query) -> Replayed:
         with self._writing() as now:
-            replayed = Replayed(ids=[], skipped={})
+            replayed = Replayed(
+                ids=[], skipped={job_id: "tombstone" for job_id in query.ids or () if self._is_tomb(job_id)}
+            )
             for job in list(self._matching(query, within=frozenset({State.DISCARDED, State.CANCELLED}))):
                 obstacle = self._obstacle(job, now)
                 if obstacle is None:
@@ -139,6 +141,10 @@ class MemoryInspection:
             return "expired"
         holder = self._store.unique.get(job.envelope.unique_key or "")
         return None if holder is None or job.envelope.unique_key is None else f"key held by {holder}"
+
+    def _is_tomb(self, job_id: str) -> bool:
+        job = self._store.finished.get(job_id)
+        return job is not None and job.tombstone
 
     def _forget(self, job: Job) -> None:
         del self._store.finished[job.id]
