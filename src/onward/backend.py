@@ -41,10 +41,10 @@ Classifying.  A settlement whose fence matches nothing is answered by evidence, 
        -> already_applied
     3. no trace of the id at all -> gone;  anything else -> lease_lost
 
-Claiming.  Queues in the order given, each by (priority descending, due time, id), up to the limit in all.  Paused queues
-give nothing; what has expired is cancelled (reason "expired"), not handed out.  Every claim takes the next delivery number
-as its token and stamps owner and started_at.  A job with crashes > 0 is a suspect: a claim stops before it, or, when it is
-the very first, returns it alone.
+Claiming.  Queues in the order given, each by (priority descending, due time, id), up to the limit in all and to `at_most`
+in a queue that it names.  Paused queues give nothing; what has expired is cancelled (reason "expired"), not handed out.
+Every claim takes the next delivery number as its token and stamps owner and started_at.  A job with crashes > 0 is a
+suspect: a claim stops before it, or, when it is the very first, returns it alone.
 
 Holds.  `idempotency_key` and `single_instance` are pointers (kind, key) -> (job id, token), valid exactly while that job is
 executing with that token, or, once an ack confirmed an idempotency key, until its ttl is over.  They are taken inside the
@@ -152,6 +152,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
     queues: tuple[str, ...]
     limit: int = 1
+    at_most: Mapping[str, int] = {}  # fewer than the limit from single queues
     owner: str = ""
     lease_for: timedelta = LEASE
 

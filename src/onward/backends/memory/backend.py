@@ -178,8 +178,11 @@ class MemoryBackend(MemoryInspection, Backend):
         for queue in dict.fromkeys(claim.queues):
             if queue in self._store.paused:
                 continue
+            most = len(chosen) + claim.at_most.get(queue, claim.limit)
             for _, _, job_id in self._store.ready[queue]:
                 job = self._store.live[job_id]
+                if len(chosen) >= most:
+                    break
                 if job_id in released or job.expired(now):
                     continue
                 if job.crashes > 0:
