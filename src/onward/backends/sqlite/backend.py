@@ -1,0 +1,243 @@
+"""The contract's verbs on one SQLite file: each is one transaction."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from os import PathLike
+from pathlib import Path
+
+from onward.backend import (
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
+from onward.backends.sqlite import (
+    claiming,
+    enqueueing,
+    filesystem,
+    health,
+    library,
+    maintenance,
+    queries,
+    reaping,
+    schema,
+    settling,
+)
+from onward.backends.sqlite.connection import Connections
+from onward.backends.sqlite.inspection import SqliteInspection
+from onward.backends.sqlite.transaction import Transaction
+from onward.backends.sqlite.url import Durability, checked_durability, parse_url
+from onward.backends.sqlite.wake import Bell
+from onward.clock import SECOND, Clock, SystemClock
+from onward.errors import BackendMisconfigured
+from onward.names import namespace_name
+
+__all__ = ["SqliteBackend"]
+
+_LOOK_EVERY = 0.05
+
+
+class SqliteBackend(SqliteInspection, Backend):
+    """Jobs in one file, for every process of this machine."""
+
+    def __init__(self, connections: Connections, bell: Bell, *, clock: Clock, prefix: str) -> None:
+        self.capabilities = Capabilities(durable=connections.durable)
+        self.clock = clock
+        self._connections = connections
+        self._bell = bell
+        self._prefix = prefix
+        self._sql = queries.load(prefix)
+
+    @classmethod
+    def open(
+        cls,
+        path: str | PathLike[str],
+        *,
+        clock: Clock | None = None,
+        namespace: str = "default",
+        durability: Durability = "full",
+        busy_timeout: float = 30.0,
+    ) -> SqliteBackend:
+        """Open the file, and create it and its tables if they are not there."""
+        clock = clock or SystemClock()
+        durable = checked_durability(durability) == "full"
+        prefix = "onward_" if namespace == "default" else f"onward_{namespace_name(namespace)}_"
+        file = _checked(path)
+
+        def prepare(connection: sqlite3.Connection) -> None:
+            schema.migrate(connection, prefix, now=clock.micros())
+
+        connections = Connections(file, durable=durable, busy_timeout=busy_timeout, prepare=prepare)
+        bell = Bell(file.with_name(f"{file.name}-wake" + ("" if namespace == "default" else f"-{namespace}")))
+        with connections.tidying():  # connects, so that what is wrong with the file is said here
+            return cls(connections, bell, clock=clock, prefix=prefix)
+
+    @classmethod
+    def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> SqliteBackend:
+        """Open ``sqlite:///relative.db`` or ``sqlite:////absolute/path.db``, perhaps with ``?busy_timeout=10`` after it."""
+        path, options = parse_url(url)
+        return cls.open(path, clock=clock, namespace=namespace, **options)
+
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        if not envelopes:
+            return []
+        with self._writing() as tx:
+            return enqueueing.enqueue(tx, envelopes, retried=retried)
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease]:
+        with self._writing() as tx:
+            lease_for = round(session.lease_for.total_seconds() * SECOND)
+            tx.run(
+                "open_session",
+                {
+                    "owner": session.owner,
+                    "expires_at": tx.now + lease_for,
+                    "lease_for": lease_for,
+                    "host": session.host,
+                    "pid": session.pid,
+                    "version": session.version,
+                },
+            )
+            if adopts is None:
+                return []
+            if adopts != session.owner:
+                tx.run("end_session", (adopts,))
+                tx.run("adopt", (adopts, session.owner))
+            return claiming.adopted(tx, session.owner, tx.now + lease_for)
+
+    def turn(self, turn: Turn) -> TurnResult:
+        """Settle, promote what is due, claim: one transaction, one answer per settlement."""
+        if not turn.settlements and (result := self._idle(turn)) is not None:
+            return result
+        with self._writing() as tx:
+            session = tx.row("session_expiry", (turn.owner,))
+            if session is None:
+                settled = [settling.classify(tx, settlement) for settlement in turn.settlements]
+                return TurnResult(settled=settled, leases=[], alive=False)
+            settled = settling.settle(tx, turn.owner, turn.settlements) if turn.settlements else []
+            leases: list[Lease] = []
+            promoted = 0
+            if turn.claim is not None and turn.claim.limit > 0:
+                open_queues = claiming.open_queues(tx, turn.claim.queues)
+                promoted = claiming.promote(tx, open_queues, turn.claim.limit)
+                leases = claiming.claim(
+                    tx,
+                    turn.claim,
+                    open_queues,
+                    owner=turn.owner,
+                    expires_at=session[0],
+                    released=frozenset(each.lease.envelope.id for each in turn.settlements if each.move == "release"),
+                )
+            return TurnResult(
+                settled=settled, leases=leases, promoted=promoted, cancel_requested=_asked_to_cancel(tx, turn.owner)
+            )
+
+    def extend(self, owner: str) -> Renewal:
+        with self._writing() as tx:
+            if not tx.run("renew_session", (owner, tx.now)):
+                return Renewal(alive=False)
+            return Renewal(alive=True, cancel_requested=_asked_to_cancel(tx, owner))
+
+    def reap(
+        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+    ) -> list[Reaped]:
+        with self._writing() as tx:
+            return reaping.reap(tx, owner=owner, started=started, cause=cause)
+
+    def wait(self, queues: Sequence[str], timeout: float) -> None:
+        """Sleep until the bell rings for us, the file changes or a job falls due."""
+        deadline = time.monotonic() + timeout
+        seen: int | None = None
+        due: int | None = None
+        rung = passed_on = False
+        while not self._connections.closed:
+            version = self._connections.version()
+            if rung or version != seen:
+                seen, due = version, self._next_due(queues)
+            pause = min(_LOOK_EVERY, deadline - time.monotonic(), self._until(due))
+            if pause <= 0:
+                return
+            if rung and not passed_on:
+                # It rang for a queue we do not serve: pass it on, and leave it to the others for a moment.
+                self._bell.ring()
+                rung, passed_on = False, True
+                time.sleep(pause)
+            else:
+                rung = self._bell.listen(pause)
+                passed_on = passed_on and rung
+
+    def health(self) -> list[Check]:
+        path = self._connections.path
+        with self._connections.reading() as connection:
+            return [
+                health.of_library(),
+                *health.of_file(path),
+                *health.of_connection(connection, path, self._prefix),
+                health.of_leases(Transaction(connection, self._sql, self.clock.micros())),
+            ]
+
+    def close(self) -> None:
+        self._connections.close()
+        self._bell.close()
+
+    @contextmanager
+    def _writing(self) -> Iterator[Transaction]:
+        """Hold the write lock; the time is read once it is held, so that waiting for it shortens no lease."""
+        with self._connections.writing() as connection:
+            tx = Transaction(connection, self._sql, self.clock.micros())
+            yield tx
+        if tx.wakes:
+            self._bell.ring()
+
+    @contextmanager
+    def _reading(self) -> Iterator[Transaction]:
+        with self._connections.reading() as connection:
+            yield Transaction(connection, self._sql, self.clock.micros())
+
+    def _tidy(self) -> None:
+        with self._connections.tidying() as connection:
+            maintenance.tidy(connection, self._connections.path)
+
+    def _idle(self, turn: Turn) -> TurnResult | None:
+        """The answer to a turn that has nothing to write, found without the write lock."""
+        with self._reading() as tx:
+            if tx.row("session_expiry", (turn.owner,)) is None:
+                return TurnResult(settled=[], leases=[], alive=False)
+            if turn.claim is not None and turn.claim.limit > 0 and claiming.anything_to_do(tx, turn.claim):
+                return None
+            return TurnResult(settled=[], leases=[], cancel_requested=_asked_to_cancel(tx, turn.owner))
+
+    def _next_due(self, queues: Sequence[str]) -> int | None:
+        with self._reading() as tx:
+            due = [tx.value("next_due", (queue,)) for queue in claiming.open_queues(tx, queues)]
+            return min((at for at in due if at is not None), default=None)
+
+    def _until(self, due: int | None) -> float:
+        return _LOOK_EVERY if due is None else (due - self.clock.micros()) / SECOND
+
+
+def _asked_to_cancel(tx: Transaction, owner: str) -> tuple[Held, ...]:
+    return tuple((job_id, token) for job_id, token, _ in tx.rows("asked_to_cancel", (owner,)))
+
+
+def _checked(path: str | PathLike[str]) -> Path:
+    """The file's absolute path: a daemon may change its folder before it connects again."""
+    if str(path) in ("", ":memory:"):
+        raise BackendMisconfigured("an SQLite database in memory is seen by one connection only: use memory://")
+    library.check()
+    file = Path(path).absolute()
+    filesystem.check_local(file)
+    filesystem.create(file)
+    return file

@@ -1,0 +1,266 @@
+"""The two connections of a process to its file: one that writes, one that reads, each used by one thread at a time.
+
+A write begins with BEGIN IMMEDIATE: whoever has begun will not fail for want of a lock later.  SQLite's own busy handler
+sleeps up to 100 ms and is unfair, so waiting is done here, in steps of a fraction of a millisecond with jitter.
+
+SQLite keeps its locks per process and file, and a fork copies that bookkeeping but not the locks.  So both connections are
+closed before every fork and opened again, on either side, by whoever needs them first.  A connection that a fork carried
+over all the same (some servers fork without telling Python) is refused before it runs a statement.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import sqlite3
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from onward import forks
+from onward.backends.sqlite import faults
+from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
+
+__all__ = ["WAL_LIMIT", "Connections", "Line", "connect", "patiently"]
+
+WAL_LIMIT = 64 * 1024 * 1024
+_FIRST_PAUSE = 0.0002
+_LONGEST_PAUSE = 0.02
+
+Result = TypeVar("Result")
+
+
+class Connections:
+    """The write line and the read line to one file."""
+
+    def __init__(
+        self, path: Path, *, durable: bool, busy_timeout: float, prepare: Callable[[sqlite3.Connection], None]
+    ) -> None:
+        self.path = path
+        self.busy_timeout = busy_timeout
+        self.durable = durable
+        self._prepare = prepare
+        self._closed = False
+        self._writer = Line(self._open_writer, path, busy_timeout)
+        self._reader = Line(self._open_reader, path, busy_timeout)
+        forks.watch(self)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Hold the write lock.  What was written is durable when this ends well, and gone if it does not."""
+        with self._writer.transaction(_begin_writing) as connection:
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[sqlite3.Connection]:
+        """One snapshot of the file, whatever is written meanwhile."""
+        with self._reader.transaction(_begin_reading) as connection:
+            yield connection
+
+    @contextmanager
+    def tidying(self) -> Iterator[sqlite3.Connection]:
+        """The writing connection without a transaction, for checkpoints and vacuuming."""
+        with self._writer.borrowed() as connection:
+            yield connection
+
+    def version(self) -> int:
+        """Changes whenever another connection has changed the file."""
+        with self._reader.borrowed() as connection:
+            (version,) = patiently(lambda: connection.execute("PRAGMA data_version").fetchone(), self.busy_timeout)
+            return int(version)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        self._closed = True
+        for line in (self._writer, self._reader):
+            line.close()
+
+    def before_fork(self) -> None:
+        self._writer.before_fork()
+        self._reader.before_fork()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        self._reader.after_fork()
+        self._writer.after_fork()
+
+    def _open_writer(self) -> sqlite3.Connection:
+        return self._open(self._keep_a_log, self._prepare)
+
+    def _open_reader(self) -> sqlite3.Connection:
+        return self._open(_only_read)
+
+    def _keep_a_log(self, connection: sqlite3.Connection) -> None:
+        """Write-ahead logging is a property of the file; the first to come sets it."""
+        if connection.execute("PRAGMA page_count").fetchone()[0] == 0:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")  # can be chosen only while the file is empty
+        (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+        if mode != "wal":
+            raise BackendMisconfigured(
+                f"{self.path}: its file system allows no write-ahead log ({mode}): use a local disk"
+            )
+
+    def _open(self, *steps: Callable[[sqlite3.Connection], object]) -> sqlite3.Connection:
+        if self._closed:
+            raise BackendError(f"{self.path}: this backend is closed")
+        connection = connect(self.path)
+        try:
+            connection.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'NORMAL'}")
+            connection.execute(f"PRAGMA fullfsync = {int(self.durable)}")  # macOS: its fsync stops at the drive's cache
+            for step in steps:
+                step(connection)
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+
+class Line:
+    """One connection under a lock: opened when it is needed, thrown away when the disk failed it."""
+
+    def __init__(self, connect: Callable[[], sqlite3.Connection], path: Path, busy_timeout: float) -> None:
+        self._connect = connect
+        self._path = path
+        self._busy_timeout = busy_timeout
+        # Reentrant, so that a signal handler that comes back in here is told so instead of waiting for itself.
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._pid = 0
+        self._file: tuple[int, int] | None = None
+
+    @contextmanager
+    def transaction(self, begin: Callable[[sqlite3.Connection], None]) -> Iterator[sqlite3.Connection]:
+        with self.borrowed() as connection:
+            patiently(lambda: begin(connection), self._busy_timeout)
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                self._roll_back(connection)
+                raise
+
+    @contextmanager
+    def borrowed(self) -> Iterator[sqlite3.Connection]:
+        with self._lock, faults.translated(self._path):
+            connection = self._ready()
+            try:
+                yield connection
+            except sqlite3.Error as error:
+                if faults.is_broken(error):
+                    self._drop()
+                raise
+
+    def close(self) -> None:
+        with self._lock:
+            self._drop()
+
+    def before_fork(self) -> None:
+        self._lock.acquire()
+        # In a transaction only if this very thread forks out of the middle of it; the child's copy is refused then.
+        if self._connection is not None and not self._connection.in_transaction:
+            self._drop()
+
+    def after_fork(self) -> None:
+        self._lock.release()
+
+    def _ready(self) -> sqlite3.Connection:
+        if self._connection is not None:
+            self._check(self._connection)
+        if self._connection is None:
+            # Whoever else is opening or closing the file is in the way even of a first look at it.
+            self._connection = patiently(self._connect, self._busy_timeout)
+            self._pid = os.getpid()
+            self._file = _identity(self._path)
+        return self._connection
+
+    def _check(self, connection: sqlite3.Connection) -> None:
+        if self._pid != os.getpid():
+            raise BackendMisconfigured(
+                f"{self._path}: this process is a fork that carried over an open connection, which SQLite does not survive: "
+                f"open the backend after forking (uWSGI: lazy-apps = true)"
+            )
+        if connection.in_transaction:
+            raise BackendUnavailable(f"{self._path}: called again from within its own transaction, by a signal handler")
+        if self._file != _identity(self._path):
+            # Deleted or replaced: what is written to the old file, nobody will ever find.
+            self._drop()
+
+    def _roll_back(self, connection: sqlite3.Connection) -> None:
+        try:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+        except sqlite3.Error:
+            self._drop()  # closing undoes it, too
+
+    def _drop(self) -> None:
+        # One that a fork carried over is kept: closing it here would touch the file as if its locks were ours.
+        if self._connection is not None and self._pid == os.getpid():
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+
+def connect(path: Path) -> sqlite3.Connection:
+    """A bare connection to a file that exists: a file that vanished must not come back as an empty one."""
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode=rw",
+        uri=True,
+        timeout=0,
+        isolation_level=None,
+        check_same_thread=False,
+        cached_statements=256,
+    )
+    try:
+        connection.execute("PRAGMA mmap_size = 0")  # a mapped file turns stray writes and I/O errors into damage
+        connection.execute(f"PRAGMA journal_size_limit = {WAL_LIMIT}")
+        connection.execute("PRAGMA temp_store = MEMORY")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def patiently(attempt: Callable[[], Result], busy_timeout: float) -> Result:
+    """Try until nobody is in the way, at most ``busy_timeout`` seconds."""
+    deadline = time.monotonic() + busy_timeout
+    pause = _FIRST_PAUSE
+    while True:
+        try:
+            return attempt()
+        except sqlite3.OperationalError as error:
+            if not faults.is_busy(error) or time.monotonic() + pause > deadline:
+                raise
+        time.sleep(pause * random.uniform(0.5, 1.5))
+        pause = min(pause * 1.5, _LONGEST_PAUSE)
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 - half the price of Path.stat(), and asked before every transaction
+    except FileNotFoundError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _begin_writing(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN IMMEDIATE")
+
+
+def _begin_reading(connection: sqlite3.Connection) -> None:
+    connection.execute("BEGIN")
+    try:
+        # BEGIN alone takes no snapshot; if somebody is in the way, better here than in the middle.
+        connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
+    except sqlite3.Error:
+        connection.execute("ROLLBACK")
+        raise
+
+
+def _only_read(connection: sqlite3.Connection) -> None:
+    connection.execute("PRAGMA query_only = ON")

@@ -1,0 +1,96 @@
+"""SQLite's errors in Onward's words: what may be tried again, what is refused, what has to be changed."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from onward.errors import (
+    BackendError,
+    BackendMisconfigured,
+    BackendRefused,
+    BackendUnavailable,
+    StoreCorrupt,
+    StoreFull,
+)
+
+__all__ = ["is_broken", "is_busy", "translated", "translation"]
+
+_BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
+# The answer of the disk is lost or wrong: what this connection remembers of the file may be, too.
+_BROKEN = ("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_READONLY")
+# What SQLite answers to a write that finds no room depends on which of its files it was; the transaction is undone.
+_FAILED_WRITES = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_TRUNCATE")
+_REFUSED = ("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE")
+# Values that Python's driver cannot even hand over: unknown types, integers of more than 64 bits, lone surrogates.
+_UNBINDABLE = (sqlite3.InterfaceError, sqlite3.DataError, sqlite3.ProgrammingError, OverflowError, ValueError)
+
+
+@contextmanager
+def translated(path: Path) -> Iterator[None]:
+    """Let no driver's error out."""
+    try:
+        yield
+    except (sqlite3.Error, OverflowError, ValueError) as error:
+        raise translation(error, path) from error
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Somebody else is writing, or opening or closing the file: wait a little."""
+    return _code(error).startswith(_BUSY)
+
+
+def is_broken(error: BaseException) -> bool:
+    """Whether the connection should not be used again."""
+    return isinstance(error, sqlite3.Error) and _code(error).startswith(_BROKEN)
+
+
+def translation(error: Exception, path: Path) -> BackendError:
+    """The error to raise instead."""
+    code = _code(error)
+    if code.startswith(_BUSY):
+        return BackendUnavailable(
+            f"{path}: another process holds the write lock: end long transactions there, or raise busy_timeout ({error})"
+        )
+    if code.startswith("SQLITE_FULL") or (code in _FAILED_WRITES and _no_room(path)):
+        return StoreFull(
+            f"{path}: no space is left on its disk: make room and try again; nothing of this call was kept"
+        )
+    if code.startswith(("SQLITE_CORRUPT", "SQLITE_NOTADB")):
+        return StoreCorrupt(
+            f"{path}: {error}: it was left as it is; restore a backup, or save what `sqlite3 {path.name} .recover` can read"
+        )
+    if code.startswith(("SQLITE_READONLY", "SQLITE_PERM", "SQLITE_AUTH")):
+        return BackendMisconfigured(
+            f"{path}: cannot be written ({error}): give this user write access to it and its folder"
+        )
+    if code.startswith("SQLITE_CANTOPEN"):
+        return BackendMisconfigured(f"{path}: {_why_not_opened(path)}")
+    if code.startswith(_REFUSED) or (not code and isinstance(error, _UNBINDABLE)):
+        return BackendRefused(f"{path}: these values are refused, nothing of the call was applied: {error}")
+    if code.startswith(("SQLITE_IOERR", "SQLITE_INTERRUPT", "SQLITE_NOMEM", "SQLITE_SCHEMA", "SQLITE_ABORT")):
+        return BackendUnavailable(f"{path}: {error} ({code}): whether the call was applied is unknown")
+    return BackendError(f"{path}: {error} ({code or type(error).__name__})")
+
+
+def _code(error: BaseException) -> str:
+    return getattr(error, "sqlite_errorname", None) or ""
+
+
+def _no_room(path: Path) -> bool:
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return False
+    return disk.f_bavail * disk.f_frsize < 1024**2
+
+
+def _why_not_opened(path: Path) -> str:
+    if not path.parent.is_dir():
+        return f"the folder {path.parent} does not exist: create it"
+    if not path.exists():
+        return "the file is gone: it was moved or deleted while it was in use"
+    return f"it cannot be opened: this user needs to read and write it and to create files in {path.parent}"

@@ -1,0 +1,99 @@
+"""How a file is: what it is, how durable, whether it is sound, and what threatens it."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from pathlib import Path
+from typing import Literal
+
+from onward.backend import Check
+from onward.backends.sqlite import connection as connections
+from onward.backends.sqlite import library, schema
+from onward.backends.sqlite.transaction import Transaction
+from onward.clock import SECOND
+
+__all__ = ["of_connection", "of_file", "of_leases", "of_library", "wal_size"]
+
+_FREE_ENOUGH = 1024**3
+_FREE_TOO_LITTLE = 64 * 1024**2
+_QUICK_ENOUGH = 256 * 1024**2  # looking through a file takes about a second per gigabyte
+
+
+def of_library() -> Check:
+    warning = library.complaint(sqlite3.sqlite_version_info)
+    return Check(
+        name="library", status="warn" if warning else "ok", detail=warning or f"SQLite {sqlite3.sqlite_version}"
+    )
+
+
+def of_file(path: Path) -> list[Check]:
+    """Where it is, how long its log has grown, how much room is left."""
+    disk = os.statvfs(path.parent)
+    free = disk.f_bavail * disk.f_frsize
+    log = wal_size(path)
+    too_long = log > connections.WAL_LIMIT
+    return [
+        Check(name="file", status="ok", detail=f"{path}, {_mib(path.stat().st_size)}"),
+        Check(
+            name="log",
+            status="warn" if too_long else "ok",
+            detail=f"write-ahead log of {_mib(log)}"
+            + (": some process has been reading for long and keeps it from being emptied" if too_long else ""),
+        ),
+        Check(name="space", status=_enough(free), detail=f"{_mib(free)} free in {path.parent}"),
+    ]
+
+
+def of_connection(connection: sqlite3.Connection, path: Path, prefix: str) -> list[Check]:
+    """What the file says of itself."""
+    (journal,) = connection.execute("PRAGMA journal_mode").fetchone()
+    (synchronous,) = connection.execute("PRAGMA synchronous").fetchone()
+    full = journal == "wal" and synchronous >= 2
+    return [
+        Check(name="schema", status="ok", detail=f"version {schema.version(connection, prefix)}, tables {prefix}*"),
+        Check(
+            name="durability",
+            status="ok" if full else "warn",
+            detail=f"journal_mode={journal}, synchronous={'FULL' if synchronous >= 2 else 'NORMAL'}"
+            + ("" if full else ": a power cut may undo the last moments, enqueued jobs included"),
+        ),
+        _integrity(connection, path),
+    ]
+
+
+def of_leases(tx: Transaction) -> Check:
+    """Whether jobs wait for somebody to take them back."""
+    oldest = tx.value("oldest_stranded", (tx.now,))
+    if oldest is None:
+        return Check(name="leases", status="ok", detail="every running job belongs to a live session")
+    age = max(0, tx.now - oldest) // SECOND
+    return Check(
+        name="leases",
+        status="warn",
+        detail=f"a job started {age} s ago has no live session: it comes back with the next sweep (`onward reap` now)",
+    )
+
+
+def wal_size(path: Path) -> int:
+    try:
+        return path.with_name(f"{path.name}-wal").stat().st_size
+    except FileNotFoundError:
+        return 0
+
+
+def _integrity(connection: sqlite3.Connection, path: Path) -> Check:
+    if path.stat().st_size > _QUICK_ENOUGH:
+        return Check(
+            name="integrity", status="ok", detail="not looked at: the file is large; run `PRAGMA quick_check` by hand"
+        )
+    (verdict,) = connection.execute("PRAGMA quick_check(1)").fetchone()
+    return Check(name="integrity", status="ok" if verdict == "ok" else "fail", detail=f"quick_check: {verdict}")
+
+
+def _enough(free: int) -> Literal["ok", "warn", "fail"]:
+    return "fail" if free < _FREE_TOO_LITTLE else "warn" if free < _FREE_ENOUGH else "ok"
+
+
+def _mib(size: int) -> str:
+    return f"{size / 1024**2:,.1f} MiB"

@@ -1,0 +1,241 @@
+"""Looking at the jobs of a file, and what people ask of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from onward.backend import TOMBSTONE, Lease, Pruned, Query, QueueState, Replayed, Run, StoredJob
+from onward.backends.sqlite.enqueueing import cancel_waiting
+from onward.backends.sqlite.transaction import Row, Transaction, as_json
+from onward.clock import SECOND
+from onward.failure import Failure
+from onward.states import FINISHED, LIVE, State
+
+__all__ = ["SqliteInspection"]
+
+_TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
+_REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
+_BEFORE_ALL, _AFTER_ALL = "", b""  # SQLite sorts every blob after every text
+
+
+class SqliteInspection:
+    """The `Inspection` half of the backend."""
+
+    @abstractmethod
+    def _reading(self) -> AbstractContextManager[Transaction]: ...
+
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[Transaction]: ...
+
+    @abstractmethod
+    def _tidy(self) -> None: ...
+
+    def get(self, job_id: str) -> StoredJob | None:
+        with self._reading() as tx:
+            found = tx.row("pick", (as_json([job_id]),))
+            return None if found is None else _stored(tx, [found])[0]
+
+    def list(self, query: Query) -> Sequence[StoredJob]:
+        with self._reading() as tx:
+            return _stored(tx, _matching(tx, query, within=frozenset(State)))
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        with self._reading() as tx:
+            counts = dict.fromkeys(State, 0)
+            counts |= {State(word): number for word, number in tx.rows("count_live", (queue,))}
+            finished = tx.row("count_finished") if queue is None else tx.row("count_finished_of_queue", (queue,))
+            assert finished is not None
+            everything, discarded, cancelled, tombstones = finished
+            counts[State.DISCARDED] = discarded
+            counts[State.CANCELLED] = cancelled
+            counts[State.COMPLETED] = everything - discarded - cancelled - tombstones
+            return counts
+
+    def queues(self) -> Sequence[QueueState]:
+        with self._reading() as tx:
+            live: Counter[str] = Counter()
+            for name, number in tx.rows("live_by_queue"):
+                live[name] += number
+            paused = {name for (name,) in tx.rows("paused_queues")}
+            names = sorted(live.keys() | paused)
+            return [QueueState(name=name, paused=name in paused, live=live[name]) for name in names]
+
+    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+        with self._writing() as tx:
+            found = {job_id: (rowid, state) for rowid, job_id, state in tx.rows("states_of", (as_json(ids),))}
+            waiting = [rowid for rowid, state in found.values() if state != State.EXECUTING]
+            running = [rowid for rowid, state in found.values() if state == State.EXECUTING]
+            if waiting:
+                cancel_waiting(tx, waiting, reason)
+            if running:
+                tx.run("ask_to_cancel", (as_json(running), reason))
+            # A waiting job can be cancelled once: named a second time, there is nothing left to cancel.
+            return [_cancelled(found, job_id) for job_id in ids]
+
+    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+        with self._writing() as tx:
+            later = {
+                job_id: rowid
+                for rowid, job_id, state in tx.rows("states_of", (as_json(ids),))
+                if state in (State.SCHEDULED, State.RETRYABLE)
+            }
+            if later:
+                tx.wakes = True
+                tx.run("make_due", (as_json(list(later.values())), tx.now))
+            return [later.pop(job_id, None) is not None for job_id in ids]
+
+    def replay(self, query: Query) -> Replayed:
+        with self._writing() as tx:
+            named = tx.rows("tombstones_among", (as_json(query.ids or ()),))
+            replayed = Replayed(ids=[], skipped={job_id: "tombstone" for (job_id,) in named})
+            ids = [row[0] for row in _matching(tx, query, within=_REPLAYABLE)]
+            for job_id, expires_at, unique_key in tx.rows("replayable", (as_json(ids),)):
+                if expires_at is not None and expires_at <= tx.now:
+                    replayed.skipped[job_id] = "expired"
+                elif tx.run("revive", (job_id, tx.now)):
+                    replayed.ids.append(job_id)
+                else:
+                    holder = tx.row("key_holder", (unique_key,))
+                    replayed.skipped[job_id] = f"key held by {holder[1] if holder else job_id}"
+            if replayed.ids:
+                tx.wakes = True
+                tx.run("forget_finished", (as_json(replayed.ids),))
+            return replayed
+
+    def purge(self, query: Query) -> int:
+        with self._writing() as tx:
+            return _forget(tx, [row[0] for row in _matching(tx, query, within=FINISHED)])
+
+    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+        with self._writing() as tx:
+            tx.run("drop_spent_holds", (tx.now, limit))
+            page = tx.rows("next_finished", (after, limit))
+            tombstones_before = tx.now - _TOMBSTONE
+            doomed = {
+                job_id: State(word)
+                for job_id, word, finished_at, tombstone in page
+                if finished_at < (tombstones_before if tombstone else cutoffs.get(State(word), 0))
+            }
+            _forget(tx, list(doomed))
+            pruned = Pruned(removed=dict(Counter(doomed.values())), next=page[-1][0] if len(page) == limit else None)
+        self._tidy()
+        return pruned
+
+    def pause(self, queue: str, *, paused: bool = True) -> bool:
+        with self._writing() as tx:
+            if paused:
+                return tx.run("pause", (queue, tx.now)) == 1
+            tx.wakes = True
+            return tx.run("resume", (queue,)) == 1
+
+    def progress(self, lease: Lease, progress: bytes) -> bool:
+        with self._writing() as tx:
+            return tx.run("progress", (lease.envelope.id, lease.token, lease.owner, progress)) == 1
+
+
+def _matching(tx: Transaction, query: Query, *, within: frozenset[State]) -> list[Row]:
+    """The rows of a page, in its order.  Tombstones are never among them."""
+    states = within if query.states is None else within & query.states
+    if not states or query.limit <= 0:
+        return []
+    ids = _page(tx, query, states) if query.ids is None else _named(query, query.ids)
+    found: dict[str, Row] = {}
+    for row in tx.rows("pick", (as_json(ids),)):
+        job_id, queue, job, sealed, state, *_ = row
+        if sealed is not None and state in states and query.queue in (None, queue) and query.job in (None, job):
+            found.setdefault(job_id, row)
+    return [found[job_id] for job_id in ids if job_id in found][: query.limit]
+
+
+def _page(tx: Transaction, query: Query, states: frozenset[State]) -> list[str]:
+    parameters = {
+        "live": not states.isdisjoint(LIVE),
+        "states": as_json(sorted(states & LIVE)),
+        "completed": State.COMPLETED in states,
+        "discarded": State.DISCARDED in states,
+        "cancelled": State.CANCELLED in states,
+        "queue": query.queue,
+        "job": query.job,
+        "after": query.after if query.after is not None else _AFTER_ALL if query.newest_first else _BEFORE_ALL,
+        "limit": query.limit,
+    }
+    return [job_id for (job_id,) in tx.rows("page_newest" if query.newest_first else "page_oldest", parameters)]
+
+
+def _named(query: Query, ids: Sequence[str]) -> list[str]:
+    ordered = sorted(set(ids), reverse=query.newest_first)
+    if query.after is None:
+        return ordered
+    return [job_id for job_id in ordered if (job_id < query.after if query.newest_first else job_id > query.after)]
+
+
+def _stored(tx: Transaction, rows: Sequence[Row]) -> list[StoredJob]:
+    runs: defaultdict[str, list[Run]] = defaultdict(list)
+    for job_id, token, attempt, move, state, at, duration_ms, *failure in tx.rows(
+        "runs_of", (as_json([row[0] for row in rows]),)
+    ):
+        run = Run(
+            token=token,
+            attempt=attempt,
+            move=move,
+            to=State(state),
+            failure=Failure(*failure),
+            at=at,
+            duration_ms=duration_ms,
+        )
+        runs[job_id].append(run)
+    return [_stored_job(row, tuple(runs[row[0]])) for row in rows]
+
+
+def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
+    job_id, queue, job, sealed, state, rank, attempts, delivery, crashes, interruptions, *rest = row
+    available_at, enqueued_at, started_at, finished_at, owner, asked, result, reason, progress, waits, parked_since = (
+        rest
+    )
+    return StoredJob(
+        id=job_id,
+        queue=queue,
+        job=job,
+        data=sealed or b"",
+        state=State(state),
+        priority=-rank,
+        attempts=attempts,
+        delivery=delivery,
+        crashes=crashes,
+        interruptions=interruptions,
+        available_at=available_at,
+        enqueued_at=enqueued_at,
+        started_at=started_at,
+        finished_at=finished_at,
+        owner=owner,
+        cancel_requested=bool(asked),
+        result=result,
+        reason=reason,
+        progress=progress,
+        waits=waits,
+        parked_since=parked_since,
+        tombstone=sealed is None,
+        runs=runs,
+    )
+
+
+def _cancelled(found: dict[str, tuple[int, str]], job_id: str) -> State | None:
+    _, state = found.get(job_id, (0, None))
+    if state is None:
+        return None
+    if state == State.EXECUTING:
+        return State.EXECUTING
+    del found[job_id]
+    return State.CANCELLED
+
+
+def _forget(tx: Transaction, ids: Sequence[str]) -> int:
+    if not ids:
+        return 0
+    listed = as_json(ids)
+    forgotten = tx.run("forget_finished", (listed,))
+    tx.run("forget_runs", (listed,))
+    return forgotten

@@ -1,0 +1,40 @@
+"""Keeping the file and its log small, a little at a time."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+from onward.backends.sqlite import connection as connections
+from onward.backends.sqlite import faults
+from onward.backends.sqlite.health import wal_size
+
+__all__ = ["tidy"]
+
+_PAGES = 500  # two megabytes at most, so that nobody waits for long
+_WORTH_IT = 1_000
+
+
+def tidy(connection: sqlite3.Connection, path: Path) -> None:
+    """Do what is worth doing; if somebody is in the way, the next sweep does it."""
+    try:
+        _vacuum_a_little(connection)
+        _shorten_log(connection, path)
+    except sqlite3.OperationalError as error:
+        if not faults.is_busy(error):
+            raise
+
+
+def _vacuum_a_little(connection: sqlite3.Connection) -> None:
+    """Give pages back to the file system, if many are empty: a queue that breathes soon needs the few again."""
+    (empty,) = connection.execute("PRAGMA freelist_count").fetchone()
+    (pages,) = connection.execute("PRAGMA page_count").fetchone()
+    if empty > _WORTH_IT and empty > pages // 4:
+        # Each step of this statement frees one page, and execute() takes one step: a script is run to its end.
+        connection.executescript(f"PRAGMA incremental_vacuum({_PAGES})")
+
+
+def _shorten_log(connection: sqlite3.Connection, path: Path) -> None:
+    """Write a log that has grown too long back into the file and cut it off."""
+    if wal_size(path) > connections.WAL_LIMIT:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()

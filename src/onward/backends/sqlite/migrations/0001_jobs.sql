@@ -1,0 +1,130 @@
+-- Live and finished jobs are stored apart: the live table stays small however long the history is, and a unique key is a
+-- plain unique index over it.  Instants are microseconds UTC, `rank` is the negated priority so that everything sorts
+-- upwards.  Big values stand last in a row, so that reading the small ones never touches their overflow pages.
+
+CREATE TABLE onward_jobs (
+    id TEXT NOT NULL PRIMARY KEY,
+    queue TEXT NOT NULL,
+    state TEXT NOT NULL,                            -- scheduled, available, executing, retryable
+    rank INTEGER NOT NULL,
+    available_at INTEGER NOT NULL,
+    expires_at INTEGER,
+    owner TEXT,                                     -- the session that runs it
+    delivery INTEGER NOT NULL DEFAULT 0,            -- the fencing token: grows with every claim
+    attempts INTEGER NOT NULL DEFAULT 0,
+    crashes INTEGER NOT NULL DEFAULT 0,
+    interruptions INTEGER NOT NULL DEFAULT 0,
+    max_crashes INTEGER NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    started_at INTEGER,
+    cancel_reason TEXT,                             -- not null: it was asked to cancel
+    waits INTEGER NOT NULL DEFAULT 0,
+    parked_since INTEGER,
+    unique_key TEXT,                                -- as sealed; never changes
+    key_held TEXT,                                  -- the same while it holds the key, null once that was taken away
+    idempotency_key TEXT,
+    idempotency_ttl INTEGER NOT NULL,
+    single_instance TEXT,
+    job TEXT NOT NULL,
+    spent TEXT,
+    progress BLOB,
+    sealed BLOB NOT NULL
+) STRICT;
+
+-- The claim walks this one and nothing else.  Expiry and state are in it so that expired jobs are passed over, and waiting
+-- ones counted, without a look at their rows: SQLite compares even what the condition of the index promises.
+CREATE INDEX onward_jobs_claim_idx ON onward_jobs (queue, rank, available_at, id, expires_at, state)
+    WHERE state = 'available';
+CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, available_at, id, state)
+    WHERE state IN ('scheduled', 'retryable');
+CREATE INDEX onward_jobs_expiry_idx ON onward_jobs (queue, expires_at, id, state)
+    WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable');
+CREATE INDEX onward_jobs_owner_idx ON onward_jobs (owner)
+    WHERE state = 'executing';
+CREATE INDEX onward_jobs_asked_idx ON onward_jobs (owner)
+    WHERE cancel_reason IS NOT NULL;
+-- Whether a session holds any job with a key at all: then, and only then, settling looks at holds.
+CREATE INDEX onward_jobs_keyed_idx ON onward_jobs (owner)
+    WHERE state = 'executing' AND (idempotency_key IS NOT NULL OR single_instance IS NOT NULL);
+CREATE UNIQUE INDEX onward_jobs_held_idx ON onward_jobs (key_held)
+    WHERE key_held IS NOT NULL;
+-- Who waits for a hold, in claim order.
+CREATE INDEX onward_jobs_once_idx ON onward_jobs (idempotency_key, rank, available_at, id)
+    WHERE idempotency_key IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
+CREATE INDEX onward_jobs_single_idx ON onward_jobs (single_instance, rank, available_at, id)
+    WHERE single_instance IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
+
+CREATE TABLE onward_finished (
+    id TEXT NOT NULL PRIMARY KEY,
+    state TEXT NOT NULL,                            -- completed, discarded, cancelled
+    finished_at INTEGER NOT NULL,
+    queue TEXT NOT NULL,
+    job TEXT NOT NULL,
+    rank INTEGER NOT NULL,
+    delivery INTEGER NOT NULL,
+    attempts INTEGER NOT NULL,
+    crashes INTEGER NOT NULL,
+    interruptions INTEGER NOT NULL,
+    max_crashes INTEGER NOT NULL,
+    available_at INTEGER NOT NULL,
+    enqueued_at INTEGER NOT NULL,
+    started_at INTEGER,
+    expires_at INTEGER,
+    owner TEXT,
+    waits INTEGER NOT NULL,
+    parked_since INTEGER,
+    unique_key TEXT,
+    idempotency_key TEXT,
+    idempotency_ttl INTEGER NOT NULL,
+    single_instance TEXT,
+    reason TEXT,
+    progress BLOB,
+    result BLOB,
+    sealed BLOB                                     -- null: only a tombstone
+) STRICT;
+
+-- Completed jobs pay for no index but their key: retention walks the ids, which rise with time.
+CREATE INDEX onward_finished_discarded_idx ON onward_finished (id, state) WHERE state = 'discarded';
+CREATE INDEX onward_finished_cancelled_idx ON onward_finished (id, state) WHERE state = 'cancelled';
+CREATE INDEX onward_finished_tombstone_idx ON onward_finished (id, sealed) WHERE sealed IS NULL;
+
+-- The record of every run that did not succeed, and the evidence that a repeated settlement was applied.
+CREATE TABLE onward_attempts (
+    job_id TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    attempt INTEGER NOT NULL,
+    move TEXT NOT NULL,
+    state TEXT NOT NULL,                            -- where the job went
+    at INTEGER NOT NULL,
+    duration_ms INTEGER NOT NULL,
+    kind TEXT NOT NULL,
+    message TEXT NOT NULL,
+    traceback TEXT NOT NULL,
+    PRIMARY KEY (job_id, token)
+) STRICT;
+
+CREATE TABLE onward_sessions (
+    owner TEXT NOT NULL PRIMARY KEY,
+    expires_at INTEGER NOT NULL,
+    lease_for INTEGER NOT NULL,
+    host TEXT NOT NULL,
+    pid INTEGER NOT NULL,
+    version TEXT NOT NULL
+) STRICT, WITHOUT ROWID;
+
+CREATE TABLE onward_queues (
+    name TEXT NOT NULL PRIMARY KEY,
+    paused_at INTEGER                               -- null: it is open
+) STRICT, WITHOUT ROWID;
+
+-- Pointers to the lease that holds a key: valid while that lease is, or until `done_until` once a success confirmed it.
+CREATE TABLE onward_holds (
+    kind TEXT NOT NULL,                             -- once (idempotency key), single (one instance at a time)
+    key TEXT NOT NULL,
+    job_id TEXT NOT NULL,
+    token INTEGER NOT NULL,
+    done_until INTEGER,
+    PRIMARY KEY (kind, key)
+) STRICT, WITHOUT ROWID;
+
+CREATE INDEX onward_holds_done_idx ON onward_holds (done_until) WHERE done_until IS NOT NULL;

@@ -1,0 +1,117 @@
+"""Taking leases back from sessions that are no more."""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+from collections.abc import Collection, Iterable, Sequence
+from typing import NamedTuple
+
+from onward.backend import Held, Reaped
+from onward.backends.sqlite import holds
+from onward.backends.sqlite.moves import Moves
+from onward.backends.sqlite.transaction import Transaction
+from onward.clock import SECOND
+from onward.failure import Failure
+from onward.states import State
+
+__all__ = ["reap"]
+
+_logger = logging.getLogger("onward.backend.sqlite")
+
+
+class _Lease(NamedTuple):
+    id: str
+    token: int
+    owner: str
+    queue: str
+    job: str
+    crashes: int
+    max_crashes: int
+    cancel_reason: str | None
+    idempotency_key: str | None
+    idempotency_ttl: int
+    single_instance: str | None
+
+    def keyed(self) -> holds.Keyed | None:
+        if self.idempotency_key is None and self.single_instance is None:
+            return None
+        return holds.Keyed(self.id, self.token, self.idempotency_key, self.idempotency_ttl, self.single_instance)
+
+
+def reap(tx: Transaction, *, owner: str | None, started: Collection[Held] | None, cause: str | None) -> list[Reaped]:
+    """End the session, or all that expired, and give back what they held."""
+    if owner is None:
+        tx.run("end_expired_sessions", (tx.now,))
+        leases = [_Lease(*row) for row in tx.rows("orphans")]
+    else:
+        tx.run("end_session", (owner,))
+        leases = [_Lease(*row) for row in tx.rows("dead_leases", (owner,))]
+    if not leases:
+        return []
+    why = cause or ("its session expired" if owner is None else "its process died")
+    held = {(lease.id, lease.token) for lease in leases}
+    crashed = held if started is None else held.intersection(started)
+    tx.wakes = True
+    try:
+        with tx.savepoint():
+            return _give_back(tx, leases, crashed, why)
+    except sqlite3.IntegrityError:
+        return [reaped for lease in leases for reaped in _give_back_alone(tx, lease, crashed, why)]
+
+
+def _give_back_alone(tx: Transaction, lease: _Lease, crashed: Collection[Held], cause: str) -> Iterable[Reaped]:
+    """One that the store refuses to give back must not keep the others: it stays an orphan for the next sweep."""
+    try:
+        with tx.savepoint():
+            return _give_back(tx, [lease], crashed, cause)
+    except sqlite3.IntegrityError as error:
+        _logger.exception("job %s cannot be taken back: %s", lease.id, error)  # noqa: TRY401
+        return []
+
+
+def _give_back(tx: Transaction, leases: Sequence[_Lease], crashed: Collection[Held], cause: str) -> list[Reaped]:
+    moves = Moves()
+    reaped = [_plan(moves, lease, tx.now, cause, crashed=(lease.id, lease.token) in crashed) for lease in leases]
+    matched = moves.apply(tx)
+    assert matched  # the leases were read under this very lock
+    holds.end(tx, [holds.Ended(keyed, confirmed=False) for lease in leases if (keyed := lease.keyed()) is not None])
+    return reaped
+
+
+def _plan(moves: Moves, lease: _Lease, now: int, cause: str, *, crashed: bool) -> Reaped:
+    fence = lease.id, lease.token, lease.owner
+    crashes = lease.crashes + crashed
+    if lease.cancel_reason is not None:
+        to = State.CANCELLED
+    elif not crashed:
+        to = State.AVAILABLE
+    else:
+        to = State.DISCARDED if crashes >= lease.max_crashes else State.RETRYABLE
+    if crashed:
+        moves.record_run(fence, "crashed", to, Failure("Crash", cause), at=now)
+    if to is State.CANCELLED:
+        moves.finish(
+            fence, to, at=now, crashes=int(crashed), interruptions=int(not crashed), reason=lease.cancel_reason
+        )
+    elif to is State.DISCARDED:
+        moves.finish(fence, to, at=now, crashes=1, reason=f"crashed {crashes} times: {cause}")
+    elif to is State.RETRYABLE:
+        moves.crash(fence, due=now + _pause_after(crashes))
+    else:
+        moves.release(fence)
+    return Reaped(
+        id=lease.id,
+        queue=lease.queue,
+        job=lease.job,
+        token=lease.token,
+        to=to,
+        cause=cause,
+        crashed=crashed,
+        crashes=crashes,
+    )
+
+
+def _pause_after(crashes: int) -> int:
+    """At once after the first crash, which may have been somebody else's; then longer and longer."""
+    return 0 if crashes <= 1 else min(10 * 2 ** min(crashes - 2, 10), 600) * SECOND

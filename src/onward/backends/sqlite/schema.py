@@ -1,0 +1,86 @@
+"""Bringing a file's tables up to date: plain SQL files, applied in order, each of them once."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from importlib.resources import files
+from typing import NamedTuple
+
+from onward.backends.sqlite import queries
+from onward.errors import SchemaTooNew
+
+__all__ = ["Migration", "known", "migrate", "version"]
+
+
+class Migration(NamedTuple):
+    version: int
+    name: str
+    sql: str
+
+
+def known() -> list[Migration]:
+    """What ships with this Onward, in order."""
+    folder = files("onward.backends.sqlite").joinpath("migrations")
+    found = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
+    return sorted(
+        Migration(int(entry.name[:4]), entry.name.removesuffix(".sql"), entry.read_text(encoding="utf-8"))
+        for entry in found
+    )
+
+
+def version(connection: sqlite3.Connection, prefix: str) -> int:
+    """The newest migration this file has; 0 if it has none."""
+    table = f"{prefix}migrations"
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone() is None:
+        return 0
+    (newest,) = connection.execute(queries.prefixed("SELECT max(version) FROM onward_migrations", prefix)).fetchone()
+    return newest or 0
+
+
+def migrate(connection: sqlite3.Connection, prefix: str, *, now: int) -> None:
+    """Apply what is missing.  A file that is newer than this code is left alone."""
+    if not _missing(connection, prefix):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        # Another process may have been first, so look again under the lock.
+        for migration in _missing(connection, prefix):
+            _apply(connection, migration, prefix, now)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+def _missing(connection: sqlite3.Connection, prefix: str) -> list[Migration]:
+    migrations = known()
+    found, newest = version(connection, prefix), migrations[-1].version
+    if found > newest:
+        raise SchemaTooNew(found, newest)
+    return [migration for migration in migrations if migration.version > found]
+
+
+def _apply(connection: sqlite3.Connection, migration: Migration, prefix: str, now: int) -> None:
+    connection.execute(
+        queries.prefixed(
+            "CREATE TABLE IF NOT EXISTS onward_migrations "
+            "(version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT",
+            prefix,
+        )
+    )
+    for statement in _statements(queries.prefixed(migration.sql, prefix)):
+        connection.execute(statement)
+    row = (migration.version, migration.name, now)
+    connection.execute(queries.prefixed("INSERT INTO onward_migrations VALUES (?, ?, ?)", prefix), row)
+
+
+def _statements(sql: str) -> Iterator[str]:
+    # executescript() would commit behind our back.
+    statement = ""
+    for line in sql.splitlines(keepends=True):
+        statement += line
+        if sqlite3.complete_statement(statement):
+            yield statement
+            statement = ""

@@ -1,0 +1,151 @@
+"""Ending leases by their settlements: the fate table of the contract, and evidence for those that match no lease."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from onward.backends.sqlite import enqueueing, holds
+from onward.backends.sqlite.moves import Fence, Moves
+from onward.backends.sqlite.transaction import Transaction
+from onward.clock import SECOND
+from onward.failure import Failure
+from onward.lease import GONE, LEASE_LOST, Lease, Settled, Settlement, already_applied, applied
+from onward.states import FINISHED, State
+
+__all__ = ["classify", "settle"]
+
+_TARGET = {
+    "ack": State.COMPLETED,
+    "skip": State.COMPLETED,
+    "nack": State.RETRYABLE,
+    "abandon": State.DISCARDED,
+    "snooze": State.SCHEDULED,
+    "park": State.SCHEDULED,
+    "cancelled": State.CANCELLED,
+    "release": State.AVAILABLE,
+}
+_UNEXPLAINED = Failure("Failure", "no details were given")
+
+Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and why
+
+
+class _LeaseLost(Exception):
+    """Some settlement of the batch matches no lease."""
+
+
+def settle(tx: Transaction, owner: str, settlements: Sequence[Settlement]) -> list[Settled]:
+    """Apply those whose fence holds and say what the evidence says of the others."""
+    asked: Asked = {(row[0], row[1]): row[2] for row in tx.rows("asked_to_cancel", (owner,))}
+    keyed = holds.of_settled(tx, owner, [settlement.lease.envelope.id for settlement in settlements])
+    try:
+        with tx.savepoint():
+            answers = _all_at_once(tx, owner, settlements, asked)
+    except _LeaseLost:
+        answers = [_one(tx, owner, settlement, asked) for settlement in settlements]
+    for settlement, answer in zip(settlements, answers, strict=True):
+        if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
+            enqueueing.enqueue(tx, [settlement.dead_letter])
+    if keyed:
+        holds.end(tx, _ended(settlements, answers, keyed))
+    return answers
+
+
+def classify(tx: Transaction, settlement: Settlement) -> Settled:
+    """What became of a settlement whose fence matches nothing: the record first, then the finished job."""
+    lease = settlement.lease
+    evidence = tx.row("evidence", (lease.envelope.id, lease.token))
+    assert evidence is not None
+    move, went_to, finished_as, traced = evidence
+    if move is not None:
+        return already_applied(State(went_to)) if move == settlement.move else LEASE_LOST
+    if not traced:
+        return GONE
+    turned = finished_as == State.CANCELLED and settlement.move != "ack"
+    if turned or finished_as == _TARGET[settlement.move]:
+        return already_applied(State(finished_as))
+    return LEASE_LOST
+
+
+def _all_at_once(tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked) -> list[Settled]:
+    moves = Moves()
+    answers = [applied(_plan(moves, tx, owner, settlement, asked)) for settlement in settlements]
+    if not moves.apply(tx):
+        raise _LeaseLost
+    return answers
+
+
+def _one(tx: Transaction, owner: str, settlement: Settlement, asked: Asked) -> Settled:
+    if settlement.lease.owner != owner:
+        return classify(tx, settlement)
+    moves = Moves()
+    state = _plan(moves, tx, owner, settlement, asked)
+    # A single fence matches in all of its statements or in none, so nothing is half-written.
+    return applied(state) if moves.apply(tx) else classify(tx, settlement)
+
+
+def _plan(moves: Moves, tx: Transaction, owner: str, settlement: Settlement, asked: Asked) -> State:
+    """Gather the writes of one settlement; gives the state it leads to."""
+    lease, move = settlement.lease, settlement.move
+    if lease.owner != owner:
+        raise _LeaseLost
+    fence = (lease.envelope.id, lease.token, owner)
+    to = _TARGET[move]
+    reason = settlement.reason
+    if asked and move not in ("ack", "cancelled") and (lease.envelope.id, lease.token) in asked:
+        to, reason = State.CANCELLED, asked[lease.envelope.id, lease.token]
+    if settlement.failure is not None or move == "nack":
+        failure = settlement.failure or _UNEXPLAINED
+        moves.record_run(fence, move, to, failure, at=tx.now, duration_ms=settlement.duration_ms)
+    if to in FINISHED:
+        _plan_finish(moves, fence, settlement, to, reason=reason, now=tx.now)
+    else:
+        _plan_stay(moves, tx, fence, settlement, to)
+    return to
+
+
+def _plan_finish(
+    moves: Moves, fence: Fence, settlement: Settlement, to: State, *, reason: str | None, now: int
+) -> None:
+    moves.finish(
+        fence,
+        to,
+        at=now,
+        attempts=int(settlement.ran),
+        interruptions=int(settlement.move == "release"),
+        reason=reason,
+        result=settlement.result if settlement.keep else None,
+        keep=settlement.keep,
+    )
+
+
+def _plan_stay(moves: Moves, tx: Transaction, fence: Fence, settlement: Settlement, to: State) -> None:
+    if settlement.move == "release":
+        tx.wakes = True
+        moves.release(fence)
+        return
+    due = tx.now + round(settlement.delay * SECOND)
+    if due <= tx.now:
+        tx.wakes = True
+    moves.put_back(
+        fence,
+        to,
+        due=due,
+        attempts=int(settlement.ran),
+        waits=settlement.waits,
+        spent=settlement.spent,
+        parked_at=tx.now if settlement.move == "park" else None,
+    )
+
+
+def _ended(
+    settlements: Sequence[Settlement], answers: Sequence[Settled], keyed: dict[tuple[str, int], holds.Keyed]
+) -> list[holds.Ended]:
+    return [
+        holds.Ended(keyed[_held(settlement.lease)], confirmed=settlement.move == "ack")
+        for settlement, answer in zip(settlements, answers, strict=True)
+        if answer.applied and _held(settlement.lease) in keyed
+    ]
+
+
+def _held(lease: Lease) -> tuple[str, int]:
+    return lease.envelope.id, lease.token

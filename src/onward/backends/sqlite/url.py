@@ -1,0 +1,60 @@
+"""Reading ``sqlite:///file?option=value``."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal, NotRequired, TypedDict
+from urllib.parse import parse_qsl, unquote, urlsplit
+
+from onward.errors import BackendMisconfigured
+
+__all__ = ["Durability", "Options", "checked_durability", "parse_url"]
+
+Durability = Literal["full", "relaxed"]
+
+
+class Options(TypedDict):
+    """What may follow the question mark."""
+
+    durability: NotRequired[Durability]
+    busy_timeout: NotRequired[float]
+
+
+def parse_url(url: str) -> tuple[str, Options]:
+    """The path, relative or absolute, and the options.
+
+    >>> parse_url("sqlite:///jobs.db"), parse_url("sqlite:////srv/jobs.db?busy_timeout=10")
+    (('jobs.db', {}), ('/srv/jobs.db', {'busy_timeout': 10.0}))
+    """
+    parts = urlsplit(url)
+    path = unquote(parts.path[1:])
+    if parts.scheme != "sqlite" or parts.netloc or not path:
+        raise BackendMisconfigured(f"{url!r} names no file: write sqlite:///relative.db or sqlite:////absolute/path.db")
+    options = Options()
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name == "durability":
+            options["durability"] = checked_durability(value)
+        elif name == "busy_timeout":
+            options["busy_timeout"] = _seconds(name, value)
+        else:
+            known = ", ".join(sorted(Options.__annotations__))
+            raise BackendMisconfigured(f"{url!r}: there is no option {name!r}; the options are {known}")
+    return path, options
+
+
+def checked_durability(value: str) -> Durability:
+    if value == "full":
+        return "full"
+    if value == "relaxed":
+        return "relaxed"
+    raise BackendMisconfigured(f"durability is {value!r}: use 'full' or 'relaxed'")
+
+
+def _seconds(name: str, value: str) -> float:
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = -1
+    if not 0 <= seconds < math.inf:
+        raise BackendMisconfigured(f"{name} is {value!r}: use a number of seconds")
+    return seconds

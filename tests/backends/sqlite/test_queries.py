@@ -1,0 +1,160 @@
+"""Every statement is used and walks the index it was written for, whatever lies in the tables."""
+
+import re
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from onward.backend import Settlement
+from onward.backends.sqlite import queries
+from onward.backends.sqlite.backend import SqliteBackend
+from onward.testing.contract.builders import a_claim, a_turn, some_envelopes
+
+PACKAGE = Path(queries.__file__).parent
+STATEMENTS = queries.load("onward_")
+
+# People ask for these; they may take a look at everything.
+OVERVIEWS = {"count_live", "count_finished", "count_finished_of_queue", "live_by_queue"}
+# Over the running jobs only, of which there are few.
+SORTING = {"leases_of", "asked_to_cancel", "dead_leases", "orphans", "runs_of", *OVERVIEWS}
+
+
+@pytest.fixture(scope="module")
+def connection(tmp_path_factory):
+    path = tmp_path_factory.mktemp("plans") / "jobs.db"
+    SqliteBackend.open(path).close()
+    with closing(sqlite3.connect(path)) as connection:
+        yield connection
+
+
+@pytest.fixture
+def plan(connection):
+    def explain(name):
+        sql = STATEMENTS[name]
+        numbered = max(map(int, re.findall(r"\?(\d+)", sql)), default=0)
+        named = dict.fromkeys(re.findall(r":(\w+)", sql))
+        rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", named or (None,) * numbered)
+        return [detail for _, _, _, detail in rows]
+
+    return explain
+
+
+@pytest.mark.parametrize("name", STATEMENTS.keys() - OVERVIEWS)
+def test_no_statement_reads_a_whole_table_of_jobs(plan, name):
+    tables = ("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "job", "done", "run", "hold")
+
+    walks = [step for step in plan(name) if step.startswith("SCAN") and step.split()[1] in tables]
+
+    # The sweep for orphans walks the leases, not the jobs.
+    assert walks in ([], ["SCAN onward_jobs USING INDEX onward_jobs_owner_idx"])
+
+
+@pytest.mark.parametrize("name", STATEMENTS.keys() - SORTING)
+def test_no_statement_sorts(plan, name):
+    assert not [step for step in plan(name) if "TEMP B-TREE" in step]
+
+
+@pytest.mark.parametrize(
+    ("name", "step"),
+    [
+        ("candidates", "SEARCH onward_jobs USING INDEX onward_jobs_claim_idx (queue=?)"),
+        ("promote", "SEARCH onward_jobs USING COVERING INDEX onward_jobs_due_idx (queue=? AND available_at<?)"),
+        ("claim", "SEARCH onward_jobs USING INTEGER PRIMARY KEY (rowid=?)"),
+        ("finish", "SEARCH onward_jobs USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
+        ("leave", "SEARCH onward_jobs USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
+        ("put_back", "SEARCH onward_jobs USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
+        ("holds", "SEARCH hold USING PRIMARY KEY (kind=? AND key=?)"),
+        ("wake_once", "SEARCH onward_jobs USING INDEX onward_jobs_once_idx (idempotency_key=?)"),
+        ("wake_single", "SEARCH onward_jobs USING INDEX onward_jobs_single_idx (single_instance=?)"),
+        ("asked_to_cancel", "SEARCH onward_jobs USING INDEX onward_jobs_asked_idx (owner=?)"),
+        ("adopt", "SEARCH onward_jobs USING INDEX onward_jobs_owner_idx (owner=?)"),
+        ("next_finished", "SEARCH onward_finished USING INDEX sqlite_autoindex_onward_finished_1 (id>?)"),
+        ("page_oldest", "SEARCH onward_finished USING INDEX onward_finished_discarded_idx (id>?)"),
+    ],
+)
+def test_a_batch_statement_takes_its_index(plan, name, step):
+    assert step in plan(name)
+
+
+def test_statistics_do_not_change_a_plan(connection, plan):
+    before = {name: plan(name) for name in STATEMENTS}
+
+    connection.execute("ANALYZE")
+    connection.execute("INSERT INTO sqlite_stat1 VALUES ('onward_jobs', 'onward_jobs_owner_idx', '1000000 1')")
+    connection.execute("ANALYZE sqlite_master")
+
+    assert {name: plan(name) for name in STATEMENTS} == before
+
+
+def test_every_statement_is_used():
+    sources = "".join(path.read_text() for path in PACKAGE.glob("*.py"))
+
+    assert not [name for name in queries.load("onward_") if f'"{name}"' not in sources]
+
+
+def test_there_is_no_sql_beside_the_files():
+    # Savepoints, pragmas and the list of migrations, which has to be read before there is a schema, are all.
+    words = re.compile(r'"(SELECT|INSERT|UPDATE|DELETE)\b[^"]*"')
+    found = {(path.name, match[0]) for path in PACKAGE.glob("*.py") for match in words.finditer(path.read_text())}
+
+    assert {name for name, sql in found if "sqlite_master" not in sql} <= {"schema.py", "queries.py"}
+
+
+def test_a_prefix_replaces_the_names_of_tables_and_indexes():
+    sql = queries.prefixed("SELECT * FROM onward_jobs INDEXED BY onward_jobs_claim_idx", "onward_mail_")
+
+    assert sql == "SELECT * FROM onward_mail_jobs INDEXED BY onward_mail_jobs_claim_idx"
+
+
+class TestCost:
+    """In steps of SQLite's virtual machine: the same on every machine, however busy it is."""
+
+    @pytest.fixture
+    def steps_of_a_turn(self, backend):
+        def count(queues=("a", "b")):
+            steps = 0
+
+            def step():
+                nonlocal steps
+                steps += 1
+
+            with backend._connections.tidying() as connection:
+                connection.set_progress_handler(step, 10)
+            claim = a_claim(queues=queues, limit=20)
+            leases = backend.claim(claim)
+            backend.turn(a_turn(*map(Settlement.ack, leases), claim=claim))
+            with backend._connections.tidying() as connection:
+                connection.set_progress_handler(None, 0)
+            return steps
+
+        return count
+
+    @pytest.mark.parametrize(
+        "ballast",
+        [
+            pytest.param({}, id="a backlog"),
+            pytest.param({"delay": 3600}, id="future jobs"),
+            pytest.param({"queue": "elsewhere"}, id="other queues"),
+        ],
+    )
+    def test_a_turn_costs_the_same_whatever_waits(self, backend, steps_of_a_turn, ballast):
+        backend.enqueue(some_envelopes(100, queue="a") + some_envelopes(100, queue="b"))
+        before = steps_of_a_turn()
+
+        backend.enqueue(
+            some_envelopes(5_000, **{"queue": "a", **ballast}) + some_envelopes(5_000, **{"queue": "b", **ballast})
+        )
+
+        assert steps_of_a_turn() < before * 1.2
+
+    def test_a_turn_costs_the_same_whatever_is_finished(self, backend, steps_of_a_turn):
+        backend.enqueue(some_envelopes(100, queue="a"))
+        before = steps_of_a_turn()
+
+        backend.enqueue(some_envelopes(5_000, queue="history"))
+        history = backend.claim(a_claim(queues=("history",), limit=5_000))
+        backend.settle(list(map(Settlement.ack, history)))
+
+        assert steps_of_a_turn() < before * 1.2
