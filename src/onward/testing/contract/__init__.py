@@ -1,0 +1,57 @@
+"""The contract suite: what a store must do to be an Onward backend, as tests that any backend's author can run.
+
+The whole of a backend's test file:
+
+    from onward.testing.contract import BackendContract
+
+    class TestMyStore(BackendContract):
+        @pytest.fixture
+        def backend(self, clock, tmp_path):
+            with closing(MyBackend(tmp_path, clock=clock)) as backend:
+                yield backend
+
+        @pytest.fixture
+        def open_client(self, backend, clock, tmp_path):
+            return lambda: MyBackend(tmp_path, clock=clock)   # another client on the same store
+
+A backend that cannot do everything says so in its `capabilities`; the tests that need more are skipped and name what is
+missing.  The suite marks its tests with ``promise``: register that marker if you run pytest with strict markers.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+TOPICS = (
+    "adoption",
+    "arrows",
+    "batches",
+    "cancelling",
+    "claiming",
+    "clocks",
+    "durability",
+    "enqueueing",
+    "evidence",
+    "fencing",
+    "holds",
+    "inspection",
+    "pausing",
+    "reaping",
+    "records",
+    "removing",
+    "replaying",
+    "sessions",
+    "settling",
+    "snapshots",
+    "suspects",
+    "uniqueness",
+    "waiters",
+    "waiting",
+)
+
+# Before the topics are imported: their bare asserts then say what they compared.
+pytest.register_assert_rewrite(*(f"{__name__}.{topic}" for topic in ("builders", "stage", *TOPICS)))
+
+from onward.testing.contract.suite import BackendContract  # noqa: E402
+
+__all__ = ["BackendContract"]

@@ -1,0 +1,47 @@
+"""Tests say what a backend must be able to do for them; where it cannot, they are skipped and say so.
+
+    @needs("priorities")
+    def test_…(self, backend): ...
+
+The words are the fields of `onward.backend.Capabilities`, and ``inspection`` for backends with that protocol.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from onward.backend import Capabilities, Inspection
+
+__all__ = ["missing", "needs"]
+
+Item = TypeVar("Item", bound=Callable[..., Any])
+
+_WORDS = {*Capabilities.__struct_fields__, "inspection"}
+_ATTRIBUTE = "__onward_needs__"
+
+
+def needs(*words: str) -> Callable[[Item], Item]:
+    """Mark a test, or every test of a class, as one that needs these capabilities."""
+    if unknown := set(words) - _WORDS:
+        raise ValueError(f"no such capability: {', '.join(sorted(unknown))}")
+
+    def mark(item: Item) -> Item:
+        # On the functions, not on the class: a suite is mixed from many classes and would inherit the mark for all.
+        tests = (
+            [test for name, test in vars(item).items() if name.startswith("test")] if isinstance(item, type) else [item]
+        )
+        for test in tests:
+            setattr(test, _ATTRIBUTE, {*words, *getattr(test, _ATTRIBUTE, ())})
+        return item
+
+    return mark
+
+
+def missing(test: object, backend: Any) -> list[str]:
+    """What this test needs and this backend lacks."""
+    return [word for word in sorted(getattr(test, _ATTRIBUTE, ())) if not _has(backend, word)]
+
+
+def _has(backend: Any, word: str) -> bool:
+    return isinstance(backend, Inspection) if word == "inspection" else bool(getattr(backend.capabilities, word))

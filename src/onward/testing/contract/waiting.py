@@ -1,0 +1,77 @@
+"""Waiting: until there may be work, and never longer than asked.  Only threads and generous bounds, no sleeps."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from onward.testing.contract.builders import PATIENCE, a_claim, an_envelope, ids
+from onward.testing.contract.capabilities import needs
+
+__all__ = ["WaitingContract"]
+
+_LONG = 10 * PATIENCE  # a wait that only ends in time if it is woken
+
+
+class WaitingContract:
+    def _wait_in_thread(self, backend, queues: tuple[str, ...]) -> threading.Thread:
+        about_to_wait = threading.Event()
+
+        def wait() -> None:
+            about_to_wait.set()
+            backend.wait(queues, _LONG)
+
+        thread = threading.Thread(target=wait, daemon=True)
+        thread.start()
+        assert about_to_wait.wait(PATIENCE)
+        return thread
+
+    def test_a_wait_for_nothing_ends_with_its_timeout(self, backend):
+        begun = time.monotonic()
+
+        backend.wait(["default"], 0.05)
+
+        assert time.monotonic() - begun < PATIENCE
+
+    def test_a_wait_without_patience_ends_at_once(self, backend):
+        begun = time.monotonic()
+
+        backend.wait(["default"], 0)
+
+        assert time.monotonic() - begun < PATIENCE
+
+    def test_a_wait_ends_at_once_when_there_is_work_already(self, backend):
+        backend.enqueue([an_envelope()])
+        begun = time.monotonic()
+
+        backend.wait(["default"], _LONG)
+
+        assert time.monotonic() - begun < PATIENCE
+
+    @needs("wakes")
+    def test_a_wait_ends_when_another_client_enqueues(self, backend, open_client):
+        other = open_client()
+        waiting = self._wait_in_thread(backend, ("default",))
+
+        other.enqueue([an_envelope()])
+
+        waiting.join(PATIENCE)
+        assert not waiting.is_alive()
+
+    @needs("wakes")
+    def test_a_wait_for_several_queues_ends_with_work_in_any(self, backend):
+        waiting = self._wait_in_thread(backend, ("a", "b", "c"))
+
+        backend.enqueue([an_envelope(queue="c")])
+
+        waiting.join(PATIENCE)
+        assert not waiting.is_alive()
+
+    @needs("wakes")
+    def test_what_woke_the_waiter_can_be_claimed(self, backend, open_client):
+        other = open_client()
+        waiting = self._wait_in_thread(backend, ("default",))
+        other.enqueue([envelope := an_envelope()])
+        waiting.join(PATIENCE)
+
+        assert ids(backend.claim(a_claim())) == [envelope.id]

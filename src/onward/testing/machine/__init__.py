@@ -1,0 +1,14 @@
+"""Drive a backend and a plain model of the contract with the same commands, and compare all that can be seen.
+
+    def test_my_store_does_what_the_model_does(tmp_path):
+        check_against_model(lambda clock: partial(MyBackend.open, fresh_path(tmp_path), clock=clock))
+
+Hypothesis chooses the commands (what is enqueued, who claims and settles, what people ask for, how time passes) and, when
+an answer or a job differs, finds the shortest story that shows it.  For stores with `Inspection`; needs ``hypothesis``.
+"""
+
+from __future__ import annotations
+
+from onward.testing.machine.machine import ContractMachine, InspectedBackend, check_against_model
+
+__all__ = ["ContractMachine", "InspectedBackend", "check_against_model"]

@@ -1,0 +1,147 @@
+"""What people ask of the model: the verbs of `Inspection`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from onward.backend import TOMBSTONE, Query, QueueState, Replayed, StoredJob
+from onward.clock import SECOND
+from onward.lease import Lease
+from onward.states import FINISHED, State
+from onward.testing.machine.model import Job, Model
+
+__all__ = ["AskedModel"]
+
+
+class AskedModel(Model):
+    """The model with `Inspection`."""
+
+    def get(self, job_id: str) -> StoredJob | None:
+        job = self.live.get(job_id) or self.finished.get(job_id)
+        return None if job is None else self._stored(job)
+
+    def list(self, query: Query) -> Sequence[StoredJob]:
+        return [self._stored(job) for job in self._matching(query)]
+
+    def _matching(self, query: Query, within: frozenset[State] = frozenset(State)) -> Sequence[Job]:
+        jobs = [
+            job
+            for job in (*self.live.values(), *self.finished.values())
+            if not job.tombstone
+            and job.state in within
+            and (query.ids is None or job.id in query.ids)
+            and (query.states is None or job.state in query.states)
+            and query.queue in {None, job.envelope.queue}
+            and query.job in {None, job.envelope.job}
+            and (query.after is None or (job.id < query.after if query.newest_first else job.id > query.after))
+        ]
+        return sorted(jobs, key=lambda job: job.id, reverse=query.newest_first)[: query.limit]
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        jobs = [job for job in (*self.live.values(), *self.finished.values()) if not job.tombstone]
+        seen = Counter(job.state for job in jobs if queue in {None, job.envelope.queue})
+        return {state: seen[state] for state in State}
+
+    def queues(self) -> Sequence[QueueState]:
+        live = Counter(job.envelope.queue for job in self.live.values())
+        names = sorted({*live, *self.paused})
+        return [QueueState(name=name, paused=name in self.paused, live=live[name]) for name in names]
+
+    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+        return [self._cancel(self.live.get(job_id), reason) for job_id in ids]
+
+    def _cancel(self, job: Job | None, reason: str) -> State | None:
+        if job is None:
+            return None
+        if job.waiting:
+            self.finish(job, State.CANCELLED, reason)
+        else:
+            job.asked = job.asked or reason
+        return job.state
+
+    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+        return [self._retry(self.live.get(job_id)) for job_id in ids]
+
+    def _retry(self, job: Job | None) -> bool:
+        if job is None or job.state not in {State.SCHEDULED, State.RETRYABLE}:
+            return False
+        job.state, job.available_at = State.AVAILABLE, self.now
+        return True
+
+    def replay(self, query: Query) -> Replayed:
+        named = [self.finished[job_id] for job_id in query.ids or () if job_id in self.finished]
+        replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in named if job.tombstone})
+        for job in self._matching(query, frozenset({State.DISCARDED, State.CANCELLED})):
+            holder = self.holder_of(job.envelope.unique_key)
+            if job.expired(self.now):
+                replayed.skipped[job.id] = "expired"
+            elif holder is not None:
+                replayed.skipped[job.id] = f"key held by {holder.id}"
+            else:
+                del self.finished[job.id]
+                self.live[job.id] = Job(
+                    job.envelope, State.AVAILABLE, self.now, job.envelope.unique_key, delivery=job.delivery
+                )
+                replayed.ids.append(job.id)
+        return replayed
+
+    def purge(self, query: Query) -> int:
+        doomed = self._matching(query, FINISHED)
+        for job in doomed:
+            self._forget(job)
+        return len(doomed)
+
+    def prune_all(self, cutoffs: Mapping[State, int]) -> Counter[State]:
+        """A whole walk."""
+        removed: Counter[State] = Counter()
+        for job in [*self.finished.values()]:
+            cutoff = self.now - TOMBSTONE.seconds * SECOND if job.tombstone else cutoffs.get(job.state, 0)
+            assert job.finished_at is not None
+            if job.finished_at < cutoff:
+                self._forget(job)
+                removed[job.state] += 1
+        return removed
+
+    def _forget(self, job: Job) -> None:
+        del self.finished[job.id]
+        self.records = {held: run for held, run in self.records.items() if held[0] != job.id}
+
+    def pause(self, queue: str, *, paused: bool = True) -> bool:
+        changes = (queue in self.paused) is not paused
+        self.paused ^= {queue} if changes else set()
+        return changes
+
+    def progress(self, lease: Lease, progress: bytes) -> bool:
+        if not self.holds_lease(lease, lease.owner):
+            return False
+        self.live[lease.envelope.id].progress = progress
+        return True
+
+    def _stored(self, job: Job) -> StoredJob:
+        envelope = job.envelope
+        return StoredJob(
+            id=job.id,
+            queue=envelope.queue,
+            job=envelope.job,
+            data=b"" if job.tombstone else envelope.data,
+            state=job.state,
+            priority=envelope.priority,
+            attempts=job.attempts,
+            delivery=job.delivery,
+            crashes=job.crashes,
+            interruptions=job.interruptions,
+            available_at=job.available_at,
+            enqueued_at=envelope.enqueued_at,
+            started_at=job.started_at,
+            finished_at=job.finished_at,
+            owner=job.owner,
+            cancel_requested=job.asked is not None,
+            result=job.result,
+            reason=job.reason,
+            progress=job.progress,
+            waits=job.waits,
+            parked_since=job.parked_since,
+            tombstone=job.tombstone,
+            runs=tuple(run for (job_id, _), run in sorted(self.records.items()) if job_id == job.id),
+        )

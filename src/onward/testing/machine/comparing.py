@@ -1,0 +1,72 @@
+"""Answers as they are compared: without what the contract leaves to the backend, and in one order where it names none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import msgspec
+from msgspec.structs import asdict, replace
+
+from onward.backend import Lease, Reaped, Run, StoredJob
+
+__all__ = ["agree", "jobs", "leases", "reaped"]
+
+
+def agree(what: str, found: object, expected: object) -> None:
+    """Raise an `AssertionError` that names only what differs."""
+    if found != expected:
+        raise AssertionError("\n".join([f"{what} differs from the model", *_differences("", found, expected)]))
+
+
+def _differences(where: str, found: Any, expected: Any) -> list[str]:
+    if found == expected:
+        return []
+    if type(found) is type(expected):
+        if isinstance(found, msgspec.Struct):
+            found, expected = asdict(found), asdict(expected)
+        if isinstance(found, dict) and found.keys() == expected.keys():
+            return [line for key in found for line in _differences(f"{where}.{key}", found[key], expected[key])]
+        if isinstance(found, list | tuple) and len(found) == len(expected):
+            pairs = enumerate(zip(found, expected, strict=True))
+            return [line for at, pair in pairs for line in _differences(f"{where}[{at}]", *pair)]
+    return [f"  {where or 'it'}: the backend has {found!r}, the model {expected!r}"]
+
+
+def leases(found: Sequence[Lease], *, ordered: bool = True) -> list[dict[str, Any]]:
+    """Leases without their receipts; of the envelope what a `Sealed` has."""
+    seen = []
+    for lease in found if ordered else sorted(found, key=lambda lease: lease.envelope.id):
+        envelope = lease.envelope
+        seen.append(asdict(replace(lease, receipt=None)) | {"envelope": (envelope.id, envelope.queue, envelope.data)})
+    return seen
+
+
+def reaped(found: Sequence[Reaped], *, cause: str | None) -> list[Reaped]:
+    """In any order; the cause counts where one was given."""
+    given = found if cause is not None else [replace(each, cause="") for each in found]
+    return sorted(given, key=lambda each: each.id)
+
+
+def jobs(expected: Sequence[StoredJob | None], found: Sequence[StoredJob | None]) -> list[StoredJob | None]:
+    """What is expected, with the words of the backend where the words are its own."""
+    if len(expected) != len(found):
+        return list(expected)
+    pairs = zip(expected, found, strict=True)
+    return [_in_its_words(mine, its) if mine and its and mine.id == its.id else mine for mine, its in pairs]
+
+
+def _in_its_words(expected: StoredJob, found: StoredJob) -> StoredJob:
+    if len(expected.runs) == len(found.runs):
+        runs = tuple(_run_in_its_words(*pair) for pair in zip(expected.runs, found.runs, strict=True))
+        expected = replace(expected, runs=runs)
+    if (expected.reason or "").startswith("crashed") and (found.reason or "").startswith("crashed"):
+        expected = replace(expected, reason=found.reason)
+    return expected
+
+
+def _run_in_its_words(expected: Run, found: Run) -> Run:
+    """A crash has the cause in its message; a nack need not say what failed."""
+    if expected.failure.kind == "" and expected.failure.message in found.failure.message:
+        return replace(expected, failure=found.failure)
+    return expected

@@ -1,0 +1,150 @@
+"""What the machine draws: jobs, settlements, claims.  Few names and few times, so that things meet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from hypothesis import strategies as st
+
+from onward.backend import Capabilities, Claim, Query
+from onward.clock import SECOND
+from onward.envelope import Envelope, Letter, seal
+from onward.failure import Failure
+from onward.ids import derived_id
+from onward.lease import Lease, Settlement
+from onward.states import State
+
+__all__ = [
+    "OWNERS",
+    "QUEUES",
+    "Options",
+    "an_envelope",
+    "claims",
+    "numbers",
+    "owners",
+    "plans",
+    "queries",
+    "settlement",
+    "settlings",
+    "several",
+    "spans",
+]
+
+QUEUES = ("mail", "slow")
+OWNERS = ("ann", "bob", "cy")
+# Delays, times to live, and what a lease lasts: an advance often ends one to the microsecond.
+SECONDS = (0.0, 1.0, 5.0, 30.0, 60.0)
+
+Options = Mapping[str, Any]  # only what is not plain: that is what a failing story shows
+
+_yes, _no = st.sampled_from((True,)), st.sampled_from((False,))
+
+spans = st.sampled_from(SECONDS)
+owners = st.sampled_from(OWNERS)
+numbers = st.sampled_from((0, 1, 0, 1, 2, 0, 1, 2, 3, 5, 8))  # which of several: the first are most worth picking
+several = st.lists(numbers, min_size=1, max_size=3)
+
+
+def _some_of(most: int, **options: st.SearchStrategy[Any]) -> st.SearchStrategy[Options]:
+    """At most so many of these options: mostly plain things meet more often."""
+    drawn = st.one_of([st.tuples(st.just(name), values) for name, values in options.items()])
+    return st.lists(drawn, max_size=most).map(dict)
+
+
+plans = _some_of(
+    4,
+    queue=st.just(QUEUES[1]),
+    again=numbers,  # an id that was used before
+    leading=st.integers(1, 3),  # ids do not rise with time here: order must not lean on it
+    job=st.just("play"),
+    priority=st.sampled_from((5, -5)),
+    delay=spans,
+    not_before=st.sampled_from((-5.0, 5.0, 60.0)),  # seconds from now
+    expires=spans,
+    unique_key=st.sampled_from(("u", "v")),
+    replaces=st.sampled_from(("u", "v")),  # a unique key whose holder has to go
+    idempotency_key=st.sampled_from(("k", "l")),
+    single_instance=_yes,
+    max_crashes=st.integers(1, 3),
+)
+
+
+def an_envelope(job_id: str, plan: Options, now: int, can: Capabilities) -> Envelope:
+    """The job of a plan, as far as this backend can carry it."""
+    keys = ("unique_key", "idempotency_key", "single_instance") if can.deduplicates else ()
+    asked = {key: plan[key] for key in ("queue", "job", "max_crashes", *keys) if key in plan}
+    if can.deduplicates and "replaces" in plan:
+        asked |= {"unique_key": plan["replaces"], "unique_strategy": "cancel_existing"}
+    if can.priorities:
+        asked["priority"] = plan.get("priority", 0)
+    if can.delays and "not_before" in plan:
+        asked["not_before"] = now + round(plan["not_before"] * SECOND)
+    if "expires" in plan:
+        asked["expires_at"] = now + round(plan["expires"] * SECOND)
+    plain: dict[str, Any] = {
+        "namespace": "default",
+        "queue": QUEUES[0],
+        "job": "work",
+        "max_crashes": 4,
+        "enqueued_at": now,
+        "payload": msgspec.Raw(b'{"n": 1}'),
+        "key_scope": "global",
+        "idempotency_ttl": 60.0,
+    }
+    delay = round(plan.get("delay", 0) * SECOND) if can.delays else 0
+    return seal(Letter(id=job_id, **(plain | asked)), delay=delay)
+
+
+def _settling(move: str, **options: st.SearchStrategy[Any]) -> st.SearchStrategy[tuple[str, Options]]:
+    return st.tuples(st.just(move), _some_of(3, **options) if options else st.just({}))
+
+
+_failure = st.just(Failure("ValueError", "it broke", "Traceback\n"))
+_ran = st.booleans()
+
+# A move and its options, for a lease that is not chosen yet.
+settlings = st.one_of(
+    _settling("ack", keep=_no, result=st.just(b'"done"'), reason=st.just("no result: too large")),
+    _settling("skip"),
+    _settling("nack", delay=spans, failure=_failure, ran=_ran, spent=st.just("no room for its dead letter")),
+    _settling("abandon", failure=_failure, ran=_ran, dead_letter=_yes),
+    _settling("snooze", delay=spans, waits=st.integers(1, 2)),
+    _settling("park", delay=spans),
+    _settling("cancelled", failure=_failure, ran=_ran),
+    _settling("release"),
+)
+
+
+def settlement(move: str, options: Options, lease: Lease, can: Capabilities) -> Settlement:
+    given: dict[str, Any] = dict(options)
+    if move in {"skip", "abandon", "park", "cancelled"}:
+        given["reason"] = f"{move} because"
+    if move in {"snooze", "park"}:
+        given.setdefault("delay", 0.0)
+    if move in {"ack", "nack", "abandon", "cancelled"}:
+        given["duration_ms"] = 7
+    if "dead_letter" in given:
+        # The same id whenever the same run is abandoned.
+        dead = derived_id(lease.envelope.id, lease.token, "dead letter")
+        given["dead_letter"] = an_envelope(dead, {"job": "bury"}, lease.claimed_at, can)
+    built: Settlement = getattr(Settlement, move)(lease, **given)
+    return built
+
+
+claims = st.builds(
+    Claim,
+    queues=st.sampled_from((QUEUES, QUEUES[::-1], QUEUES, QUEUES[:1], QUEUES[1:])),
+    limit=st.integers(1, 4),
+    at_most=st.sampled_from(({}, {}, {"mail": 1}, {"mail": 0, "slow": 2})),
+)
+
+queries = st.builds(
+    Query,
+    states=st.none() | st.frozensets(st.sampled_from(State), min_size=1),
+    queue=st.sampled_from((None, *QUEUES)),
+    job=st.sampled_from((None, None, "work")),
+    limit=st.sampled_from((1, 2, 100)),
+    newest_first=st.booleans(),
+)

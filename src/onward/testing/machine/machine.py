@@ -1,0 +1,319 @@
+"""A machine that drives a backend and the model with the same commands and compares all that can be seen."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from datetime import timedelta
+from typing import Any, ClassVar, Protocol
+
+from hypothesis import settings as hypothesis_settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
+from msgspec.structs import replace
+
+from onward.backend import Backend, Claim, Envelope, Inspection, Lease, Query, Session, Turn
+from onward.clock import SECOND
+from onward.states import State
+from onward.testing.clock import FakeClock
+from onward.testing.machine.asking import AskedModel
+from onward.testing.machine.comparing import agree, jobs, leases, reaped
+from onward.testing.machine.drawing import (
+    OWNERS,
+    QUEUES,
+    Options,
+    an_envelope,
+    claims,
+    numbers,
+    owners,
+    plans,
+    queries,
+    settlement,
+    settlings,
+    several,
+    spans,
+)
+
+__all__ = ["ContractMachine", "InspectedBackend", "check_against_model"]
+
+Act = tuple[str, Options]  # a move and its options
+EVERYTHING = Query(limit=1_000_000)
+
+
+class InspectedBackend(Backend, Inspection, Protocol):
+    """A backend that can be looked into: another one cannot be compared."""
+
+
+NewStore = Callable[[FakeClock], Callable[[], InspectedBackend]]  # makes an empty store, and gives what opens it
+
+
+class ContractMachine(RuleBasedStateMachine):
+    """Every command of the contract, with the backend in one hand and the model in the other."""
+
+    new_store: ClassVar[NewStore]
+    fired: ClassVar[Counter[str]]
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.clock = FakeClock()
+        self.model = AskedModel(self.clock)
+        self.open = type(self).new_store(self.clock)
+        self.backend = self.open()
+        self.others: list[InspectedBackend] = []
+        self.ids: list[str] = []
+        self.leases: list[Lease] = []
+
+    def teardown(self) -> None:
+        for client in (self.backend, *self.others):
+            client.close()
+
+    @initialize(batch=st.lists(plans, min_size=2, max_size=5))
+    def begin(self, batch: list[Options]) -> None:
+        for owner in OWNERS:
+            self.open_session(owner, 60, None)
+        self.enqueue(batch, retried=False)
+
+    # Producers.
+
+    @rule(batch=st.lists(plans, min_size=1, max_size=3), retried=st.booleans())
+    def enqueue(self, batch: list[Options], retried: bool) -> None:
+        envelopes = [self._envelope(plan) for plan in batch]
+        # Only a repeated enqueue may name a job that has finished: a first one has a new id.
+        retried = retried or any(envelope.id in self.model.finished for envelope in envelopes)
+        answers = self._both("enqueue", envelopes, retried=retried)
+        self._count("enqueue", *("created" if answer.created else "not created" for answer in answers))
+
+    def _envelope(self, plan: Options) -> Envelope:
+        if "again" in plan and self.ids:
+            job_id = self.ids[-1 - plan["again"] % len(self.ids)]
+        else:
+            job_id = f"{plan.get('leading', 0)}{len(self.ids):031x}"
+            self.ids.append(job_id)
+        return an_envelope(job_id, plan, self.clock.micros(), self.backend.capabilities)
+
+    # Workers.
+
+    @rule(owner=owners, lease_for=st.sampled_from((30, 60)), adopts=st.none() | owners)
+    def open_session(self, owner: str, lease_for: int, adopts: str | None) -> None:
+        adopts = None if adopts == owner else adopts
+        session = Session(owner=owner, lease_for=timedelta(seconds=lease_for))
+        found = self.backend.open_session(session, adopts=adopts)
+        expected = self.model.open_session(session, adopts=adopts)
+        agree("what is held", leases(found, ordered=False), leases(expected, ordered=False))
+        self.leases += found
+        self._count("open_session", *("adopted" for _ in found))
+
+    @rule(owner=owners, claim=claims)
+    def claim(self, owner: str, claim: Claim) -> None:
+        """Open or renew, and claim: the convenience."""
+        found = self.backend.claim(replace(claim, owner=owner))
+        self.model.open_session(Session(owner=owner, lease_for=claim.lease_for))
+        expected = self.model.turn(Turn(owner=owner, claim=claim)).leases
+        agree("what is claimed", leases(found), leases(expected))
+        self._take_up("claim", found)
+
+    @precondition(lambda self: self.leases)
+    @rule(number=numbers, act=settlings)
+    def settle(self, number: int, act: Act) -> None:
+        self._turn([(number, act)])
+
+    @precondition(lambda self: self.leases)
+    @rule(acts=st.lists(st.tuples(numbers, settlings), min_size=2, max_size=5))
+    def settle_some(self, acts: list[tuple[int, Act]]) -> None:
+        self._turn(acts)
+
+    @precondition(lambda self: self.leases)
+    @rule(acts=st.lists(st.tuples(numbers, settlings), min_size=1, max_size=3), claim=claims)
+    def turn(self, acts: list[tuple[int, Act]], claim: Claim) -> None:
+        self._turn(acts, claim)
+
+    @rule(acts=st.lists(st.tuples(numbers, settlings), max_size=3), claim=st.none() | claims, owner=owners)
+    def turn_of(self, acts: list[tuple[int, Act]], claim: Claim | None, owner: str) -> None:
+        """Whoever holds the leases, whether or not its own session lives."""
+        self._turn(acts if self.leases else [], claim, owner)
+
+    def _turn(self, acts: list[tuple[int, Act]], claim: Claim | None = None, owner: str | None = None) -> None:
+        can = self.backend.capabilities
+        settlements = [settlement(*act, self._lease(number), can) for number, act in acts]
+        turn = Turn(owner=owner or settlements[0].lease.owner, settlements=settlements, claim=claim)
+        found, expected = self.backend.turn(turn), self.model.turn(turn)
+        agree("how it was settled", found.settled, expected.settled)
+        agree("what is claimed", leases(found.leases), leases(expected.leases))
+        agree("the session", found.alive, expected.alive)
+        agree("the number promoted", found.promoted, expected.promoted)
+        agree("what should stop", sorted(found.cancel_requested), sorted(expected.cancel_requested))
+        for each, answer in zip(settlements, found.settled, strict=True):
+            self._count(f"{each.move} {answer.answer}")
+        self._take_up("turn" if found.alive else "turn of a dead session", found.leases)
+
+    def _take_up(self, verb: str, found: Sequence[Lease]) -> None:
+        self.leases += found
+        self._count(verb, *(f"claimed, hold {lease.hold}" for lease in found))
+
+    def _lease(self, number: int) -> Lease:
+        """The first are those that are still good, the newest of them first; then come the stale ones."""
+        newest_first = self.leases[::-1]
+        newest_first.sort(key=lambda lease: not self.model.holds_lease(lease, lease.owner))
+        return newest_first[number % len(newest_first)]
+
+    @rule(owner=owners)
+    def extend(self, owner: str) -> None:
+        found, expected = self.backend.extend(owner), self.model.extend(owner)
+        agree("the session", found.alive, expected.alive)
+        agree("what should stop", sorted(found.cancel_requested), sorted(expected.cancel_requested))
+        self._count("extend" if found.alive else "extend of a dead session")
+
+    @precondition(lambda self: self.leases)
+    @rule(number=numbers, note=st.sampled_from((b"10", b"90")))
+    def progress(self, number: int, note: bytes) -> None:
+        applied = self._both("progress", self._lease(number), note)
+        self._count("progress" if applied else "progress of a lost lease")
+
+    @precondition(lambda self: any(row.expires_at <= self.clock.micros() for row in self.model.sessions.values()))
+    @rule()
+    def reap(self) -> None:
+        found, expected = self.backend.reap(), self.model.reap()
+        agree("what was reaped", reaped(found, cause=None), reaped(expected, cause=None))
+        self._count("reap", *(f"reaped, {each.to}" for each in found))
+
+    @rule(owner=owners, begun=st.none() | several, cause=st.sampled_from((None, "killed by signal 9")))
+    def reap_owner(self, owner: str, begun: list[int] | None, cause: str | None) -> None:
+        held = [(job.id, job.delivery) for job in self.model.held_by(owner)]
+        started = None if begun is None else [held[number] for number in begun if number < len(held)]
+        found = self.backend.reap(owner=owner, started=started, cause=cause)
+        expected = self.model.reap(owner=owner, started=started, cause=cause)
+        agree("what was reaped", reaped(found, cause=cause), reaped(expected, cause=cause))
+        self._count("reap_owner", *(f"reaped, {each.to}" for each in found))
+
+    # People.
+
+    @precondition(lambda self: self.ids)
+    @rule(which=several, reason=st.sampled_from(("not wanted", "too late")))
+    def cancel(self, which: list[int], reason: str) -> None:
+        answers = self._both("cancel", self._some_ids(which), reason)
+        self._count("cancel", *(f"cancel answered {answer}" for answer in answers))
+
+    @precondition(lambda self: self.ids)
+    @rule(which=several)
+    def retry(self, which: list[int]) -> None:
+        answers = self._both("retry", self._some_ids(which))
+        self._count("retry", *["made due"] * sum(answers))
+
+    @precondition(lambda self: self.model.finished)
+    @rule(query=queries, which=st.none() | several)
+    def replay(self, query: Query, which: list[int] | None) -> None:
+        found = self._both("replay", self._narrowed(query, which))
+        skipped = (f"not replayed: {why.partition(' by ')[0]}" for why in found.skipped.values())
+        self._count("replay", *["replayed"] * len(found.ids), *skipped)
+
+    @precondition(lambda self: len(self.model.finished) > 1)
+    @rule(query=queries, which=st.none() | several)
+    def purge(self, query: Query, which: list[int] | None) -> None:
+        removed = self._both("purge", self._narrowed(query, which))
+        self._count("purge", *["purged"] * removed)
+
+    @precondition(lambda self: len(self.model.finished) > 1)
+    @rule(age=spans, states=st.frozensets(st.sampled_from(State)), limit=st.integers(1, 4))
+    def prune(self, age: float, states: frozenset[State], limit: int) -> None:
+        """A whole walk, in batches."""
+        cutoffs = dict.fromkeys(states, self.clock.micros() - round(age * SECOND))
+        removed: Counter[State] = Counter()
+        after: str | None = ""
+        while after is not None:
+            batch = self.backend.prune(cutoffs, after=after, limit=limit)
+            removed.update(batch.removed)
+            assert batch.next is None or batch.next > after, "the walk does not go on"
+            after = batch.next
+        agree("what was pruned", +removed, self.model.prune_all(cutoffs))
+        self._count("prune", *["pruned"] * removed.total())
+
+    @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from((True, False, False)))
+    def pause(self, queue: str, paused: bool) -> None:
+        self._both("pause", queue, paused=paused)
+        self._count("pause" if paused else "resume")
+
+    @precondition(lambda self: self.ids)
+    @rule(query=queries, which=st.none() | several, after=st.none() | numbers)
+    def list_a_page(self, query: Query, which: list[int] | None, after: int | None) -> None:
+        query = self._narrowed(query, which)
+        if after is not None:
+            query = replace(query, after=self._some_ids([after])[0])
+        self._compare_jobs(query)
+        self._count("list")
+
+    def _narrowed(self, query: Query, which: list[int] | None) -> Query:
+        return query if which is None else replace(query, ids=tuple(self._some_ids(which)))
+
+    def _some_ids(self, which: Iterable[int]) -> list[str]:
+        """The newest first, then dead letters; one that was never there when there are none."""
+        known = self._known_ids() or ["never there"]
+        return [known[number % len(known)] for number in which]
+
+    def _known_ids(self) -> list[str]:
+        return [*reversed(self.ids), *sorted({*self.model.live, *self.model.finished} - set(self.ids))]
+
+    # The world.
+
+    @rule(seconds=st.sampled_from((1.0, 5.0, 1.0, 5.0, 10.0, 30.0, 60.0, 600.0, 1200.0)))
+    def advance(self, seconds: float) -> None:
+        self.clock.advance(seconds)
+        self._count("advance")
+
+    @precondition(lambda self: self.backend.capabilities.shared)
+    @rule(reopen=st.booleans())
+    def go_on_with_another_client(self, reopen: bool) -> None:
+        """A second one that is open too; or, when all were closed, a new one."""
+        self.others.append(self.backend)
+        if reopen and self.backend.capabilities.durable:
+            for client in self.others:
+                client.close()
+            self.others.clear()
+        self.backend = self.others.pop(0) if len(self.others) > 1 else self.open()
+        self._count("another client" if self.others else "reopen")
+
+    # What is compared after every command.
+
+    @invariant()
+    def all_that_can_be_seen_is_the_same(self) -> None:
+        self._compare_jobs(EVERYTHING)
+        for job_id in self._known_ids():
+            found, expected = self.backend.get(job_id), self.model.get(job_id)
+            agree(f"job {job_id}", [found], jobs([expected], [found]))
+        for queue in (None, *QUEUES):
+            agree(f"counts({queue})", self.backend.counts(queue), self.model.counts(queue))
+        agree("queues()", list(self.backend.queues()), list(self.model.queues()))
+
+    def _compare_jobs(self, query: Query) -> None:
+        found = list(self.backend.list(query))
+        agree("the list of jobs", found, jobs(self.model.list(query), found))
+
+    def _both(self, verb: str, *args: Any, **options: Any) -> Any:
+        """Say the same to both; they must answer the same."""
+        found = getattr(self.backend, verb)(*args, **options)
+        expected = getattr(self.model, verb)(*args, **options)
+        agree(f"the answer to {verb}", found, expected)
+        return found
+
+    def _count(self, *names: str) -> None:
+        self.fired.update(names)
+
+
+def check_against_model(new_store: NewStore, settings: hypothesis_settings | None = None) -> Counter[str]:
+    """Run the machine over new stores; gives how often each command and each answer came up.
+
+    ``new_store(clock)`` makes an empty store and returns a function that opens a client on it.
+    """
+
+    class Machine(ContractMachine):
+        fired: ClassVar[Counter[str]] = Counter()
+
+    Machine.new_store = staticmethod(new_store)
+    run_state_machine_as_test(Machine, settings=settings)
+    return Machine.fired

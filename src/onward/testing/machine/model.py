@@ -1,0 +1,404 @@
+"""The contract said once more, as plainly as it can be: what backends are compared with.
+
+Two dictionaries of jobs, one of sessions, one of holds, and loops.  Nothing is fast here, nothing is shared with a backend,
+and every method reads like the paragraph of `onward.backend` that it says again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from onward.backend import Claim, Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
+from onward.clock import SECOND, Clock
+from onward.envelope import Envelope
+from onward.failure import Failure
+from onward.lease import Answer, Hold, Lease, Settled, Settlement
+from onward.states import State
+
+__all__ = ["Job", "Model"]
+
+GOES_TO = {
+    "ack": State.COMPLETED,
+    "skip": State.COMPLETED,
+    "nack": State.RETRYABLE,
+    "abandon": State.DISCARDED,
+    "snooze": State.SCHEDULED,
+    "park": State.SCHEDULED,
+    "cancelled": State.CANCELLED,
+    "release": State.AVAILABLE,
+}
+Key = tuple[str, str]  # kind and key of a hold
+
+
+@dataclass
+class Job:
+    envelope: Envelope
+    state: State
+    available_at: int
+    unique_key: str | None = None
+    attempts: int = 0
+    delivery: int = 0
+    crashes: int = 0
+    interruptions: int = 0
+    owner: str | None = None
+    started_at: int | None = None
+    finished_at: int | None = None
+    asked: str | None = None  # the reason given when it was asked to cancel
+    waits: int = 0
+    parked_since: int | None = None
+    spent: str | None = None
+    result: bytes | None = None
+    reason: str | None = None
+    progress: bytes | None = None
+    tombstone: bool = False
+
+    @property
+    def id(self) -> str:
+        return self.envelope.id
+
+    @property
+    def place(self) -> tuple[int, int, str]:
+        return (-self.envelope.priority, self.available_at, self.id)
+
+    @property
+    def waiting(self) -> bool:
+        return self.state in {State.SCHEDULED, State.AVAILABLE, State.RETRYABLE}
+
+    @property
+    def keys(self) -> list[Key]:
+        pairs = [("idempotency", self.envelope.idempotency_key), ("single", self.envelope.single_instance)]
+        return [(kind, key) for kind, key in pairs if key is not None]
+
+    def expired(self, now: int) -> bool:
+        return self.envelope.expires_at is not None and self.envelope.expires_at <= now
+
+
+@dataclass
+class _Pointer:
+    job_id: str
+    token: int
+    until: int | None = None  # set once it is confirmed
+
+
+@dataclass
+class _Row:
+    expires_at: int
+    lease_for: int
+
+
+class Model:
+    """What a store knows, and the verbs of `Backend`."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.clock = clock
+        self.live: dict[str, Job] = {}
+        self.finished: dict[str, Job] = {}
+        self.records: dict[Held, Run] = {}
+        self.sessions: dict[str, _Row] = {}
+        self.holds: dict[Key, _Pointer] = {}
+        self.paused: set[str] = set()
+
+    @property
+    def now(self) -> int:
+        return self.clock.micros()
+
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        return [self._add(envelope, retried=retried) for envelope in envelopes]
+
+    def _add(self, envelope: Envelope, *, retried: bool = False) -> Enqueued:
+        if envelope.id in self.live or (retried and envelope.id in self.finished):
+            return Enqueued(envelope.id, created=False, existing_id=envelope.id)
+        holder = self.holder_of(envelope.unique_key)
+        if holder is not None:
+            if envelope.unique_strategy == "ignore_new":
+                return Enqueued(envelope.id, created=False, existing_id=holder.id)
+            if holder.waiting:
+                self.finish(holder, State.CANCELLED, f"replaced by {envelope.id}")
+            else:
+                holder.unique_key = None
+                holder.asked = holder.asked or f"replaced by {envelope.id}"
+        available_at = max(self.now + envelope.delay, envelope.not_before or 0)
+        state = State.AVAILABLE if available_at <= self.now else State.SCHEDULED
+        self.live[envelope.id] = Job(envelope, state, available_at, envelope.unique_key)
+        return Enqueued(envelope.id)
+
+    def holder_of(self, unique_key: str | None) -> Job | None:
+        return next((job for job in self.live.values() if unique_key and job.unique_key == unique_key), None)
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease]:
+        lease_for = round(session.lease_for.total_seconds() * SECOND)
+        self.sessions[session.owner] = _Row(self.now + lease_for, lease_for)
+        if adopts is None:
+            return []
+        self.sessions.pop(adopts, None)
+        for job in self.held_by(adopts):
+            job.owner = session.owner
+        return [self._lease(job, *self._take_holds(job)) for job in self.held_by(session.owner)]
+
+    def turn(self, turn: Turn) -> TurnResult:
+        if turn.owner not in self.sessions:
+            return TurnResult(settled=[self._classify(each) for each in turn.settlements], leases=[], alive=False)
+        settled = [self._settle(each, turn.owner) for each in turn.settlements]
+        released = {
+            each.lease.envelope.id
+            for each, answer in zip(turn.settlements, settled, strict=True)
+            if each.move == "release" and answer.applied
+        }
+        promoted, leases = 0, []
+        if turn.claim is not None:
+            promoted = self._expire_and_promote(turn.claim)
+            leases = [self._take(job, turn.owner) for job in self._next_in_line(turn.claim, released)]
+        return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=self._asked(turn.owner))
+
+    def extend(self, owner: str) -> Renewal:
+        row = self.sessions.get(owner)
+        if row is None:
+            return Renewal(alive=False)
+        row.expires_at = self.now + row.lease_for
+        return Renewal(alive=True, cancel_requested=self._asked(owner))
+
+    def _asked(self, owner: str) -> tuple[Held, ...]:
+        return tuple((job.id, job.delivery) for job in self.held_by(owner) if job.asked is not None)
+
+    def held_by(self, owner: str) -> list[Job]:
+        held = [job for job in self.live.values() if job.state is State.EXECUTING and job.owner == owner]
+        return sorted(held, key=lambda job: job.place)
+
+    # Settling.
+
+    def holds_lease(self, lease: Lease, owner: str) -> bool:
+        """The fence."""
+        job = self.live.get(lease.envelope.id)
+        fence = (State.EXECUTING, lease.token, lease.owner)
+        return job is not None and (job.state, job.delivery, job.owner) == fence and lease.owner == owner
+
+    def _settle(self, settlement: Settlement, owner: str) -> Settled:
+        if not self.holds_lease(settlement.lease, owner):
+            return self._classify(settlement)
+        job = self.live[settlement.lease.envelope.id]
+        turned = job.asked is not None and settlement.move != "ack"
+        state = State.CANCELLED if turned else GOES_TO[settlement.move]
+        if settlement.move == "nack" or settlement.failure is not None:
+            failure = settlement.failure or Failure("", "")
+            self._record(job, settlement.move, state, failure, settlement.duration_ms)
+        job.attempts += settlement.ran
+        job.interruptions += settlement.move == "release"
+        if state is State.CANCELLED:
+            self.finish(job, state, settlement.reason if settlement.move == "cancelled" else job.asked)
+        elif state in {State.COMPLETED, State.DISCARDED}:
+            self._end_by(job, state, settlement)
+        else:
+            self._put_back(job, state, settlement)
+        self._end_holds(job, confirmed=settlement.move == "ack")
+        return Settled(Answer.APPLIED, state)
+
+    def _end_by(self, job: Job, state: State, settlement: Settlement) -> None:
+        self.finish(job, state, settlement.reason)
+        if settlement.move == "ack":
+            job.tombstone = not settlement.keep
+            job.result = settlement.result if settlement.keep else None
+        if state is State.DISCARDED and settlement.dead_letter is not None:
+            self._add(settlement.dead_letter)
+
+    def _put_back(self, job: Job, state: State, settlement: Settlement) -> None:
+        job.state, job.owner = state, None
+        if settlement.move == "release":
+            return
+        job.available_at = self.now + round(settlement.delay * SECOND)
+        job.waits = settlement.waits if settlement.move in {"snooze", "park"} else 0
+        job.spent = settlement.spent
+        if settlement.move != "park":
+            job.parked_since = None
+        elif job.parked_since is None:
+            job.parked_since = self.now
+
+    def finish(self, job: Job, state: State, reason: str | None) -> None:
+        job.state, job.reason, job.finished_at = state, reason, self.now
+        job.unique_key = job.asked = None
+        self.finished[job.id] = self.live.pop(job.id)
+
+    def _record(self, job: Job, move: str, to: State, failure: Failure, duration_ms: int = 0) -> None:
+        self.records[job.id, job.delivery] = Run(
+            token=job.delivery,
+            attempt=job.attempts + 1,
+            move=move,
+            to=to,
+            failure=failure,
+            at=self.now,
+            duration_ms=duration_ms,
+        )
+
+    def _classify(self, settlement: Settlement) -> Settled:
+        job_id, token = settlement.lease.envelope.id, settlement.lease.token
+        record = self.records.get((job_id, token))
+        if record is not None:
+            if record.move == settlement.move:
+                return Settled(Answer.ALREADY_APPLIED, record.to)
+            return Settled(Answer.LEASE_LOST)
+        finished = self.finished.get(job_id)
+        if finished is not None and finished.delivery == token:
+            turned = finished.state is State.CANCELLED and settlement.move != "ack"
+            if turned or finished.state is GOES_TO[settlement.move]:
+                return Settled(Answer.ALREADY_APPLIED, finished.state)
+        traces = {*self.live, *self.finished, *(job_id for job_id, _ in self.records)}
+        return Settled(Answer.LEASE_LOST if job_id in traces else Answer.GONE)
+
+    # Claiming.
+
+    def _open_queues(self, claim: Claim) -> Iterator[tuple[str, list[Job]]]:
+        for queue in claim.queues:
+            if queue not in self.paused:
+                yield queue, [job for job in self.live.values() if job.envelope.queue == queue]
+
+    def _expire_and_promote(self, claim: Claim) -> int:
+        promoted = 0
+        for _, jobs in self._open_queues(claim):
+            expired = [job for job in jobs if job.waiting and job.expired(self.now)]
+            for job in sorted(expired, key=lambda job: (job.envelope.expires_at, job.id))[: claim.limit]:
+                self.finish(job, State.CANCELLED, "expired")
+            due = [
+                job for job in jobs if job.state in {State.SCHEDULED, State.RETRYABLE} and job.available_at <= self.now
+            ]
+            for job in sorted(due, key=lambda job: (job.available_at, job.id))[: claim.limit]:
+                job.state = State.AVAILABLE
+                promoted += 1
+        return promoted
+
+    def _next_in_line(self, claim: Claim, released: set[str]) -> list[Job]:
+        taken: list[Job] = []
+        for queue, jobs in self._open_queues(claim):
+            free = [job for job in jobs if job.state is State.AVAILABLE and not job.expired(self.now)]
+            line = sorted((job for job in free if job.id not in released), key=lambda job: job.place)
+            for job in line[: claim.at_most.get(queue, claim.limit)]:
+                if len(taken) == claim.limit:
+                    return taken
+                if job.crashes > 0:
+                    return taken or [job]
+                taken.append(job)
+        return taken
+
+    def _take(self, job: Job, owner: str) -> Lease:
+        job.state, job.owner, job.started_at = State.EXECUTING, owner, self.now
+        job.delivery += 1
+        return self._lease(job, *self._take_holds(job))
+
+    def _lease(self, job: Job, hold: Hold, holder: str | None) -> Lease:
+        assert job.owner is not None
+        assert job.started_at is not None
+        return Lease(
+            envelope=job.envelope,
+            token=job.delivery,
+            owner=job.owner,
+            expires_at=self.sessions[job.owner].expires_at,
+            claimed_at=job.started_at,
+            attempts=job.attempts,
+            crashes=job.crashes,
+            interruptions=job.interruptions,
+            hold=hold,
+            holder=holder,
+            waits=job.waits,
+            parked_since=job.parked_since,
+            spent=job.spent,
+        )
+
+    # Holds.
+
+    def _take_holds(self, job: Job) -> tuple[Hold, str | None]:
+        """All of a job's or none; what it holds already it goes on holding."""
+        if not job.keys:
+            return Hold.FREE, None
+        mine = _Pointer(job.id, job.delivery)
+        others = [pointer for pointer in map(self._valid, job.keys) if pointer is not None and pointer != mine]
+        done = [pointer.job_id for pointer in others if pointer.until is not None]
+        busy = [pointer.job_id for pointer in others if pointer.until is None]
+        if done or busy:
+            return (Hold.DONE, done[0]) if done else (Hold.BUSY, busy[0])
+        self.holds.update(dict.fromkeys(job.keys, mine))
+        return Hold.HELD, None
+
+    def _valid(self, key: Key) -> _Pointer | None:
+        pointer = self.holds.get(key)
+        if pointer is None:
+            return None
+        if pointer.until is not None:
+            return pointer if self.now < pointer.until else None
+        job = self.live.get(pointer.job_id)
+        runs = job is not None and job.state is State.EXECUTING and job.delivery == pointer.token
+        return pointer if runs else None
+
+    def _end_holds(self, job: Job, *, confirmed: bool) -> None:
+        for key in job.keys:
+            pointer = self.holds.get(key)
+            if pointer != _Pointer(job.id, job.delivery):
+                continue
+            if confirmed and key[0] == "idempotency":
+                pointer.until = self.now + job.envelope.idempotency_ttl
+                self._wake(self._waiters(key, job))
+            else:
+                del self.holds[key]
+                self._wake(self._waiters(key, job)[:1])
+
+    def _waiters(self, key: Key, ended: Job) -> list[Job]:
+        waiters = [
+            job
+            for job in self.live.values()
+            if job.state is State.SCHEDULED and job.waits > 0 and job.parked_since is None and key in job.keys
+        ]
+        return sorted((job for job in waiters if job is not ended), key=lambda job: job.place)
+
+    def _wake(self, jobs: list[Job]) -> None:
+        for job in jobs:
+            job.state, job.available_at = State.AVAILABLE, self.now
+
+    # Reaping.
+
+    def reap(
+        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+    ) -> list[Reaped]:
+        dead = {name for name, row in self.sessions.items() if row.expires_at <= self.now} if owner is None else {owner}
+        for name in dead & self.sessions.keys():
+            del self.sessions[name]
+        lost = [job for job in self.live.values() if job.state is State.EXECUTING]
+        return [
+            self._give_back(job, cause or "", started=started is None or (job.id, job.delivery) in started)
+            for job in lost
+            if job.owner in dead or (owner is None and job.owner not in self.sessions)
+        ]
+
+    def _give_back(self, job: Job, cause: str, *, started: bool) -> Reaped:
+        if started:
+            to = self._crash(job, cause)
+        else:
+            job.interruptions += 1
+            to = State.AVAILABLE if job.asked is None else State.CANCELLED
+        if to is State.CANCELLED:
+            self.finish(job, to, job.asked)
+        elif to is State.DISCARDED:
+            self.finish(job, to, f"crashed {cause}")
+        else:
+            job.state, job.owner = to, None
+        self._end_holds(job, confirmed=False)
+        return Reaped(
+            id=job.id,
+            queue=job.envelope.queue,
+            job=job.envelope.job,
+            token=job.delivery,
+            to=to,
+            cause=cause,
+            crashed=started,
+            crashes=job.crashes,
+        )
+
+    def _crash(self, job: Job, cause: str) -> State:
+        job.crashes += 1
+        if job.asked is not None:
+            to = State.CANCELLED
+        elif job.crashes >= job.envelope.max_crashes:
+            to = State.DISCARDED
+        else:
+            to = State.RETRYABLE
+            pause = 0 if job.crashes == 1 else min(10 * 2 ** (job.crashes - 2), 600)
+            job.available_at = self.now + pause * SECOND
+        self._record(job, "crashed", to, Failure("", cause))
+        return to
