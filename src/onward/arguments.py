@@ -1,6 +1,7 @@
 """A handler's parameters as a codec: one generated struct per job, so that a job costs one C call to check or to decode.
 
-The payload is a JSON object by parameter name.  What was not given is not in it: the worker's own default applies.
+The payload is a JSON object by parameter name.  What was given is in it, even where it equals a default; what was not is
+left to the worker's own default.
 Enqueueing decodes its own bytes before anything is stored, so what a worker could not read is refused where it was written.
 """
 
@@ -17,57 +18,50 @@ import msgspec
 
 from onward.context import JobContext
 from onward.errors import ArgumentError, DefinitionError
+from onward.names import suggestion
 
-__all__ = ["Arguments", "decode_result", "encode_result"]
+__all__ = ["Arguments", "decode_result", "encode_value"]
 
 
 class Arguments:
     """The parameters of one handler: binds and checks a call, packs it, and unpacks it again."""
 
-    __slots__ = ("_decode", "_encode", "_keyword", "_name", "_positional", "_struct", "_unannotated", "takes_context")
+    __slots__ = ("_decode", "_keyword", "_name", "_positional", "_required", "_unannotated", "takes_context")
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        parameters = list(inspect.signature(function).parameters.values())
-        hints = _hints(function, name)
+        parameters, hints = _signature(function, name)
         self._name = name
-        self.takes_context = bool(parameters) and _is_context(hints.get(parameters[0].name))
+        self.takes_context = bool(parameters) and _is_context(parameters[0], hints)
         if self.takes_context:
             del parameters[0]
         _refuse_impossible(parameters, hints, name)
+        self._positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-        self._positional = len(parameters) - len(self._keyword)
-        self._unannotated = tuple(p.name for p in parameters if hints.get(p.name, Any) is Any)
+        self._required = frozenset(p.name for p in parameters if p.default is p.empty)
+        self._unannotated = frozenset(p.name for p in parameters if hints.get(p.name, Any) is Any)
         try:
-            self._struct = _struct(name, parameters, hints)
-            self._decode = msgspec.json.Decoder(self._struct, dec_hook=_decode_hook).decode
+            struct = _struct(name, parameters, hints)
+            self._decode = msgspec.json.Decoder(struct, dec_hook=_decode_hook).decode
         except TypeError as error:
             raise DefinitionError(f"job {name!r}: its parameters cannot travel as JSON: {error}") from None
-        self._encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """The payload of a call, or an `ArgumentError` that says which argument is wrong and how to mend it."""
         call = self._bind(args, kwargs)
         try:
-            payload = self._encode(call)
-            decoded = self._decode(payload)
-        except (TypeError, ValueError, RecursionError, OverflowError) as error:
-            raise ArgumentError(f"{self._name}: {_explain(error)}") from None
-        for field in self._unannotated:
-            if not _same(getattr(call, field), getattr(decoded, field)):
-                raise ArgumentError(
-                    f"{self._name}: {field}={getattr(call, field)!r:.60} would come back as "
-                    f"{getattr(decoded, field)!r:.60}: annotate the parameter with its type"
-                )
-        # Only a null can be a number that JSON has no word for; looking for one costs nothing else.
-        if b"null" in payload and (found := _not_a_number(call)):
-            raise ArgumentError(f"{self._name}: {found} has no JSON form: pass a finite number or None")
+            payload = _encode(call)
+            self._compare(call, self._decode(payload), payload)
+        except ArgumentError:
+            raise
+        except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
+            raise ArgumentError(f"{self._name}: {_culprit(call)}{_explain(error)}") from None
         return payload
 
     def check(self, payload: bytes) -> None:
         """Refuse a payload, given by name, that the handler could not be called with."""
         try:
             self._decode(payload)
-        except (TypeError, ValueError, RecursionError) as error:
+        except Exception as error:  # noqa: BLE001  see above
             raise ArgumentError(f"{self._name}: {_explain(error)}") from None
 
     def unpack(self, payload: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
@@ -75,29 +69,64 @@ class Arguments:
         values = msgspec.structs.astuple(self._decode(payload))
         if not self._keyword:
             return values, {}
-        return values[: self._positional], dict(zip(self._keyword, values[self._positional :], strict=True))
+        positional = len(self._positional)
+        return values[:positional], dict(zip(self._keyword, values[positional:], strict=True))
 
-    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> msgspec.Struct:
-        if len(args) > self._positional:
-            plural = "argument" if self._positional == 1 else "arguments"
-            raise ArgumentError(f"{self._name}() takes {self._positional} positional {plural}, {len(args)} were given")
-        try:
-            return self._struct(*args, **kwargs)
-        except TypeError as error:
-            raise ArgumentError(f"{self._name}(): {str(error).replace('Struct', 'the job')}") from None
+    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """What was given, by name."""
+        if len(args) > len(self._positional):
+            plural = "argument" if len(self._positional) == 1 else "arguments"
+            raise ArgumentError(
+                f"{self._name}() takes {len(self._positional)} positional {plural}, {len(args)} were given"
+            )
+        call = dict(zip(self._positional, args, strict=False))
+        for name in kwargs:
+            if name in call:
+                raise ArgumentError(f"{self._name}() got {name!r} twice, by position and by name")
+            if name not in self._positional and name not in self._keyword:
+                known = suggestion(name, (*self._positional, *self._keyword))
+                raise ArgumentError(f"{self._name}() has no parameter {name!r}{known}")
+        call |= kwargs
+        if not self._required <= call.keys():
+            missing = ", ".join(sorted(self._required - call.keys()))
+            raise ArgumentError(f"{self._name}() lacks a value for {missing}")
+        return call
+
+    def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct, payload: bytes) -> None:
+        """Refuse what would reach the handler as something else."""
+        # Only a null can be a number that JSON has no word for; looking for one costs nothing else.
+        if b"null" in payload:
+            for name, given in call.items():
+                if found := _not_a_number(msgspec.to_builtins(given, enc_hook=_encode_hook)):
+                    raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
+        for name, given in call.items():
+            arrived = getattr(decoded, name)
+            if not _survived(given, arrived, exactly=name in self._unannotated):
+                raise ArgumentError(
+                    f"{self._name}: {name}={given!r:.60} would come back as {arrived!r:.60}: "
+                    f"annotate the parameter with its type"
+                )
 
 
-def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], dict[str, Any]]:
     try:
-        return typing.get_type_hints(function, include_extras=True)
-    except NameError as error:
+        parameters = list(inspect.signature(function).parameters.values())
+        return parameters, typing.get_type_hints(function, include_extras=True)
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"job {name!r}: {function!r:.60} is not a plain function: {error}") from None
+    except Exception as error:  # noqa: BLE001  an annotation in quotes may be any expression
         raise DefinitionError(
             f"job {name!r}: an annotation cannot be resolved ({error}): import the type where the job is defined, "
             f"not under TYPE_CHECKING"
         ) from None
 
 
-def _is_context(hint: Any) -> bool:
+def _is_context(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
+    by_position = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return by_position and _names_context(hints.get(parameter.name))
+
+
+def _names_context(hint: Any) -> bool:
     return isinstance(hint, type) and issubclass(hint, JobContext)
 
 
@@ -107,8 +136,12 @@ def _refuse_impossible(parameters: Iterable[inspect.Parameter], hints: Mapping[s
             raise DefinitionError(f"job {name!r}: *{parameter.name} has no name to travel under: take a list instead")
         if parameter.kind is parameter.VAR_KEYWORD:
             raise DefinitionError(f"job {name!r}: **{parameter.name} cannot be checked: take a dict instead")
-        if _is_context(hints.get(parameter.name)):
-            raise DefinitionError(f"job {name!r}: a JobContext must be the first parameter, not {parameter.name!r}")
+        hint = hints.get(parameter.name)
+        if _names_context(hint) or any(map(_names_context, typing.get_args(hint))):
+            raise DefinitionError(
+                f"job {name!r}: a JobContext must be the first parameter, not {parameter.name!r}, "
+                f"and annotated as that and nothing else"
+            )
 
 
 def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> type[msgspec.Struct]:
@@ -119,11 +152,10 @@ def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[s
         if parameter.default is not parameter.empty:
             field = (*field, _default(parameter.default))
         fields[parameter.kind is parameter.KEYWORD_ONLY].append(field)
-    options: dict[str, Any] = {"omit_defaults": True, "forbid_unknown_fields": True}
-    positional = msgspec.defstruct(name.replace(".", "_"), fields[False], **options)
+    positional = msgspec.defstruct(name.replace(".", "_"), fields[False], forbid_unknown_fields=True)
     if not fields[True]:
         return positional
-    return msgspec.defstruct(positional.__name__, fields[True], bases=(positional,), kw_only=True, **options)
+    return msgspec.defstruct(positional.__name__, fields[True], bases=(positional,), kw_only=True)
 
 
 def _default(value: Any) -> Any:
@@ -140,35 +172,46 @@ def _explain(error: Exception) -> str:
     return str(error)
 
 
-def _same(given: Any, decoded: Any) -> bool:
-    """Equal, and of the same type all the way down: JSON turns tuples into lists and keys into text."""
-    if type(given) is not type(decoded):
+def _culprit(call: Mapping[str, Any]) -> str:
+    """The argument that has no JSON form; of a value that cannot be read back, the error itself tells the place."""
+    for name, given in call.items():
+        try:
+            _encode(given)
+        except Exception:  # noqa: BLE001  see above
+            return f"{name}: "
+    return ""
+
+
+def _survived(given: Any, arrived: Any, *, exactly: bool) -> bool:
+    """Whether nothing was turned into text and no key was changed on the way.  ``exactly``: nor was any type."""
+    if exactly and type(given) is not type(arrived):
         return False
-    if isinstance(given, dict):
-        return given.keys() == decoded.keys() and all(_same(value, decoded[key]) for key, value in given.items())
-    if isinstance(given, list):
-        return len(given) == len(decoded) and all(map(_same, given, decoded))
-    return bool(given == decoded)
+    if isinstance(arrived, str):
+        return isinstance(given, str)
+    if isinstance(arrived, dict):
+        return (
+            isinstance(given, Mapping)
+            and given.keys() == arrived.keys()
+            and all(_survived(value, arrived[key], exactly=exactly) for key, value in given.items())
+        )
+    if isinstance(arrived, list) and isinstance(given, list | tuple):
+        return all(_survived(*pair, exactly=exactly) for pair in zip(given, arrived, strict=True))
+    return not exactly or bool(given == arrived)
 
 
 def _not_a_number(value: Any) -> str | None:
     if isinstance(value, float):
         return None if math.isfinite(value) else repr(value)
-    if isinstance(value, msgspec.Struct):
-        parts: Iterable[Any] = msgspec.structs.astuple(value)
-    elif isinstance(value, dict):
-        parts = value.values()
-    elif isinstance(value, list | tuple | set | frozenset):
-        parts = value
-    else:
-        parts = vars(value).values() if hasattr(value, "__dict__") and not isinstance(value, type) else ()
+    if isinstance(value, dict):
+        value = list(value.values())
+    parts = value if isinstance(value, list | tuple | set | frozenset) else ()
     return next((found for part in parts if (found := _not_a_number(part))), None)
 
 
 # Pydantic models are met by the shape of their methods, so that nobody has to install pydantic.
 def _encode_hook(value: Any) -> Any:
     if hasattr(value, "model_dump") and hasattr(type(value), "model_validate"):
-        return value.model_dump(mode="json")
+        return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise TypeError(f"{type(value).__name__} has no JSON form: pass plain data, a dataclass or a pydantic model")
 
 
@@ -178,12 +221,15 @@ def _decode_hook(kind: Any, value: Any) -> Any:
     raise TypeError(f"{kind!r} cannot be read from JSON")
 
 
-_encode_any = msgspec.json.Encoder(enc_hook=_encode_hook).encode
+_encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
 
 
-def encode_result(value: Any) -> bytes:
-    """A handler's result as JSON.  Raises whatever is wrong with it: the caller keeps the job completed all the same."""
-    return _encode_any(value)
+def encode_value(value: Any) -> bytes:
+    """Any value as JSON.  Raises whatever is wrong with it, and where JSON would quietly put a null."""
+    encoded = _encode(value)
+    if b"null" in encoded and (found := _not_a_number(msgspec.to_builtins(value, enc_hook=_encode_hook))):
+        raise ValueError(f"{found} has no JSON form: a finite number or None has")
+    return encoded
 
 
 def decode_result(data: bytes | None, kind: Any = Any) -> Any:

@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, TypedDict
+from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from onward import names
 from onward.durations import Duration, seconds
 from onward.errors import OptionError
 from onward.states import FINISHED, State
 
-__all__ = ["Settings", "SettingsOptions", "load"]
+__all__ = ["Origin", "Settings", "SettingsOptions", "explain", "load"]
+
+T = TypeVar("T")
 
 
 class SettingsOptions(TypedDict, total=False):
@@ -60,15 +62,38 @@ class Settings:
 
 
 def load(given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, start: Path | None = None) -> Settings:
-    """The effective settings.  Unknown names are errors wherever they come from."""
+    """The effective settings.  Unknown names in files and arguments are errors; the environment is everybody's."""
     settings = Settings()
-    for source, values in (
-        _from_file(start or Path.cwd()),
-        ("the environment", _from_environment(os.environ if environ is None else environ)),
-        ("Onward(...)", given),
-    ):
+    for source, values in _sources(given, environ, start):
         settings = _overlay(settings, values, source)
     return settings
+
+
+class Origin(NamedTuple):
+    """A setting's effective value, and the place that named it."""
+
+    value: Any
+    source: str
+
+
+def explain(
+    given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, start: Path | None = None
+) -> dict[str, Origin]:
+    """The same settings, each with the place it comes from."""
+    settings, named = Settings(), {each.name: "default" for each in fields(Settings)}
+    for source, values in _sources(given, environ, start):
+        settings = _overlay(settings, values, source)
+        named |= dict.fromkeys(values, source)
+    return {name: Origin(getattr(settings, name), source) for name, source in named.items()}
+
+
+def _sources(
+    given: Mapping[str, Any], environ: Mapping[str, str] | None, start: Path | None
+) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """From the weakest to the strongest."""
+    yield _from_file(start or Path.cwd())
+    yield "the environment", _from_environment(os.environ if environ is None else environ)
+    yield "Onward(...)", given
 
 
 def _from_file(start: Path) -> tuple[str, dict[str, Any]]:
@@ -116,6 +141,8 @@ def _typed(text: str, kind: str, name: str) -> Any:
 
 
 def _overlay(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
+    if not isinstance(values, Mapping):
+        raise OptionError(f"{source} must be a table of settings, not {values!r:.60}")
     known = {each.name for each in fields(Settings)}
     checked: dict[str, Any] = {}
     for name, value in values.items():
@@ -128,31 +155,46 @@ def _overlay(settings: Settings, values: Mapping[str, Any], source: str) -> Sett
 def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
     where = f"{source}: {name}"
     match name:
+        case "url":
+            return _of_type(str, value, where)
         case "namespace":
             return names.namespace_name(value)
         case "dead_letter_queue":
             return None if value is None else names.queue_name(value)
         case "unknown_grace" | "lease_for":
-            return _at_least(seconds(value, where), 1, where)
+            return _at_least(1, seconds(value, where), where)
         case "max_crashes":
-            return _at_least(value, 1, where)
+            return _at_least(1, _of_type(int, value, where), where)
         case "default_max_retries":
-            return _at_least(value, 0, where)
+            return _at_least(0, _of_type(int, value, where), where)
         case "max_payload":
-            return _at_least(value, 1024, where)
+            return _at_least(1024, _of_type(int, value, where), where)
+        case "metrics" | "drop_on_dlq_failure":
+            return _of_type(bool, value, where)
         case "retention":
             return {**settings.retention, **_retention(value, where)}
         case _:
-            return value
+            raise AssertionError(f"nobody checks {name}")
 
 
-def _at_least(value: Any, low: int, where: str) -> Any:
-    if isinstance(value, bool) or not isinstance(value, int | float) or value < low:
-        raise OptionError(f"{where} must be a number of at least {low}, not {value!r}")
+_WORDS = {str: "text", int: "a whole number", bool: "true or false"}
+
+
+def _of_type(kind: type[T], value: Any, where: str) -> T:
+    if type(value) is not kind:  # isinstance would take true for a number
+        raise OptionError(f"{where} must be {_WORDS[kind]}, not {value!r:.60}")
+    return value
+
+
+def _at_least(low: int, value: float, where: str) -> float:
+    if value < low:
+        raise OptionError(f"{where} must be at least {low}, not {value!r:.60}")
     return value
 
 
 def _retention(value: Mapping[str, Duration | None], where: str) -> dict[State, float | None]:
+    if not isinstance(value, Mapping):
+        raise OptionError(f"{where} must name a length of time for each state, not {value!r:.60}")
     finished = sorted(FINISHED)
     for state in value:
         if state not in finished:

@@ -7,11 +7,13 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypedDict
 
+import msgspec
+
 from onward import names
 from onward.durations import Duration, instant, seconds
 from onward.envelope import Isolation, UniqueStrategy
 from onward.errors import OptionError
-from onward.retry import Custom, RetryPolicy
+from onward.retry import PortablePolicy, RetryPolicy
 
 __all__ = ["EnqueueOptions", "JobDefinition", "JobOptions", "UsingOptions", "define"]
 
@@ -84,10 +86,9 @@ class EnqueueOptions:
         if "delay" in options and "at" in options:
             raise OptionError("give delay or at, not both")
         checked = _shared(options)
-        if isinstance(checked.get("retry"), Custom):
-            raise OptionError(
-                "a Custom policy is a function and cannot travel with a job: give it to @jobs.job(retry=…)"
-            )
+        if not isinstance(checked.get("retry"), PortablePolicy | None):
+            kind = type(checked["retry"]).__name__
+            raise OptionError(f"a {kind} policy is code and cannot travel with a job: give it to @jobs.job(retry=…)")
         if "delay" in options:
             checked["delay"] = seconds(options["delay"], "delay")
         if "at" in options:
@@ -132,7 +133,9 @@ def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
     _refuse_unknown(options, JobOptions, "job()")
     checked = _shared(options)
     name = names.job_name(options.get("name", handler))
-    aliases = tuple(names.job_name(alias) for alias in options.get("aliases", ()))
+    aliases = options.get("aliases", ())
+    if not isinstance(aliases, tuple | list):
+        raise OptionError(f"aliases must be a tuple of names, not {aliases!r:.60}")
     if "retry_on" in options and options["retry_on"] is not None:
         checked["retry_on"] = _exceptions(options["retry_on"], "retry_on")
     if "discard_on" in options:
@@ -142,8 +145,8 @@ def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
     if "isolation" in options:
         checked["isolation"] = _one_of(options["isolation"], ("thread", "process"), "isolation")
     if "interrupt" in options:
-        checked["interrupt"] = bool(options["interrupt"])
-    return JobDefinition(name=name, handler=name, aliases=aliases, **checked)
+        checked["interrupt"] = _flag(options["interrupt"], "interrupt")
+    return JobDefinition(name=name, handler=name, aliases=tuple(map(names.job_name, aliases)), **checked)
 
 
 def _shared(options: Mapping[str, Any]) -> dict[str, Any]:
@@ -168,7 +171,13 @@ def _policy(value: Any) -> RetryPolicy:
 def _meta(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise OptionError(f"meta must be a mapping of text to plain values, not {value!r:.60}")
-    return dict(value)
+    try:
+        copy: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(value)))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise OptionError(f"meta must hold plain values: {error}") from None
+    if copy != value:
+        raise OptionError(f"meta must hold plain values: {value!r:.60} would come back as {copy!r:.60}")
+    return copy
 
 
 _READERS: dict[str, Callable[[Any], Any]] = {
@@ -176,7 +185,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "priority": lambda value: _whole(value, -100, 100, "priority"),
     "retry": _policy,
     "timeout": lambda value: seconds(value, "timeout"),
-    "single_instance": bool,
+    "single_instance": lambda value: _flag(value, "single_instance"),
     "meta": _meta,
 }
 
@@ -197,6 +206,12 @@ def _budget(options: Mapping[str, Any]) -> int:
 def _whole(value: Any, low: int, high: int, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise OptionError(f"{what} must be a whole number from {low} to {high:,}, not {value!r:.60}")
+    return value
+
+
+def _flag(value: Any, what: str) -> bool:
+    if not isinstance(value, bool):
+        raise OptionError(f"{what} must be True or False, not {value!r:.60}")
     return value
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import re
 from datetime import datetime, timedelta
 
@@ -14,8 +13,8 @@ __all__ = ["Duration", "instant", "seconds"]
 Duration = float | timedelta | str
 
 _UNITS = {"ms": 0.001, "s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
-_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)")
-_LONGEST = 100 * 366 * 86_400.0  # a century: more is a slip of units, and would overflow a store's integer
+_PART = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d|w)", re.ASCII)
+LONGEST = 100 * 366 * 86_400.0  # a century: more is a slip of units, and would overflow a store's integer
 
 
 def seconds(value: Duration, what: str = "duration") -> float:
@@ -25,16 +24,16 @@ def seconds(value: Duration, what: str = "duration") -> float:
     (5400.0, 120.0, 1.5)
     """
     if isinstance(value, timedelta):
-        length = value.total_seconds()
+        length: float = value.total_seconds()
     elif isinstance(value, str):
         length = _parse(value, what)
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        length = float(value)
+        length = value
     else:
         raise InvalidTime(f"{what} must be seconds, a timedelta or a string such as '10m', not {type(value).__name__}")
-    if not (math.isfinite(length) and 0 <= length <= _LONGEST):
-        raise InvalidTime(f"{what} must lie between 0 seconds and 100 years, not {value!r}")
-    return length
+    if not 0 <= length <= LONGEST:
+        raise InvalidTime(f"{what} must lie between 0 seconds and 100 years, not {value!r:.60}")
+    return float(length)
 
 
 def instant(value: datetime, what: str = "time") -> int:

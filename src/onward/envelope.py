@@ -16,11 +16,13 @@ Three shapes of one thing:
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from onward.clock import SECOND
+from onward.clock import SECOND, to_micros
+from onward.durations import LONGEST
 from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
 from onward.retry import PortablePolicy
 
@@ -30,6 +32,12 @@ VERSION = 1
 DEFAULT_LIMIT = 256 * 1024
 _UNSIGNED = b"onward/1 - -\n"
 _HEADER_LIMIT = 512
+
+# Bounds that every client keeps, so that no letter's number can overflow a worker's calendar.
+_Instant = Annotated[
+    int, msgspec.Meta(ge=to_micros(datetime.min.replace(tzinfo=UTC)), le=to_micros(datetime.max.replace(tzinfo=UTC)))
+]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
 
 UniqueStrategy = Literal["ignore_new", "cancel_existing"]
 Isolation = Literal["thread", "process"]
@@ -43,19 +51,19 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     queue: str
     job: str
     max_crashes: int
-    enqueued_at: int
+    enqueued_at: _Instant
     name: str | None = None
     payload: msgspec.Raw = msgspec.Raw(b"{}")
     max_retries: int | None = None
-    timeout: float | None = None
+    timeout: _Seconds | None = None
     retry: PortablePolicy | None = None
     priority: int = 0
-    not_before: int | None = None
-    expires_at: int | None = None
+    not_before: _Instant | None = None
+    expires_at: _Instant | None = None
     unique_key: str | None = None
     unique_strategy: UniqueStrategy = "ignore_new"
     idempotency_key: str | None = None
-    idempotency_ttl: float | None = None
+    idempotency_ttl: _Seconds | None = None
     key_scope: Literal["job", "global"] = "job"
     single_instance: bool = False
     isolation: Isolation | None = None
@@ -124,7 +132,7 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
         unique_key=None if letter.unique_key is None else f"{scope}/{letter.unique_key}",
         unique_strategy=letter.unique_strategy,
         idempotency_key=None if letter.idempotency_key is None else f"{scope}/{letter.idempotency_key}",
-        idempotency_ttl=86_400 * SECOND if ttl is None else int(ttl * SECOND),
+        idempotency_ttl=86_400 * SECOND if ttl is None else round(ttl * SECOND),
         single_instance=letter.job if letter.single_instance else None,
     )
 

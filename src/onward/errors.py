@@ -30,6 +30,8 @@ Catch `BackendUnavailable` to try again later; everything else says what to chan
 
 from __future__ import annotations
 
+from typing import Any
+
 __all__ = [
     "ArgumentError",
     "BackendError",
@@ -58,8 +60,17 @@ __all__ = [
 ]
 
 
+def revive(kind: type[BaseException], *args: Any) -> BaseException:
+    """An exception as it was before it was pickled, without its constructor."""
+    return kind.__new__(kind, *args)
+
+
 class OnwardError(Exception):
     """The root of everything Onward raises on purpose."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default an exception is rebuilt from its message alone, which the constructors below do not take.
+        return revive, (type(self), *self.args), self.__dict__
 
 
 class ArgumentError(OnwardError, TypeError):

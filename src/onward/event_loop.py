@@ -6,6 +6,7 @@ import asyncio
 import os
 import threading
 from collections.abc import Coroutine
+from concurrent.futures import Future
 from typing import Any, TypeVar
 
 __all__ = ["LoopThread"]
@@ -22,8 +23,25 @@ class LoopThread:
         self._pid = 0
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._running()).result()
+        """Run a coroutine to its end and return its result.  Interrupted, cancel it and wait for its end all the same."""
+        loop, end = self._running(), Future[asyncio.Task[T]]()
+        tasks: list[asyncio.Task[T]] = []
+
+        def begin() -> None:
+            tasks.append(loop.create_task(coroutine))
+            tasks[0].add_done_callback(end.set_result)
+
+        def cancel() -> None:
+            tasks[0].cancel()
+
+        loop.call_soon_threadsafe(begin)
+        try:
+            end.result()
+        except KeyboardInterrupt:
+            loop.call_soon_threadsafe(cancel)
+            end.result()  # whoever gives the job back must know that its code has ended
+            raise
+        return end.result().result()
 
     def close(self) -> None:
         with self._lock:

@@ -8,6 +8,7 @@ costs 46 µs a failure and has no bound; this costs a fraction.)
 from __future__ import annotations
 
 import linecache
+from collections.abc import Iterator
 from types import TracebackType
 
 import msgspec
@@ -33,7 +34,7 @@ def describe(error: BaseException) -> Failure:
     return Failure(
         kind=storable(type(error).__qualname__, 200),
         message=_message(error),
-        traceback=storable(_chain(error), TRACEBACK_LIMIT),
+        traceback=storable(_traceback(error), TRACEBACK_LIMIT),
     )
 
 
@@ -43,35 +44,49 @@ def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
     >>> storable("a\x00b\ud800")
     'a\\x00b\\ud800'
     """
-    if len(text) > limit:
-        text = text[: limit - 1] + "…"
+    text = text[: limit + 1]  # of a huge text the rest is never looked at
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
-def _message(error: BaseException) -> str:
+def _message(error: BaseException, limit: int = MESSAGE_LIMIT) -> str:
     try:
-        return storable(str(error))
-    except Exception:  # noqa: BLE001  a broken __str__ must not hide the failure
+        return storable(str(error), limit)
+    except BaseException:  # noqa: BLE001  a broken __str__ must not hide the failure
         return f"<{type(error).__qualname__} whose text cannot be had>"
 
 
-def _chain(error: BaseException) -> str:
+def _traceback(error: BaseException) -> str:
+    """What led to it first, itself last.  Each link has an equal share of the room and fills it from its end."""
+    links = _links(error)
+    room = TRACEBACK_LIMIT // len(links)
     parts: list[str] = []
-    seen: set[int] = set()
-    link: BaseException | None = error
-    joint = ""
-    while link is not None and id(link) not in seen and len(seen) < _CHAIN:
-        seen.add(id(link))
-        parts.append(f"{_frames(link.__traceback__)}{type(link).__qualname__}: {_message(link)}\n{joint}")
-        if link.__cause__ is not None:
-            link, joint = link.__cause__, "\nwhich directly caused:\n\n"
-        elif link.__context__ is not None and not link.__suppress_context__:
-            link, joint = link.__context__, "\nduring whose handling there came:\n\n"
-        else:
-            link = None
-    return "".join(reversed(parts))
+    for link, joint in reversed(links):
+        end = f"{storable(type(link).__qualname__, 200)}: {_message(link, 1_000)}\n{joint}"
+        parts += [_frames(link.__traceback__)[len(end) - room :], end]
+    return "".join(parts)
+
+
+def _links(error: BaseException) -> list[tuple[BaseException, str]]:
+    """The exception and what led to it, with the words between that and what it led to."""
+    links = [(error, "")]
+    for link, _ in links:  # which grow while they are walked
+        for origin, joint in _origins(link):
+            if len(links) < _CHAIN and all(origin is not known for known, _ in links):
+                links.append((origin, joint))
+    return links
+
+
+def _origins(error: BaseException) -> Iterator[tuple[BaseException, str]]:
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions[:_CHAIN]:
+            yield member, "\nwhich is part of the group below:\n\n"
+    if error.__cause__ is not None:
+        yield error.__cause__, "\nwhich directly caused:\n\n"
+    elif error.__context__ is not None and not error.__suppress_context__:
+        yield error.__context__, "\nduring whose handling there came:\n\n"
 
 
 def _frames(traceback: TracebackType | None) -> str:
@@ -88,7 +103,15 @@ def _frames(traceback: TracebackType | None) -> str:
     for entry in last:
         code = entry.tb_frame.f_code
         lines.append(f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}\n')
-        source = linecache.getline(code.co_filename, entry.tb_lineno, entry.tb_frame.f_globals).strip()
+        source = _source(entry)
         if source:
             lines.append(f"    {source}\n")
     return "".join(lines)
+
+
+def _source(entry: TracebackType) -> str:
+    frame = entry.tb_frame
+    try:
+        return linecache.getline(frame.f_code.co_filename, entry.tb_lineno, frame.f_globals).strip()[:200]
+    except Exception:  # noqa: BLE001  generated code may have no line, and its loader may raise anything
+        return ""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import threading
 import weakref
 from typing import Protocol
 
@@ -20,25 +21,36 @@ class ForkAware(Protocol):
     def after_fork(self, *, in_child: bool) -> None: ...
 
 
-_watched: weakref.WeakSet[ForkAware] = weakref.WeakSet()
-_forking: list[ForkAware] = []
+_watched: dict[int, weakref.ref[ForkAware]] = {}  # the oldest first, so that all threads take their locks in one order
+
+
+class _Forking(threading.local):
+    """Threads may fork at once: each undoes what it did itself."""
+
+    def __init__(self) -> None:
+        self.subjects: list[ForkAware] = []
+
+
+_forking = _Forking()
 
 
 def watch(subject: ForkAware) -> None:
     """Call ``subject`` around every fork for as long as it lives."""
-    _watched.add(subject)
+    key = id(subject)
+    _watched[key] = weakref.ref(subject, lambda _: _watched.pop(key, None))
 
 
 def _before() -> None:
-    _forking[:] = list(_watched)
-    for subject in _forking:
-        subject.before_fork()
+    for reference in list(_watched.values()):
+        subject = reference()
+        if subject is not None:
+            subject.before_fork()
+            _forking.subjects.append(subject)
 
 
 def _after(*, in_child: bool) -> None:
-    for subject in reversed(_forking):
-        subject.after_fork(in_child=in_child)
-    _forking.clear()
+    while _forking.subjects:
+        _forking.subjects.pop().after_fork(in_child=in_child)
 
 
 os.register_at_fork(

@@ -49,7 +49,7 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     >>> suggestion("prioritee", ["priority", "queue"])
     ": did you mean 'priority'?"
     """
-    words = sorted(known)
+    words = sorted(map(str, known))  # an enum's member is known by its word
     close = difflib.get_close_matches(word, words, n=1)
     return f": did you mean {close[0]!r}?" if close else f"; it knows {', '.join(words)}"
 

@@ -16,11 +16,13 @@ import hashlib
 import logging
 import math
 import random
+import typing
 from collections.abc import Callable
 from typing import ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
 
+from onward import durations
 from onward.errors import OptionError
 
 __all__ = [
@@ -44,8 +46,17 @@ logger = logging.getLogger("onward")
 LONGEST = 366 * 86_400.0  # a policy without a cap of its own stops growing after a year
 
 
+_NUMBERS = frozenset({int, float})
+
+
 class _Random(Protocol):
     def random(self) -> float: ...
+
+
+def _check(owner: msgspec.Struct, field: str, most: float) -> None:
+    value = getattr(owner, field, 0)
+    if type(value) not in _NUMBERS or not 0 <= value <= most:  # by type: True is no number of seconds
+        raise OptionError(f"{type(owner).__name__}: {field} must be a number from 0 to {most:,.0f}, not {value!r:.60}")
 
 
 # ── jitter ──────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -55,6 +66,9 @@ class _Jitter(msgspec.Struct, frozen=True, tag_field="kind"):
     # Deterministic jitter is drawn from the job's id even where a generator is at hand: the same job and attempt
     # always wait equally long, and jobs that fail together still spread.
     deterministic: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        _check(self, "ratio", 1)
 
     def spread(self, delay: float, unit: float) -> float:
         raise NotImplementedError
@@ -94,6 +108,7 @@ class Equal(_Jitter, frozen=True, tag="equal"):
 
 
 Jitter = PlusMinus | Additive | Full | Equal
+_JITTERS = (*typing.get_args(Jitter), bool, type(None))
 
 
 def _chosen(jitter: Jitter | bool | None) -> Jitter | None:
@@ -120,10 +135,16 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
     cap: Literal["hard", "soft"] = "hard"
 
     def __post_init__(self) -> None:
-        for field in ("delay", "base", "multiplier", "max"):
-            value = getattr(self, field, None)
-            if value is not None and not (isinstance(value, int | float) and 0 <= value < math.inf):
-                raise OptionError(f"{type(self).__name__}({field}={value!r}): give a number of at least 0")
+        if type(self) is RetryPolicy:
+            raise OptionError("RetryPolicy is what the policies share: choose one, such as Exponential(base=5)")
+        for field in ("delay", "base", "multiplier"):
+            _check(self, field, durations.LONGEST)
+        if self.max is not None:
+            _check(self, "max", durations.LONGEST)
+        if not isinstance(self.jitter, _JITTERS):
+            raise OptionError(f"jitter must be PlusMinus(), Additive(), Full() or Equal(), not {self.jitter!r:.60}")
+        if self.cap not in {"hard", "soft"}:
+            raise OptionError(f"cap must be 'hard' or 'soft', not {self.cap!r:.60}")
 
     def compute_delay(self, attempt: int, *, job_id: str | None = None, rng: _Random | None = None) -> float:
         """Seconds before run number ``attempt`` (from 1)."""
@@ -141,6 +162,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
         """The same number for deciders: nothing is logged, the problem of a broken policy is told instead."""
         limit = LONGEST if self.max is None else self.max
         raw, problem = self._growth(retry_no)
+        if problem is not None:
+            raw = DEFAULT_POLICY.plan(retry_no, job_id=job_id, rng=rng).seconds
         delay = min(raw, limit)
         jitter = _chosen(self.jitter)
         if jitter is not None:
@@ -234,9 +257,10 @@ class Exponential(RetryPolicy, frozen=True, kw_only=True, tag="exponential"):
 
     def _growth(self, retry_no: int) -> Delay:
         try:
-            return Delay(self.base * self.multiplier ** (retry_no - 1))
+            # As a float: a whole number to the power of a million would be computed to the last digit.
+            return Delay(self.base * float(self.multiplier) ** (retry_no - 1))
         except OverflowError:  # any job may be retried for years; the cap decides then
-            return Delay(math.inf)
+            return Delay(math.inf if self.base else 0)
 
 
 PortablePolicy = NoDelay | Fixed | Linear | Exponential
@@ -257,6 +281,11 @@ class Custom(RetryPolicy, frozen=True, tag="custom"):
     function: Callable[[int, float], float]
     base: float = 15
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not callable(self.function):
+            raise OptionError(f"Custom takes a function of the attempt and the base delay, not {self.function!r:.60}")
+
     def _growth(self, retry_no: int) -> Delay:
         try:
             delay = self.function(retry_no - 1, self.base)
@@ -265,7 +294,7 @@ class Custom(RetryPolicy, frozen=True, tag="custom"):
             problem = f"the custom backoff answered {delay!r:.100}"
         except Exception as error:  # noqa: BLE001  whatever it raises, the job is not lost to it
             problem = f"the custom backoff raised {type(error).__name__}"
-        return Delay(DEFAULT_POLICY.plan(retry_no).seconds, f"{problem}; the default policy decides instead")
+        return Delay(0, f"{problem}; the default policy decides instead")
 
 
 def _unit(jitter: Jitter, retry_no: int, job_id: str | None, rng: _Random | None) -> float:

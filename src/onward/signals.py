@@ -6,12 +6,17 @@ These are the user's words.  What becomes of them is decided in `onward.outcome`
 from __future__ import annotations
 
 from onward.durations import Duration, seconds
+from onward.errors import revive
 
 __all__ = ["Discard", "Retry", "Signal", "Snooze"]
 
 
 class Signal(Exception):
     """Raise it or return it: both mean the same."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        # By default an exception is rebuilt from its message alone, which the constructors below take for a duration.
+        return revive, (type(self), *self.args), self.__dict__
 
 
 class Retry(Signal):
@@ -39,4 +44,4 @@ class Discard(Signal):
 
     def __init__(self, reason: str = "discarded by its handler") -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)  # an exception is often passed on as the reason

@@ -1,0 +1,271 @@
+"""Settings: what they are by default, who overrides whom, and what is refused."""
+
+import math
+from dataclasses import fields
+
+import pytest
+
+from onward.config import Settings, SettingsOptions, explain, load
+from onward.errors import InvalidName, InvalidTime, OptionError
+from onward.states import State
+
+DAY = 86_400.0
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """An empty folder below another one, so that nothing of this machine is found first."""
+    below = tmp_path / "project" / "src"
+    below.mkdir(parents=True)
+    return below
+
+
+def loaded(folder, environ=None, **given):
+    return load(given, environ=environ or {}, start=folder)
+
+
+# Defaults
+
+
+def test_without_any_source_the_defaults_hold(folder):
+    assert loaded(folder) == Settings()
+    assert Settings().url == "sqlite:///onward.db"
+
+
+@pytest.mark.promise("S11")
+def test_by_default_a_job_is_not_retried(folder):
+    assert loaded(folder).default_max_retries == 0
+
+
+@pytest.mark.promise("F62")
+def test_by_default_finished_jobs_do_not_stay_for_ever(folder):
+    assert loaded(folder).retention == {State.COMPLETED: DAY, State.CANCELLED: 7 * DAY, State.DISCARDED: None}
+
+
+def test_every_setting_can_be_given_as_an_argument():
+    assert SettingsOptions.__annotations__.keys() == {each.name for each in fields(Settings)} - {"url"}
+
+
+# Who overrides whom
+
+
+def test_a_file_beats_the_defaults(folder):
+    (folder / "onward.toml").write_text('namespace = "from_file"')
+
+    assert loaded(folder).namespace == "from_file"
+
+
+def test_the_environment_beats_a_file(folder):
+    (folder / "onward.toml").write_text('namespace = "from_file"')
+
+    assert loaded(folder, {"ONWARD_NAMESPACE": "from_environment"}).namespace == "from_environment"
+
+
+def test_an_argument_beats_the_environment(folder):
+    (folder / "onward.toml").write_text('namespace = "from_file"')
+
+    settings = loaded(folder, {"ONWARD_NAMESPACE": "from_environment"}, namespace="from_argument")
+
+    assert settings.namespace == "from_argument"
+
+
+def test_each_source_overrides_only_what_it_names(folder):
+    (folder / "onward.toml").write_text('namespace = "from_file"\nmax_crashes = 5\nlease_for = "1m"')
+
+    settings = loaded(folder, {"ONWARD_MAX_CRASHES": "7"}, lease_for=90)
+
+    assert (settings.namespace, settings.max_crashes, settings.lease_for) == ("from_file", 7, 90)
+
+
+def test_each_setting_knows_where_it_comes_from(folder):
+    (folder / "onward.toml").write_text('namespace = "from_file"\nmax_crashes = 5\nlease_for = "1m"')
+
+    origins = explain({"lease_for": 90}, environ={"ONWARD_MAX_CRASHES": "7"}, start=folder)
+
+    assert origins["namespace"] == ("from_file", str(folder / "onward.toml"))
+    assert origins["max_crashes"] == (7, "the environment")
+    assert origins["lease_for"] == (90, "Onward(...)")
+    assert origins["max_payload"] == (256 * 1024, "default")
+
+
+# Which file
+
+
+def test_the_own_table_of_pyproject_is_read(folder):
+    (folder / "pyproject.toml").write_text('[project]\nname = "x"\n[tool.onward]\nnamespace = "shared"')
+
+    assert loaded(folder).namespace == "shared"
+
+
+def test_an_own_file_beats_pyproject_in_the_same_folder(folder):
+    (folder / "pyproject.toml").write_text('[tool.onward]\nnamespace = "shared"')
+    (folder / "onward.toml").write_text('namespace = "own"')
+
+    assert loaded(folder).namespace == "own"
+
+
+def test_the_nearest_file_wins(folder):
+    (folder.parent / "onward.toml").write_text('namespace = "far"')
+    (folder / "pyproject.toml").write_text('[tool.onward]\nnamespace = "near"')
+
+    assert loaded(folder).namespace == "near"
+
+
+def test_only_one_file_counts(folder):
+    (folder.parent / "onward.toml").write_text("max_crashes = 5")
+    (folder / "onward.toml").write_text('namespace = "near"')
+
+    assert loaded(folder).max_crashes == 3
+
+
+@pytest.mark.parametrize("text", ["", '[project]\nname = "x"', "[tool.ruff]\nline-length = 120"])
+def test_a_pyproject_without_our_table_is_passed_over(folder, text):
+    (folder.parent / "onward.toml").write_text('namespace = "far"')
+    (folder / "pyproject.toml").write_text(text)
+
+    assert loaded(folder).namespace == "far"
+
+
+@pytest.mark.parametrize("name", ["onward.toml", "pyproject.toml"])
+@pytest.mark.parametrize("text", [b"namespace = ", b"\xff\xfe", b"a = 1\na = 2"])
+def test_a_file_that_cannot_be_read_is_refused_by_name(folder, name, text):
+    (folder / name).write_bytes(text)
+
+    with pytest.raises(OptionError, match=f"{name} cannot be read"):
+        loaded(folder)
+
+
+@pytest.mark.parametrize("text", ["[tool]\nonward = 5", '[tool]\nonward = ["namespace"]'])
+def test_a_table_that_is_no_table_is_refused_by_name(folder, text):
+    (folder / "pyproject.toml").write_text(text)
+
+    with pytest.raises(OptionError, match=r"pyproject\.toml"):
+        loaded(folder)
+
+
+# The environment
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "setting", "value"),
+    [
+        ("ONWARD_URL", "memory://", "url", "memory://"),
+        ("ONWARD_MAX_CRASHES", "5", "max_crashes", 5),
+        ("ONWARD_DEFAULT_MAX_RETRIES", "2", "default_max_retries", 2),
+        ("ONWARD_MAX_PAYLOAD", "2048", "max_payload", 2048),
+        ("ONWARD_LEASE_FOR", "90", "lease_for", 90.0),
+        ("ONWARD_LEASE_FOR", "1.5m", "lease_for", 90.0),
+        ("ONWARD_UNKNOWN_GRACE", "2h", "unknown_grace", 7200.0),
+        ("ONWARD_METRICS", "false", "metrics", False),
+        ("ONWARD_METRICS", "YES", "metrics", True),
+        ("ONWARD_METRICS", "0", "metrics", False),
+        ("ONWARD_DROP_ON_DLQ_FAILURE", "1", "drop_on_dlq_failure", True),
+        ("ONWARD_DEAD_LETTER_QUEUE", "failed_jobs", "dead_letter_queue", "failed_jobs"),
+    ],
+)
+def test_the_environment_says_it_as_text(folder, name, text, setting, value):
+    assert getattr(loaded(folder, {name: text}), setting) == value
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "error"),
+    [
+        ("ONWARD_METRICS", "maybe", OptionError),
+        ("ONWARD_METRICS", "", OptionError),
+        ("ONWARD_MAX_CRASHES", "many", OptionError),
+        ("ONWARD_MAX_CRASHES", "1.5", OptionError),
+        ("ONWARD_MAX_CRASHES", "0", OptionError),
+        ("ONWARD_LEASE_FOR", "soon", InvalidTime),
+        ("ONWARD_LEASE_FOR", "nan", InvalidTime),
+        ("ONWARD_NAMESPACE", "", InvalidName),
+        ("ONWARD_DEAD_LETTER_QUEUE", "a b", InvalidName),
+    ],
+)
+def test_text_in_the_environment_that_makes_no_sense_is_refused(folder, name, text, error):
+    with pytest.raises(error):
+        loaded(folder, {name: text})
+
+
+def test_other_people_s_variables_are_left_alone(folder):
+    assert loaded(folder, {"ONWARDS": "x", "PATH": "/bin", "ONWARD_SERVICE_HOST": "10.0.0.1"}) == Settings()
+
+
+# What is refused
+
+
+@pytest.mark.parametrize(
+    ("place", "write"),
+    [
+        ("onward.toml", lambda folder: (folder / "onward.toml").write_text('namespce = "x"')),
+        ("pyproject.toml", lambda folder: (folder / "pyproject.toml").write_text('[tool.onward]\nnamespce = "x"')),
+    ],
+)
+def test_an_unknown_name_in_a_file_is_refused_with_its_place_and_a_hint(folder, place, write):
+    write(folder)
+
+    with pytest.raises(OptionError, match=rf"{place}.*there is no setting 'namespce': did you mean 'namespace'"):
+        loaded(folder)
+
+
+def test_an_unknown_argument_is_refused_with_a_hint(folder):
+    with pytest.raises(
+        OptionError, match=r"Onward\(\.\.\.\): there is no setting 'max_crash': did you mean 'max_crashes'"
+    ):
+        loaded(folder, max_crash=5)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "error"),
+    [
+        ("url", 5, OptionError),
+        ("url", None, OptionError),
+        ("namespace", "Not Allowed", InvalidName),
+        ("namespace", None, InvalidName),
+        ("dead_letter_queue", "a b", InvalidName),
+        ("lease_for", 0.5, OptionError),
+        ("lease_for", math.nan, InvalidTime),
+        ("lease_for", None, InvalidTime),
+        ("unknown_grace", -1, InvalidTime),
+        ("max_crashes", 0, OptionError),
+        ("max_crashes", 2.5, OptionError),
+        ("max_crashes", math.nan, OptionError),
+        ("max_crashes", True, OptionError),
+        ("max_crashes", "3", OptionError),
+        ("default_max_retries", -1, OptionError),
+        ("default_max_retries", math.inf, OptionError),
+        ("default_max_retries", None, OptionError),
+        ("max_payload", 1023, OptionError),
+        ("max_payload", 1e6, OptionError),
+        ("metrics", "false", OptionError),
+        ("metrics", 0, OptionError),
+        ("drop_on_dlq_failure", "no", OptionError),
+        ("retention", {"executing": 5}, OptionError),
+        ("retention", {"complete": 5}, OptionError),
+        ("retention", {"completed": -1}, InvalidTime),
+        ("retention", "1d", OptionError),
+        ("retention", 5, OptionError),
+        ("retention", None, OptionError),
+    ],
+)
+def test_a_value_that_makes_no_sense_is_refused(folder, setting, value, error):
+    with pytest.raises(error, match=setting if error is OptionError else "."):
+        loaded(folder, **{setting: value})
+
+
+# Retention
+
+
+@pytest.mark.promise("F62")
+def test_retention_is_set_state_by_state(folder):
+    retention = loaded(folder, retention={"completed": "2h", State.DISCARDED: "30d"}).retention
+
+    assert retention == {State.COMPLETED: 7200.0, State.CANCELLED: 7 * DAY, State.DISCARDED: 30 * DAY}
+
+
+@pytest.mark.promise("F62")
+def test_retention_in_a_file_is_a_table(folder):
+    (folder / "onward.toml").write_text('[retention]\ncompleted = "2h"\ncancelled = 0')
+
+    retention = loaded(folder, retention={"discarded": None}).retention
+
+    assert retention == {State.COMPLETED: 7200.0, State.CANCELLED: 0.0, State.DISCARDED: None}
