@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 import msgspec
 
-from onward.arguments import encode_result
+from onward.arguments import encode_value
 from onward.clock import SECOND, Clock, from_micros
 from onward.context import JobContext
 from onward.envelope import Letter, open_sealed
@@ -32,6 +32,7 @@ __all__ = ["Attempt", "Ready", "Runtime", "Terms", "conclude", "prepare", "run",
 
 _LONGEST_PARKING = 600.0
 _LONGEST_HOLD_WAIT = 30.0
+_UNRUN = (Awaitable, Generator, AsyncGenerator)
 
 Report = Callable[[Lease, float, str | None], bool]
 
@@ -109,8 +110,8 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     return Ready(lease, letter, entry, terms, context)
 
 
-def run(ready: Ready, runtime: Runtime) -> Attempt:
-    """Call a sync handler."""
+def run(ready: Ready, runtime: Runtime, *, leave: Callable[[], None] | None = None) -> Attempt:
+    """Call a sync handler.  ``leave`` is called as soon as it was left, whatever way: from then on it cannot be interrupted."""
     started = time.perf_counter_ns()
     value: Any = None
     error: BaseException | None = None
@@ -118,19 +119,25 @@ def run(ready: Ready, runtime: Runtime) -> Attempt:
         value = ready.entry.invoke(ready.context, ready.letter.payload)
     except BaseException as raised:  # noqa: BLE001  whatever a handler raises is a failed attempt, and no more
         error = raised
+    finally:
+        if leave is not None:
+            leave()
     return conclude(ready, runtime, value, error, (time.perf_counter_ns() - started) // 1_000_000)
 
 
 async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
     """Call an async handler, and cancel it at its deadline."""
+    deadline = asyncio.timeout(ready.terms.timeout)
     started = time.perf_counter_ns()
     value: Any = None
     error: BaseException | None = None
     try:
-        async with asyncio.timeout(ready.terms.timeout):
+        async with deadline:
             value = await ready.entry.invoke(ready.context, ready.letter.payload)
     except BaseException as raised:  # noqa: BLE001  see above
         error = raised
+        if isinstance(raised, TimeoutError) and deadline.expired():
+            error = TimeoutError(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
     return conclude(ready, runtime, value, error, (time.perf_counter_ns() - started) // 1_000_000)
 
 
@@ -138,10 +145,16 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
     """Turn what a handler returned or raised into an outcome."""
     if error is None and isinstance(value, Signal):
         error = value
+    if value is not None and isinstance(value, _UNRUN):
+        error = _never_run(value)
     if isinstance(error, NotAllowed):
         outcome: Outcome = Dead(storable(str(error)), cause="refused", ran=False)
     else:
-        outcome = decide(error, ready.lease, ready.terms, runtime.rng)
+        try:
+            outcome = decide(error, ready.lease, ready.terms, runtime.rng)
+        except Exception as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
+            error = broken
+            outcome = decide(broken, ready.lease, ready.terms, runtime.rng)
     result, note = _result(value, runtime.max_result) if isinstance(outcome, Done) else (None, None)
     failure = describe(error) if error is not None and isinstance(outcome, Dead | RetryLater) else None
     return Attempt(
@@ -153,6 +166,13 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         note=note,
         duration_ms=duration_ms,
     )
+
+
+def _never_run(value: Any) -> Exception:
+    """A plain function around an async one returns a coroutine: nobody awaits it, so its work was not done."""
+    if isinstance(value, Coroutine | Generator):
+        value.close()
+    return TypeError(f"the handler returned a {type(value).__name__}, which was never run: define it with `async def`")
 
 
 def _parking(lease: Lease) -> float:
@@ -221,7 +241,7 @@ def _result(value: Any, limit: int) -> tuple[bytes | None, str | None]:
     if value is None:
         return None, None
     try:
-        encoded = encode_result(value)
+        encoded = encode_value(value)
     except Exception as error:  # noqa: BLE001  a result may raise anything while it is encoded
         return None, storable(f"no result: {type(error).__name__}: {error}", 500)
     if len(encoded) > limit:

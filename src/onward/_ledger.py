@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from onward._attempt import Attempt
@@ -71,7 +72,7 @@ class Ledger:
         for each in reaped:
             if each.crashed:
                 self._metrics.add("jobs_crashed", each.queue)
-                logger.log(
+                _say(
                     logging.CRITICAL if each.to is State.DISCARDED else logging.ERROR,
                     "job.crashed %s %s: %s (crash %d, now %s)",
                     each.job,
@@ -82,7 +83,10 @@ class Ledger:
                     extra={"job_id": each.id, "job": each.job, "queue": each.queue, "event": "job.crashed"},
                 )
             common: dict[str, Any] = {"id": each.id, "job": each.job, "queue": each.queue}
-            if each.to is State.DISCARDED:
+            if each.to is State.CANCELLED:  # it had been asked for
+                self._metrics.add("jobs_cancelled", each.queue)
+                self._telemetry.emit(JobCancelled(**common, reason=each.cause))
+            elif each.to is State.DISCARDED:
                 reason = f"crashed {each.crashes} times"
                 self._telemetry.emit(
                     JobDiscarded(**common, attempt=0, duration_ms=0, error=each.cause, kind="Crash", reason=reason)
@@ -91,9 +95,18 @@ class Ledger:
                 self._telemetry.emit(JobRescued(**common, cause=each.cause, crashes=each.crashes))
 
     def _tell(self, attempt: Attempt, item: Settlement, answer: Settled) -> None:
-        kind = _EVENTS.get("lost" if not answer.counts else "cancelled" if _was_cancelled(answer) else item.move)
+        kind = _EVENTS.get(_happened(item, answer))
         if kind is not None and self._telemetry.wants(kind):
             self._telemetry.emit(_event(kind, attempt, item))
+
+
+def _happened(item: Settlement, answer: Settled) -> str:
+    if not answer.counts:
+        return "lost"
+    if _was_cancelled(answer):
+        return "cancelled"
+    # No retry follows a refused dead letter, and the discard is told when it is stored at last.
+    return item.move if item.spent is None else "spent"
 
 
 def _was_cancelled(answer: Settled) -> bool:
@@ -142,7 +155,7 @@ def _event(kind: type[JobEvent], attempt: Attempt, item: Settlement) -> JobEvent
         "id": lease.envelope.id,
         "job": _job_of(attempt),
         "queue": lease.envelope.queue,
-        "attempt": lease.attempts + 1,
+        "attempt": lease.attempts + _was_attempted(attempt),
         "duration_ms": item.duration_ms,
         "error": failure.message,
         "kind": failure.kind,
@@ -151,6 +164,10 @@ def _event(kind: type[JobEvent], attempt: Attempt, item: Settlement) -> JobEvent
         "existing_id": lease.holder,
     }
     return kind(**{name: facts[name] for name in kind.__struct_fields__})
+
+
+def _was_attempted(attempt: Attempt) -> bool:
+    return not isinstance(attempt.outcome, Dead) or attempt.outcome.ran
 
 
 def _job_of(attempt: Attempt) -> str:
@@ -165,12 +182,13 @@ def _log(attempt: Attempt, item: Settlement, answer: Settled) -> None:
     lease = attempt.lease
     failure = item.failure or attempt.failure
     told = item.reason or ""
-    if failure is not None and failure.message not in told:
-        told = f"{told}; {failure.kind}: {failure.message}" if told else f"{failure.kind}: {failure.message}"
+    if failure is not None and failure.message != told:
+        error = f"{failure.kind}: {failure.message}".removesuffix(": ")
+        told = f"{told}; {error}" if told else error
     problem = attempt.outcome.problem if isinstance(attempt.outcome, RetryLater) else None
     if problem is not None:
-        logger.error("retry policy of %s: %s", _job_of(attempt), problem)
-    logger.log(
+        _say(logging.ERROR, "retry policy of %s: %s", _job_of(attempt), problem)
+    _say(
         level,
         "%s %s %s attempt %d%s%s",
         event,
@@ -188,6 +206,11 @@ def _log(attempt: Attempt, item: Settlement, answer: Settled) -> None:
             "duration_ms": item.duration_ms,
         },
     )
+
+
+def _say(level: int, message: str, *args: object, extra: Mapping[str, object] | None = None) -> None:
+    with suppress(Exception):  # a log handler that raises hurts no job
+        logger.log(level, message, *args, extra=extra)
 
 
 def _line(item: Settlement, answer: Settled, attempt: Attempt) -> tuple[int, str]:

@@ -7,7 +7,9 @@ as spent, and only its dead letter is tried again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 
 import msgspec
 
@@ -20,6 +22,8 @@ from onward.lease import Settled, Settlement
 from onward.outcome import Cancelled, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
 
 __all__ = ["DeadLetterCopy", "Exchange", "exchange", "settlement"]
+
+logger = logging.getLogger("onward")
 
 _DEAD_LETTER_RETRY = 60.0
 
@@ -51,6 +55,10 @@ def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy
             return Settlement.release(lease)
 
 
+def _no_copy(attempt: Attempt, dead: Dead) -> None:
+    """There is no dead-letter queue."""
+
+
 class Exchange(msgspec.Struct, frozen=True):
     """A turn's result with the settlements that were really made: a refused one was replaced."""
 
@@ -65,6 +73,7 @@ def exchange(
     claim: Claim | None = None,
     *,
     drop_dead: bool = False,
+    dead_letter_copy: DeadLetterCopy = _no_copy,
 ) -> Exchange:
     """One turn.  ``drop_dead``: a job whose dead letter is refused is cancelled instead of tried again."""
     try:
@@ -72,17 +81,18 @@ def exchange(
     except BackendRefused as refusal:
         if not settlements:
             raise
-        made = _in_halves(backend, owner, settlements, refusal, drop_dead=drop_dead)
+        instead = _Instead(drop_dead, dead_letter_copy)
+        made = _in_halves(backend, owner, settlements, refusal, instead)
     result = backend.turn(Turn(owner=owner, claim=claim))
     answered = msgspec.structs.replace(result, settled=[settled for _, settled in made])
     return Exchange(answered, [each for each, _ in made])
 
 
 def _in_halves(
-    backend: Backend, owner: str, items: Sequence[Settlement], refusal: BackendRefused, *, drop_dead: bool
+    backend: Backend, owner: str, items: Sequence[Settlement], refusal: BackendRefused, instead: _Instead
 ) -> list[tuple[Settlement, Settled]]:
     if len(items) == 1:
-        return [_alone(backend, owner, items[0], refusal, drop_dead=drop_dead)]
+        return [_alone(backend, owner, items[0], refusal, instead)]
     middle = len(items) // 2
     made: list[tuple[Settlement, Settled]] = []
     for half in (items[:middle], items[middle:]):
@@ -90,25 +100,43 @@ def _in_halves(
             settled = backend.turn(Turn(owner=owner, settlements=half)).settled
             made += zip(half, settled, strict=True)
         except BackendRefused as again:
-            made += _in_halves(backend, owner, half, again, drop_dead=drop_dead)
+            made += _in_halves(backend, owner, half, again, instead)
     return made
 
 
 def _alone(
-    backend: Backend, owner: str, item: Settlement, refusal: BackendRefused, *, drop_dead: bool
+    backend: Backend, owner: str, item: Settlement, refusal: BackendRefused, instead: _Instead
 ) -> tuple[Settlement, Settled]:
     """The store refuses this very settlement: dead-letter the job, or at the least keep it."""
-    lease = item.lease
-    reason = (item.move == "abandon" and item.reason) or "unsettleable"
-    failure = Failure("Unsettleable", storable(f"the store refused its {item.move}: {refusal}"))
-    if item.move != "abandon":
-        dead = Settlement.abandon(lease, reason, ran=item.ran, failure=failure, duration_ms=item.duration_ms)
+    with suppress(Exception):  # a log handler that raises hurts no job
+        logger.error("the store refused the %s of job %s: %s", item.move, item.lease.envelope.id, refusal)
+    for other in instead.of(item, refusal):
         try:
-            return dead, backend.turn(Turn(owner=owner, settlements=[dead])).settled[0]
-        except BackendRefused:
-            pass
-    if drop_dead:
-        last = Settlement.cancelled(lease, f"dropped: its dead letter was refused ({reason})", ran=item.ran)
-    else:
-        last = Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=failure, ran=item.ran, spent=reason)
-    return last, backend.turn(Turn(owner=owner, settlements=[last])).settled[0]
+            return other, backend.turn(Turn(owner=owner, settlements=[other])).settled[0]
+        except BackendRefused as again:
+            refusal = again
+    raise refusal
+
+
+class _Instead(msgspec.Struct, frozen=True):
+    """What takes the place of a refused settlement."""
+
+    drop_dead: bool
+    dead_letter_copy: DeadLetterCopy
+
+    def of(self, item: Settlement, refusal: BackendRefused) -> Iterator[Settlement]:
+        """The best first."""
+        lease, ran = item.lease, item.ran
+        unsettleable = Failure("Unsettleable", storable(f"the store refused its {item.move}: {refusal}"))
+        reason = (item.move == "abandon" and item.reason) or "unsettleable"
+        if item.move != "abandon":
+            dead = Attempt(
+                lease=lease, outcome=Dead(reason, ran=ran), failure=unsettleable, duration_ms=item.duration_ms
+            )
+            yield settlement(dead, keep=True, dead_letter_copy=self.dead_letter_copy)
+        if self.drop_dead:
+            yield Settlement.cancelled(lease, f"dropped: its dead letter was refused ({reason})", ran=ran)
+        if item.failure is not None:
+            yield Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=item.failure, ran=ran, spent=reason)
+        # Perhaps its own failure is what the store refuses.
+        yield Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=unsettleable, ran=ran, spent=reason)

@@ -24,7 +24,9 @@ from onward.config import Settings, SettingsOptions, load
 from onward.context import JobContext
 from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
-from onward.errors import BackendMisconfigured, OptionError
+from onward.durations import Duration
+from onward.errors import BackendMisconfigured, BackendUnavailable, OptionError
+from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
 from onward.inspector import Inspector
 from onward.job import Job, JobDecorator
@@ -35,6 +37,7 @@ from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
 from onward.states import State
 from onward.telemetry import Event, Metrics, Telemetry
+from onward.worker import Worker, WorkerOptions, WorkerParts
 
 __all__ = ["Onward"]
 
@@ -66,6 +69,7 @@ class Onward:
         self.metrics = Metrics(enabled=self.settings.metrics)
         self.telemetry = Telemetry()
         self._closed = False
+        self._workers: list[Worker] = []
         self._clock = getattr(self.backend, "clock", None) or clock or SystemClock()
         self._registry = Registry(queue_handlers)
         for key, handler in keyed.build(handlers or {}).items():
@@ -76,7 +80,7 @@ class Onward:
         settings, backend = self.settings, self.backend
         if not isinstance(backend, Inspection):
             raise BackendMisconfigured(f"{type(backend).__name__} cannot be inspected, which this version needs")
-        ledger = Ledger(self.metrics, self.telemetry)
+        self._ledger = ledger = Ledger(self.metrics, self.telemetry)
         self._client = Client(
             backend,
             self._registry,
@@ -89,7 +93,7 @@ class Onward:
             after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
         )
         self.dead_letters = DeadLetters(backend, self._client, queue=settings.dead_letter_queue)
-        self._handles = HandleSource(backend, hopeless=lambda: not backend.capabilities.shared)
+        self._handles = HandleSource(backend, cancel=self.cancel, hopeless=self._nobody_works)
         self._inspector = Inspector(
             backend,
             backend,
@@ -99,7 +103,7 @@ class Onward:
             dead_letters=self.dead_letters,
             retention=settings.retention,
         )
-        runtime = Runtime(
+        self._runtime = runtime = Runtime(
             registry=self._registry,
             clock=self._clock,
             namespace=settings.namespace,
@@ -226,6 +230,26 @@ class Onward:
         """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled."""
         return self._runner.drain(queues or None)
 
+    def worker(
+        self,
+        *,
+        queues: Sequence[str] | Mapping[str, int] | None = None,
+        concurrency: int = 10,
+        limits: Mapping[str, int] | None = None,
+        shutdown_timeout: Duration = 25,
+    ) -> Worker:
+        """A worker on threads of this program: ``with jobs.worker(): ...``, or ``start()`` and ``stop()``.
+
+        ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.
+        ``limits`` bounds how many jobs of single queues may run at once.
+        """
+        options = WorkerOptions.check(
+            queues if queues is not None else self._registry.queues(), concurrency, limits or {}, shutdown_timeout
+        )
+        worker = Worker(self._parts(), options)
+        self._workers.append(worker)
+        return worker
+
     # Listening
 
     @overload
@@ -243,6 +267,8 @@ class Onward:
         """End this application's session, deliver its events, close its store."""
         if not self._closed:
             self._closed = True
+            for worker in self._workers:
+                worker.stop()
             self._runner.close()
             self.telemetry.close()
             self.backend.close()
@@ -262,12 +288,32 @@ class Onward:
         self._registry.add(entry)
         return Job(entry, self._client, self._handles)
 
+    def _parts(self) -> WorkerParts:
+        return WorkerParts(
+            backend=self.backend,
+            runtime=self._runtime,
+            ledger=self._ledger,
+            telemetry=self.telemetry,
+            lease_for=timedelta(seconds=self.settings.lease_for),
+            keep_completed=self.settings.retention[State.COMPLETED] != 0,
+            drop_dead=self.settings.drop_on_dlq_failure,
+            dead_letter_copy=self.dead_letters.copy_of,
+            reap=self._inspector.reap,
+            prune=self._inspector.prune,
+        )
+
+    def _nobody_works(self) -> bool:
+        return not self.backend.capabilities.shared and not any(worker.running for worker in self._workers)
+
     def _run_inline(self) -> None:
         self._runner.run_inline()
 
     def _report_progress(self, lease: Lease, fraction: float, note: str | None) -> bool:
-        inspection = cast("Inspection", self.backend)
-        return inspection.progress(lease, msgspec.json.encode({"fraction": fraction, "note": note}))
+        progress = {"fraction": fraction, "note": None if note is None else storable(note)}
+        try:
+            return cast("Inspection", self.backend).progress(lease, msgspec.json.encode(progress))
+        except BackendUnavailable:
+            return True  # it is told next time; a job does not fail for it
 
 
 def _open_backend(settings: Settings, clock: Clock | None) -> Backend:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
 
+from onward.arguments import encode_value
 from onward.backend import Backend, Enqueued
 from onward.clock import SECOND, Clock
 from onward.definition import EnqueueOptions, JobDefinition
 from onward.envelope import Envelope, Letter, seal
-from onward.errors import ArgumentError
+from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
 from onward.ids import IdMaker
 from onward.names import job_name, queue_name
@@ -48,7 +50,7 @@ class Client:
         self._namespace = namespace
         self._default_max_retries = default_max_retries
         self._max_crashes = max_crashes
-        self._max_payload = max_payload
+        self.max_payload = max_payload
         self._after_enqueue = after_enqueue
         self._new_id = IdMaker(clock)
         self._commit = GroupCommit(backend.enqueue)
@@ -86,7 +88,7 @@ class Client:
     def encode(self, job: str, payload: Any) -> bytes:
         """A payload given as data, checked against the job's signature where that is known here."""
         try:
-            encoded = msgspec.json.encode({} if payload is None else payload)
+            encoded = encode_value({} if payload is None else payload)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise ArgumentError(f"{job}: the payload cannot travel as JSON: {error}") from None
         entry = self.registry.find(job)
@@ -114,10 +116,18 @@ class Client:
             single_instance=bool(options.single_instance),
             isolation=None,
             expires_at=self._expiry(options, None),
-            meta=dict(options.meta),
+            meta=options.meta,
         )
 
-    def seal_copy(self, *, queue: str, job: str, payload: Mapping[str, Any], copy_id: str | None = None) -> Envelope:
+    def seal_copy(
+        self,
+        *,
+        queue: str,
+        job: str,
+        payload: Mapping[str, Any],
+        copy_id: str | None = None,
+        limit: int = sys.maxsize,  # its parts were bounded when they were stored; what died is not lost to its size
+    ) -> Envelope:
         """A job of our own making.  Under an id that was derived, enqueueing it twice is harmless."""
         letter = Letter(
             id=copy_id or self._new_id(),
@@ -128,10 +138,17 @@ class Client:
             max_crashes=self._max_crashes,
             enqueued_at=self._clock.micros(),
         )
-        return seal(letter, limit=4 * self._max_payload)
+        return seal(letter, limit=limit)
 
     def _seal(
-        self, job: str, options: EnqueueOptions, payload: bytes, *, retry: RetryPolicy | None, **fields: Any
+        self,
+        job: str,
+        options: EnqueueOptions,
+        payload: bytes,
+        *,
+        retry: RetryPolicy | None,
+        meta: Mapping[str, Any],
+        **fields: Any,
     ) -> Envelope:
         now = self._clock.micros()
         delay = round(options.delay * SECOND)
@@ -149,9 +166,10 @@ class Client:
             idempotency_key=options.idempotency_key,
             idempotency_ttl=options.idempotency_ttl,
             key_scope=options.key_scope,
+            meta=_plain(meta) if meta else {},
             **fields,
         )
-        envelope = seal(letter, delay=delay, limit=self._max_payload)
+        envelope = seal(letter, delay=delay, limit=self.max_payload)
         # A relative delay is the store's to measure: the instant in the letter is this host's guess.
         return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
 
@@ -196,3 +214,11 @@ class Client:
         logger.warning(
             "enqueue() blocks the running event loop until the job is durable: use `await job.aenqueue(...)`"
         )
+
+
+def _plain(meta: Mapping[str, Any]) -> Any:
+    """What `meta` will be on the other side."""
+    try:
+        return msgspec.json.decode(encode_value(meta))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise OptionError(f"meta cannot travel as JSON: {error}") from None

@@ -96,8 +96,10 @@ class DeadLetters:
             return False
         try:
             letter = {"job": handler, "queue": None, "payload": payload, "reason": reason, "attempts": attempts}
-            self._client.enqueue([self._client.seal_copy(queue=self._queue, job=DEAD_LETTER_JOB, payload=letter)])
-        except (OnwardError, TypeError, ValueError) as error:
+            limit = self._client.max_payload
+            copy = self._client.seal_copy(queue=self._queue, job=DEAD_LETTER_JOB, payload=letter, limit=limit)
+            self._client.enqueue([copy])
+        except (OnwardError, TypeError, ValueError, RecursionError) as error:
             logger.error("a dead letter of %s could not be stored: %s", handler, error)  # noqa: TRY400  the caller is told
             return False
         return True

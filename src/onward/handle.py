@@ -22,8 +22,15 @@ _FIRST_LOOK, _LONGEST_LOOK = 0.002, 0.1
 class HandleSource:
     """What handles of one application share."""
 
-    def __init__(self, backend: Inspection, *, hopeless: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        backend: Inspection,
+        *,
+        cancel: Callable[[str, str], State | None],
+        hopeless: Callable[[], bool],
+    ) -> None:
         self.backend = backend
+        self.cancel = cancel
         self.hopeless = hopeless  # whether nobody could ever finish a job that waits here
 
     def handle(self, answer: Enqueued, *, returns: Any = Any) -> JobHandle[Any]:
@@ -58,7 +65,7 @@ class JobHandle(Generic[T]):
 
     def cancel(self, reason: str = "cancelled by request") -> State | None:
         """Cancel it if it waits, ask it to stop if it runs.  None if it has ended already."""
-        return self._source.backend.cancel([self.id], reason)[0]
+        return self._source.cancel(self.id, reason)
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the job's end and return its result, or raise how it ended."""
@@ -66,7 +73,7 @@ class JobHandle(Generic[T]):
             record = self.record()
             if record.is_finished:
                 return self._verdict(record)
-            self._refuse_hopeless()
+            self._refuse_hopeless(record)
             time.sleep(pause)
         raise self._too_late(timeout)
 
@@ -76,7 +83,7 @@ class JobHandle(Generic[T]):
             record = await asyncio.to_thread(self.record)
             if record.is_finished:
                 return self._verdict(record)
-            self._refuse_hopeless()
+            self._refuse_hopeless(record)
             await asyncio.sleep(pause)
         raise self._too_late(timeout)
 
@@ -89,8 +96,9 @@ class JobHandle(Generic[T]):
             pause = min(pause * 1.5, _LONGEST_LOOK)
         yield 0
 
-    def _refuse_hopeless(self) -> None:
-        if self._source.hopeless():
+    def _refuse_hopeless(self, record: JobRecord) -> None:
+        # One that runs is run by another thread: its end will come.
+        if record.state is not State.EXECUTING and self._source.hopeless():
             raise NoWorker(
                 f"job {self.id} waits in this process's memory and no worker runs here: call jobs.drain() first"
             )

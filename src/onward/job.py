@@ -27,6 +27,10 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
+# Two words for one thing: said later, each replaces the other; said together, they must agree.
+_RIVALS = {"delay": "at", "at": "delay", "max_retries": "max_attempts", "max_attempts": "max_retries"}
+
+
 class Call(NamedTuple):
     """Arguments for one job of `enqueue_many`, made by `job.call(...)`."""
 
@@ -90,11 +94,8 @@ class Job(Generic[P, Q, R, T]):
 
     def using(self, **options: Unpack[UsingOptions]) -> Self:
         """The same job with options for what is enqueued through it."""
-        said = {**self._said, **options}
-        if "delay" in options:
-            said.pop("at", None)
-        if "at" in options and "delay" not in options:
-            said.pop("delay", None)
+        replaced = {_RIVALS.get(option) for option in options}
+        said = {name: value for name, value in self._said.items() if name not in replaced} | options
         return type(self)(self._entry, self._client, self._handles, said)
 
     def _seal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Envelope:

@@ -82,7 +82,7 @@ def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
         queue=stored.queue,
         state=stored.state,
         priority=stored.priority,
-        payload=None if letter is None else msgspec.json.decode(letter.payload),
+        payload=None if letter is None else _payload(letter),
         meta={} if letter is None else letter.meta,
         attempts=stored.attempts,
         delivery=stored.delivery,
@@ -107,6 +107,13 @@ def _letter(stored: StoredJob) -> Letter | None:
     try:
         return open_sealed(Sealed(stored.id, stored.queue, stored.data))
     except EnvelopeError:
+        return None
+
+
+def _payload(letter: Letter) -> Any:
+    try:
+        return msgspec.json.decode(letter.payload)
+    except (ValueError, RecursionError):  # only the handler that fails on it is told; the bytes are there to be looked at
         return None
 
 

@@ -10,22 +10,27 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
+from random import uniform
 
-import msgspec
-
+from onward import forks
 from onward._attempt import Attempt, Ready, Runtime, prepare, run, run_async
 from onward._ledger import Ledger
-from onward._settle import DeadLetterCopy, exchange, settlement
-from onward.backend import Backend, Claim, Inline, Inspection, Lease, Session
+from onward._settle import DeadLetterCopy, Exchange, exchange, settlement
+from onward.backend import Backend, Claim, Held, Inline, Inspection, Lease, Session
+from onward.clock import SECOND, Clock
 from onward.context import JobContext
 from onward.errors import BackendUnavailable, OnwardError
 from onward.event_loop import LoopThread
 from onward.failure import Failure
 from onward.ids import random_owner
 from onward.lease import Settled, Settlement
+from onward.names import queue_name
 from onward.outcome import Dead, Released
 from onward.states import State
 from onward.telemetry import JobStarted, Telemetry
@@ -34,6 +39,7 @@ from onward.version import __version__
 __all__ = ["Runner", "WorkerResult"]
 
 _JUMPS = 10_000
+_PATIENCE = 5.0  # seconds in which a settlement whose fate is unknown is repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,26 +78,23 @@ class Runner:
         self._keep = keep_completed
         self._drop_dead = drop_dead
         self._dead_letter_copy = dead_letter_copy
-        self._session = _RunnerSession(backend, lease_for)
+        self._session = _RunnerSession(backend, runtime.clock, lease_for)
         self._loop = LoopThread()
-        self._inline = threading.RLock()
-        self._inline_running = False
+        # Follows a handler to the event loop and to its helper threads, as no lock could.
+        self._inline = ContextVar("onward-inline", default=False)
 
     def process_once(self, queue: str) -> WorkerResult:
         """Exactly one cycle: claim one job, run one attempt, settle it."""
-        lease = self._claim((queue,))
-        if lease is None:
-            return WorkerResult("empty")
-        return self._cycle(lease)
+        return self._next(queue_name(queue)) or WorkerResult("empty")
 
     def drain(self, queues: Sequence[str] | None = None) -> int:
         """Run what is due, everywhere unless told where, until nothing is.  Never waits.  Returns the number of cycles."""
         cycles = 0
+        named = None if queues is None else [queue_name(queue) for queue in queues]
         while True:
             found = 0
-            for queue in queues if queues is not None else self._queues():
-                while (lease := self._claim((queue,))) is not None:
-                    self._cycle(lease)
+            for queue in self._queues() if named is None else named:
+                while self._next(queue) is not None:
                     found += 1
             if found == 0:
                 return cycles
@@ -100,20 +103,19 @@ class Runner:
     def run_inline(self) -> None:
         """Run what was just enqueued, and what that leads to, however far in the future it is due."""
         assert isinstance(self._backend, Inline)
-        with self._inline:
-            if self._inline_running:  # a handler enqueues: its jobs run after it
-                return
-            self._inline_running = True
-            try:
-                for _ in range(_JUMPS):
-                    self.drain()
-                    if not self._backend.jump():
-                        return
-                raise OnwardError(
-                    f"after {_JUMPS:,} rounds jobs still come back: does one snooze or enqueue itself for ever?"
-                )
-            finally:
-                self._inline_running = False
+        if self._inline.get():  # a handler enqueues: its jobs run after it
+            return
+        inside = self._inline.set(True)
+        try:
+            for _ in range(_JUMPS):
+                self.drain()
+                if not self._backend.jump():
+                    return
+            raise OnwardError(
+                f"after {_JUMPS:,} rounds jobs still come back: does one snooze or enqueue itself for ever?"
+            )
+        finally:
+            self._inline.reset(inside)
 
     def close(self) -> None:
         self._session.close()
@@ -123,23 +125,28 @@ class Runner:
         assert isinstance(self._backend, Inspection)
         return [queue.name for queue in self._backend.queues() if queue.live and not queue.paused]
 
-    def _claim(self, queues: tuple[str, ...]) -> Lease | None:
-        leases = self._session.claim(Claim(queues=queues, limit=1))
-        if not leases:
-            return None
-        self._ledger.fetched(leases[0].envelope.queue)
-        return leases[0]
+    def _next(self, queue: str) -> WorkerResult | None:
+        """One cycle; None if nothing is due."""
+        while True:
+            with self._session.in_use() as owner:
+                answer = exchange(self._backend, owner, (), Claim(queues=(queue,), limit=1)).result
+                if answer.leases:
+                    self._ledger.fetched(queue)
+                    return self._cycle(answer.leases[0])
+                if answer.alive:
+                    return None
+                self._session.forget(owner)  # it was reaped while nothing ran: again, under a new name
 
     def _cycle(self, lease: Lease) -> WorkerResult:
         ready = prepare(lease, self._runtime)
-        attempt = self._run(ready) if isinstance(ready, Ready) else ready
-        interrupted = _interrupted(attempt)
-        if interrupted:  # Ctrl-C is an interruption of this program, not a failure of the job
-            attempt = msgspec.structs.replace(attempt, outcome=Released(), failure=None)
-        result = self._settle(attempt)
-        if interrupted:
-            raise KeyboardInterrupt
-        return result
+        if not isinstance(ready, Ready):
+            return self._settle(ready)
+        try:
+            attempt = self._run(ready)
+        except KeyboardInterrupt:  # of this program, not a failure of the job; its code has ended, so it can be given back
+            self._settle(Attempt(lease=lease, letter=ready.letter, outcome=Released()))
+            raise
+        return self._settle(attempt)
 
     def _run(self, ready: Ready) -> Attempt:
         if self._telemetry.wants(JobStarted):
@@ -150,11 +157,14 @@ class Runner:
         with self._session.running(ready):
             if ready.entry.is_async:
                 return self._loop.run(run_async(ready, self._runtime))
-            return run(ready, self._runtime)
+            attempt = run(ready, self._runtime)
+        if attempt.failure is not None and attempt.failure.kind == "KeyboardInterrupt" and _in_main_thread():
+            raise KeyboardInterrupt
+        return attempt
 
     def _settle(self, attempt: Attempt) -> WorkerResult:
         item = settlement(attempt, keep=self._keep, dead_letter_copy=self._dead_letter_copy)
-        made = exchange(self._backend, attempt.lease.owner, [item], drop_dead=self._drop_dead)
+        made = self._persistently(attempt.lease.owner, item)
         (really,), (answer,) = made.settlements, made.result.settled
         self._ledger.settled([attempt], [really], [answer])
         return WorkerResult(
@@ -164,124 +174,184 @@ class Runner:
             id=attempt.lease.envelope.id,
         )
 
+    def _persistently(self, owner: str, item: Settlement) -> Exchange:
+        """Repeat a settlement whose fate is unknown; its fence makes that harmless."""
+        deadline = time.monotonic() + _PATIENCE
+        pause = 0.01
+        while True:
+            try:
+                return exchange(
+                    self._backend,
+                    owner,
+                    [item],
+                    drop_dead=self._drop_dead,
+                    dead_letter_copy=self._dead_letter_copy,
+                )
+            except BackendUnavailable:
+                if time.monotonic() + pause > deadline:
+                    raise
+            time.sleep(uniform(pause / 2, pause))
+            pause = min(pause * 2, 1.0)
+
 
 class _RunnerSession:
-    """The runner's session, and the helper thread that renews it while something runs."""
+    """Who the runner is to the store, and the helper thread that renews it while something runs.
 
-    def __init__(self, backend: Backend, lease_for: timedelta) -> None:
+    When anything goes wrong between a claim and its settlement, an answer of the store may have been lost, and with it a
+    lease that nobody here knows of.  The session is *retired* then: nothing more is claimed under it, other threads finish
+    what they run, and then it is ended, which gives back what it still holds.
+    """
+
+    def __init__(self, backend: Backend, clock: Clock, lease_for: timedelta) -> None:
         self._backend = backend
+        self._clock = clock
         self._lease_for = lease_for
         self._pause = lease_for.total_seconds() / 3
+        self._closed = False
+        self._begin_anew()
+        forks.watch(self)
+
+    def before_fork(self) -> None:
+        """Nothing to do: the child begins anew."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self._owner: str | None = None
-        self._renewed = 0.0
-        self._pid = os.getpid()
-        self._running: dict[tuple[str, int], JobContext | None] = {}
+        self._renewed_at = 0
+        self._uses: Counter[str] = Counter()  # owner -> threads between claim and settlement
+        self._retired: set[str] = set()
+        self._running: dict[Held, tuple[str, JobContext]] = {}
+        self._opening = threading.Lock()
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._closed = False
+        self._idle = False
 
-    def claim(self, claim: Claim) -> list[Lease]:
-        """Claim under the session, which is renewed or opened anew if need be."""
-        owner = self._alive_owner()
-        answer = exchange(self._backend, owner, (), claim).result
-        if not answer.alive:  # it was reaped while nothing ran: a new one under a new name
-            owner = self._open()
-            answer = exchange(self._backend, owner, (), claim).result
-        return answer.leases
+    @contextmanager
+    def in_use(self) -> Iterator[str]:
+        """Claim, run and settle inside; gives the session's name."""
+        with self._opening:
+            self._end_retired()
+            owner = self._alive_owner()
+            self._enter(owner)
+        try:
+            yield owner
+        except BaseException:
+            self._retire(owner)
+            raise
+        finally:
+            self._leave(owner)
 
-    def running(self, ready: Ready) -> _Running:
-        return _Running(self, (ready.lease.envelope.id, ready.lease.token), ready.context)
-
-    def close(self) -> None:
-        """End politely: nothing runs any more."""
-        with self._changed:
-            self._closed = True
-            self._changed.notify_all()
-        owner, self._owner = self._owner, None
-        if owner is not None and self._pid == os.getpid() and not self._running:
-            try:
-                self._backend.reap(owner=owner, started=(), cause="the program closed")
-            except OnwardError:
-                return  # the session expires by itself
-
-    def enter(self, key: tuple[str, int], context: JobContext | None) -> None:
-        with self._changed:
-            self._running[key] = context
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._keep_alive, name="onward-renewal", daemon=True)
-                self._thread.start()
-            self._changed.notify_all()
-
-    def leave(self, key: tuple[str, int]) -> None:
-        with self._changed:
+    @contextmanager
+    def running(self, ready: Ready) -> Iterator[None]:
+        """While a handler runs, it is told of a cancellation or of the loss of its lease."""
+        key = (ready.lease.envelope.id, ready.lease.token)
+        if ready.context is not None:
+            self._running[key] = (ready.lease.owner, ready.context)
+        try:
+            yield
+        finally:
             self._running.pop(key, None)
 
+    def forget(self, owner: str) -> None:
+        """It is dead in the store."""
+        with self._changed:
+            if self._owner == owner:
+                self._owner = None
+
+    def close(self) -> None:
+        """End politely: whoever still runs something goes on, and its session expires by itself."""
+        with self._changed:
+            self._closed = True
+            if self._owner is not None:
+                self._retired.add(self._owner)
+                self._owner = None
+            self._changed.notify_all()
+        self._end_retired()
+
+    def _retire(self, owner: str) -> None:
+        with self._changed:
+            self._retired.add(owner)
+            if self._owner == owner:
+                self._owner = None
+
+    def _end_retired(self) -> None:
+        with self._changed:
+            ended = [owner for owner in self._retired if not self._uses[owner]]
+        for owner in ended:
+            try:
+                self._backend.reap(owner=owner, started=(), cause="its session was ended")
+            except OnwardError:
+                return  # later, or it expires by itself
+            self._retired.discard(owner)
+
     def _alive_owner(self) -> str:
-        if self._owner is None or self._pid != os.getpid():
-            return self._open()
-        # Asking costs a write, so only when a good part of the lease is over.
-        if time.monotonic() - self._renewed > self._pause:
-            if not self._backend.extend(self._owner).alive:
-                return self._open()
-            self._renewed = time.monotonic()
-        return self._owner
+        # Asking costs a write, so only when a good part of the lease is over: by the clock on the wall, which a machine's
+        # sleep does not stop.
+        if self._owner is not None and abs(self._clock.micros() - self._renewed_at) > self._pause * SECOND:
+            now = self._clock.micros()
+            if self._backend.extend(self._owner).alive:
+                self._renewed_at = now
+            else:
+                self._owner = None
+        return self._owner or self._open()
 
     def _open(self) -> str:
-        owner = random_owner()
+        owner, now = random_owner(), self._clock.micros()
         self._backend.open_session(
             Session(owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__)
         )
-        self._owner, self._pid, self._renewed = owner, os.getpid(), time.monotonic()
+        self._owner, self._renewed_at = owner, now
         return owner
+
+    def _enter(self, owner: str) -> None:
+        with self._changed:
+            self._uses[owner] += 1
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._keep_alive, name="onward-renewal", daemon=True)
+                self._thread.start()
+            elif self._idle:  # waking it up for every job would cost more than many jobs do
+                self._changed.notify_all()
+
+    def _leave(self, owner: str) -> None:
+        with self._changed:
+            self._uses[owner] -= 1
+            if self._uses[owner] <= 0:
+                del self._uses[owner]
+            if self._closed:
+                self._changed.notify_all()
 
     def _keep_alive(self) -> None:
         while True:
             with self._changed:
-                while not self._running and not self._closed:
-                    self._changed.wait()
-                if self._closed and not self._running:
+                self._idle = True
+                self._changed.wait_for(lambda: self._uses or self._closed)
+                self._idle = False
+                if self._changed.wait_for(lambda: self._closed and not self._uses, self._pause):
                     return
-                self._changed.wait(self._pause)
-                running, owner = dict(self._running), self._owner
-            if running and owner is not None:
-                self._renew(owner, running)
+                owners = list(self._uses)
+            for owner in owners:
+                self._renew(owner)
 
-    def _renew(self, owner: str, running: dict[tuple[str, int], JobContext | None]) -> None:
+    def _renew(self, owner: str) -> None:
+        now = self._clock.micros()
         try:
             renewal = self._backend.extend(owner)
-        except BackendUnavailable:
+        except OnwardError:
             return  # the next one may get through; until the session is reaped nothing is lost
-        self._renewed = time.monotonic()
-        for key, context in running.items():
-            if context is not None and not renewal.alive:
+        if owner == self._owner:
+            self._renewed_at = now
+        for key, (claimed_by, context) in list(self._running.items()):
+            if claimed_by == owner and not renewal.alive:
                 context.lose()
-            elif context is not None and key in renewal.cancel_requested:
+            elif key in renewal.cancel_requested:
                 context.ask_to_stop()
 
 
-class _Running:
-    """While this is open, the session is renewed."""
-
-    __slots__ = ("_context", "_key", "_session")
-
-    def __init__(self, session: _RunnerSession, key: tuple[str, int], context: JobContext | None) -> None:
-        self._session = session
-        self._key = key
-        self._context = context
-
-    def __enter__(self) -> None:
-        self._session.enter(self._key, self._context)
-
-    def __exit__(self, *_: object) -> None:
-        self._session.leave(self._key)
-
-
-def _interrupted(attempt: Attempt) -> bool:
-    return (
-        attempt.failure is not None
-        and attempt.failure.kind == "KeyboardInterrupt"
-        and threading.current_thread() is threading.main_thread()
-    )
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 _STATUS = {

@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from onward import forks
+from onward.errors import OptionError
 
 __all__ = [
     "Event",
@@ -190,6 +191,8 @@ class Telemetry:
 
     def on(self, kind: type[E], subscriber: Subscriber[E]) -> None:
         """Call ``subscriber`` with every event of this kind, or of a kind below it."""
+        if not (isinstance(kind, type) and issubclass(kind, Event)):
+            raise OptionError(f"{kind!r} is not an event: events are in onward.telemetry (errors have similar names)")
         with self._lock:
             self._subscribers.setdefault(kind, []).append(subscriber)
             self._heard = {}

@@ -1,0 +1,43 @@
+"""When to leave a store alone: after five errors in a row it is not asked for a minute, then asked once.
+
+Only a store that answers with errors opens the circuit.  One that cannot be reached is another matter: there is nobody
+to spare, and work should go on within seconds of its return, so reconnecting has a short back-off of its own.
+Handlers' failures never count.
+"""
+
+from __future__ import annotations
+
+from random import uniform
+
+__all__ = ["Breaker"]
+
+_ERRORS, _OPEN_FOR = 5, 60.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 2.0
+
+
+class Breaker:
+    """Counts consecutive errors and says how long to wait before the next try."""
+
+    def __init__(self, *, errors: int = _ERRORS, open_for: float = _OPEN_FOR) -> None:
+        self._limit = errors
+        self._open_for = open_for
+        self._errors = 0
+        self._outages = 0
+
+    @property
+    def open(self) -> bool:
+        return self._errors >= self._limit
+
+    def success(self) -> None:
+        self._errors = self._outages = 0
+
+    def unreachable(self) -> float:
+        """The store is away.  Seconds until the next try, with jitter so that a fleet does not come back in step."""
+        self._outages += 1
+        longest = min(_FIRST_PAUSE * 2 ** min(self._outages - 1, 10), _LONGEST_PAUSE)
+        return uniform(longest / 2, longest)
+
+    def error(self) -> float:
+        """The store answered with an error."""
+        self._errors += 1
+        return self._open_for if self.open else self.unreachable()

@@ -1,0 +1,101 @@
+"""What a worker is made of, how it works, and which queues it serves in which order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from onward._attempt import Runtime
+from onward._ledger import Ledger
+from onward._settle import DeadLetterCopy
+from onward.backend import Backend
+from onward.durations import Duration, seconds
+from onward.errors import OptionError
+from onward.names import queue_name
+from onward.telemetry import Telemetry
+
+__all__ = ["QueuePlan", "WorkerOptions", "WorkerParts"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerParts:
+    """What a worker needs from its application."""
+
+    backend: Backend
+    runtime: Runtime
+    ledger: Ledger
+    telemetry: Telemetry
+    lease_for: timedelta
+    keep_completed: bool
+    drop_dead: bool
+    dead_letter_copy: DeadLetterCopy
+    reap: Callable[[], object]
+    prune: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkerOptions:
+    """How a worker works."""
+
+    queues: Sequence[str]
+    concurrency: int = 10
+    weights: Mapping[str, int] = field(default_factory=dict)
+    limits: Mapping[str, int] = field(default_factory=dict)
+    shutdown_timeout: float = 25.0
+
+    @classmethod
+    def check(
+        cls,
+        queues: Sequence[str] | Mapping[str, int],
+        concurrency: int,
+        limits: Mapping[str, int],
+        shutdown_timeout: Duration,
+    ) -> WorkerOptions:
+        """Read what `jobs.worker(...)` was given."""
+        if isinstance(queues, str):
+            raise OptionError(f"queues must be a list of names, not the text {queues!r}")
+        served = [queue_name(queue) for queue in queues]
+        weights = dict(queues) if isinstance(queues, Mapping) else {}
+        for what, numbers in (("weight", weights), ("limit", limits)):
+            for queue, number in numbers.items():
+                if isinstance(number, bool) or not isinstance(number, int) or number < 1:
+                    raise OptionError(f"the {what} of queue {queue!r} must be a whole number from 1, not {number!r}")
+        unserved = [queue for queue in limits if queue not in served]
+        if unserved:
+            raise OptionError(f"limits names {unserved[0]!r}, which this worker does not serve")
+        if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= 10_000:
+            raise OptionError(f"concurrency must be a whole number from 1 to 10,000, not {concurrency!r}")
+        return cls(
+            queues=served,
+            concurrency=concurrency,
+            weights=weights,
+            limits=dict(limits),
+            shutdown_timeout=seconds(shutdown_timeout, "shutdown_timeout"),
+        )
+
+
+class QueuePlan:
+    """Which queues to claim from, in which order, and how many jobs of each may be in hand."""
+
+    def __init__(self, queues: Sequence[str], weights: Mapping[str, int], limits: Mapping[str, int]) -> None:
+        self.queues = tuple(queues)
+        self._weights = [weights.get(queue, 0) for queue in self.queues]
+        self._weighted = any(self._weights)
+        self._limits = dict(limits)
+        self.limited = bool(limits)
+
+    def order(self) -> tuple[str, ...]:
+        """Strictly as given; or, with weights, a draw in which a queue of weight 3 is first three times as often."""
+        if not self._weighted:
+            return self.queues
+        keyed = [
+            (random.random() ** (1 / max(weight, 1)), queue)
+            for queue, weight in zip(self.queues, self._weights, strict=True)
+        ]
+        return tuple(queue for _, queue in sorted(keyed, reverse=True))
+
+    def room(self, in_hand: Mapping[str, int]) -> dict[str, int]:
+        """For each limited queue, how many more it may have in hand."""
+        return {queue: max(0, limit - in_hand.get(queue, 0)) for queue, limit in self._limits.items()}

@@ -1,0 +1,162 @@
+"""What a handler returns is what `result()` gives back, as the type it says it returns."""
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+import msgspec
+import pydantic
+import pytest
+
+
+class Colour(Enum):
+    RED = "red"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+class Pair(msgspec.Struct):
+    left: str
+    right: int
+
+
+class Address(pydantic.BaseModel):
+    city: str
+    since: date
+
+
+RESULTS = [
+    (int, 7),
+    (float, 1.5),
+    (bool, True),
+    (str, "grüße \x00"),
+    (bytes, b"\x00\xff"),
+    (type(None), None),
+    (list[int], [1, 2]),
+    (tuple[int, str], (1, "a")),
+    (set[int], {1, 2}),
+    (dict[str, Point], {"a": Point(1, 2)}),
+    (datetime, datetime(2030, 1, 1, tzinfo=UTC)),
+    (date, date(2030, 1, 1)),
+    (timedelta, timedelta(minutes=5)),
+    (UUID, UUID(int=5)),
+    (Decimal, Decimal("1.10")),
+    (Colour, Colour.RED),
+    (Point, Point(1, 2)),
+    (Pair, Pair("a", 1)),
+    (Address, Address(city="Basel", since=date(2020, 2, 2))),
+    (list[Address], [Address(city="Bern", since=date(2021, 1, 1))]),
+    (Any, {"a": [1, None]}),
+]
+
+
+@pytest.mark.parametrize(("kind", "value"), RESULTS, ids=[str(kind) for kind, _ in RESULTS])
+def test_an_annotated_result_comes_back_as_what_it_was(jobs, kind, value):
+    @jobs.job
+    def work() -> kind:
+        return value
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    assert handle.result() == value
+    assert type(handle.result()) is type(value)
+
+
+def test_a_result_without_annotation_comes_back_as_plain_data(jobs):
+    @jobs.job
+    def work():
+        return Point(1, 2)
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    assert handle.result() == {"x": 1, "y": 2}
+
+
+def test_a_result_that_is_not_what_was_promised_comes_back_as_plain_data(jobs):
+    @jobs.job
+    def work() -> int:
+        return "not a number"
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    assert handle.result() == "not a number"
+
+
+def test_whoever_only_knows_the_id_gets_plain_data(jobs):
+    @jobs.job
+    def work() -> Point:
+        return Point(1, 2)
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    assert jobs.get(handle.id).result == {"x": 1, "y": 2}
+
+
+class CannotBeTold:
+    def __repr__(self):
+        raise RuntimeError
+
+
+def endless():
+    values = []
+    values.append(values)
+    return values
+
+
+@pytest.mark.promise("F59")
+@pytest.mark.parametrize(
+    "make", [object, CannotBeTold, endless, lambda: "\ud800", lambda: {1j: 2}, lambda: print], ids=repr
+)
+def test_a_result_that_cannot_be_stored_does_not_undo_the_success(jobs, make):
+    @jobs.job
+    def work():
+        return make()
+
+    handle = work.enqueue()
+    result = jobs.process_once()
+
+    record = handle.record()
+    assert (result.status, record.state, record.result) == ("acked", "completed", None)
+    assert record.reason.startswith("no result: ")
+
+
+@pytest.mark.promise("F59")
+def test_a_result_larger_than_the_limit_does_not_undo_the_success(open_app):
+    jobs = open_app(max_payload=1024)
+
+    @jobs.job
+    def work() -> str:
+        return "x" * 2000
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    record = handle.record()
+    assert (record.state, record.result) == ("completed", None)
+    assert record.reason == "no result: it takes 2,002 bytes and the limit is 1,024"
+
+
+@pytest.mark.promise("F59")
+@pytest.mark.parametrize("number", [float("nan"), float("inf")])
+def test_a_result_that_json_has_no_word_for_is_not_passed_off_as_another(jobs, number):
+    @jobs.job
+    def work() -> list[float]:
+        return [1.0, number]
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    record = handle.record()
+    assert (record.state, record.result) == ("completed", None)
+    assert "no JSON form" in record.reason
