@@ -1,0 +1,44 @@
+"""What a proof has shown: its figures, and everything that should not have been."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from onward.errors import BackendUnavailable
+
+__all__ = ["Ledger", "integrity_of"]
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """Figures in the order they are read; ``flaws`` are those that must be nothing."""
+
+    name: str
+    figures: dict[str, float]
+    flaws: dict[str, int]
+    errors: list[str] = field(default_factory=list)
+
+    @property
+    def flawless(self) -> bool:
+        return not self.errors and not any(self.flaws.values())
+
+    def __str__(self) -> str:
+        locks = sum(error.startswith(BackendUnavailable.__name__) for error in self.errors)
+        figures = {**self.figures, **self.flaws, "lock errors": locks, "other errors": len(self.errors) - locks}
+        counted = ", ".join(f"{name} {_number(value)}" for name, value in figures.items())
+        # One of a kind is enough: in a crowd everybody meets the same error.
+        return "\n    ".join([f"{self.name}: {counted}", *sorted(set(self.errors))[:5]])
+
+
+def integrity_of(file: Path) -> list[str]:
+    """What SQLite finds wrong with a file, as errors."""
+    with closing(sqlite3.connect(file)) as connection:
+        verdicts = [verdict for (verdict,) in connection.execute("PRAGMA integrity_check(5)")]
+    return [] if verdicts == ["ok"] else [f"integrity_check: {verdict}" for verdict in verdicts]
+
+
+def _number(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.1f}"

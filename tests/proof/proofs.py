@@ -1,0 +1,66 @@
+"""Every proof at any scale: 1 is what `make proof` runs, tests run a small fraction of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+from onward.backends.memory import MemoryBackend
+from onward.backends.sqlite import SqliteBackend
+from tests.proof import enqueuers, labour, long_log
+from tests.proof.crowd import Tell
+from tests.proof.ledger import Ledger
+
+__all__ = [
+    "PROOFS",
+    "Proof",
+    "log_behind_a_reader",
+    "many_rivals_for_one_key",
+    "processes_enqueue_one_by_one",
+    "processes_share_a_file",
+    "threads_share_a_file",
+    "threads_share_memory",
+]
+
+Proof = Callable[[Path, float, Tell], Ledger]
+
+
+def processes_share_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return labour.of_processes(folder / "jobs.db", jobs=_jobs(1_000_000, scale), tell=tell)
+
+
+def threads_share_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with closing(SqliteBackend.open(folder / "jobs.db")) as backend:
+        return labour.of_threads(backend, folder / "records", name="sqlite", jobs=_jobs(500_000, scale), tell=tell)
+
+
+def threads_share_memory(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with closing(MemoryBackend()) as backend:
+        return labour.of_threads(backend, folder / "records", name="memory", jobs=_jobs(500_000, scale), tell=tell)
+
+
+def processes_enqueue_one_by_one(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return enqueuers.one_by_one(folder / "jobs.db", seconds=300 * scale, tell=tell)
+
+
+def many_rivals_for_one_key(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return enqueuers.of_one_key_each_round(folder / "jobs.db", rounds=round(500 * scale), processes=16, tell=tell)
+
+
+def log_behind_a_reader(folder: Path, scale: float, _: Tell) -> Ledger:
+    return long_log.behind_a_reader(folder / "jobs.db", times_the_limit=1.2 + 10 * scale)
+
+
+PROOFS: tuple[Proof, ...] = (
+    processes_share_a_file,
+    threads_share_a_file,
+    threads_share_memory,
+    processes_enqueue_one_by_one,
+    many_rivals_for_one_key,
+    log_behind_a_reader,
+)
+
+
+def _jobs(claims: int, scale: float) -> int:
+    return round(claims * scale) // labour.CLAIMS_PER_JOB

@@ -1,0 +1,305 @@
+"""The seeded bugs: every known way to lose, repeat or steal a job, as a change of a few lines.
+
+A number that stands twice is one mistake in two places.  What an edit looks for must be in its file exactly once: when the
+code changes, its mutants follow.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+__all__ = ["MUTANTS", "Edit", "Mutant"]
+
+
+class Edit(NamedTuple):
+    file: str
+    old: str  # must be there exactly once
+    new: str
+
+
+class Mutant(NamedTuple):
+    number: str
+    breaks: str
+    edits: tuple[Edit, ...]
+    noticed_by: tuple[str, ...]  # tests, as pytest names them
+
+
+SQLITE = "src/onward/backends/sqlite"
+MEMORY = "src/onward/backends/memory"
+ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
+ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
+CROWDS = "tests/proof/test_crowds.py"
+LOCKS = "tests/proof/test_locks.py"
+DURABILITY = "tests/proof/test_durability.py"
+PROGRAMS = "tests/proof/test_programs.py"
+
+_FENCED = "id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing'"
+_BY_OWNER = "id = ?1 AND owner = ?3 AND state = 'executing'"
+
+MUTANTS: tuple[Mutant, ...] = (
+    Mutant(
+        "M1",
+        "an ack needs no token (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                f" WHERE {_FENCED};\n\n-- name: leave\nDELETE FROM onward_jobs WHERE {_FENCED};",
+                f" WHERE {_BY_OWNER};\n\n-- name: leave\nDELETE FROM onward_jobs WHERE {_BY_OWNER};",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_settlement_without_the_lease_is_told_so_and_changes_nothing",),
+    ),
+    Mutant(
+        "M1",
+        "a settlement needs no token (memory)",
+        (
+            Edit(
+                f"{MEMORY}/settling.py",
+                "job.state is State.EXECUTING and job.delivery == token and",
+                "job.state is State.EXECUTING and",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_settlement_without_the_lease_is_told_so_and_changes_nothing",),
+    ),
+    Mutant(
+        "M3",
+        "the sweep ends sessions it read about before it had the lock (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/backend.py",
+                """\
+        with self._writing() as tx:
+            return reaping.reap(""",
+                """\
+        if owner is None:
+            with self._reading() as tx:
+                expired = "SELECT owner FROM onward_sessions WHERE expires_at <= ?"
+                owners = tx._connection.execute(expired, (tx.now,)).fetchall()
+            return [reaped for (dead,) in owners for reaped in self.reap(owner=dead, cause=cause)]
+        with self._writing() as tx:
+            return reaping.reap(""",
+            ),
+        ),
+        (f"{LOCKS}::test_a_sweep_that_waited_for_the_lock_spares_a_session_that_was_renewed_meanwhile",),
+    ),
+    Mutant(
+        "M3",
+        "the sweep takes every running job, whatever its session (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                """\
+ WHERE state = 'executing'
+   AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
+""",
+                """\
+ WHERE state = 'executing'
+""",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_sweep_leaves_living_sessions_alone",),
+    ),
+    Mutant(
+        "M4",
+        "a crash is not counted (sqlite)",
+        (Edit(f"{SQLITE}/queries.sql", "SET state = 'retryable', crashes = crashes + 1,", "SET state = 'retryable',"),),
+        (f"{ON_SQLITE}::test_a_job_that_crashes_too_often_is_discarded_and_says_why",),
+    ),
+    Mutant(
+        "M4",
+        "a crash is not counted (memory)",
+        (Edit(f"{MEMORY}/settling.py", "    job.crashes += 1\n", ""),),
+        (f"{ON_MEMORY}::test_a_job_that_crashes_too_often_is_discarded_and_says_why",),
+    ),
+    Mutant(
+        "M5",
+        "a job is acknowledged before its handler runs",
+        (
+            Edit(
+                "src/onward/runner.py",
+                "            attempt = self._run(ready)\n",
+                "            self._backend.ack(lease)\n            attempt = self._run(ready)\n",
+            ),
+        ),
+        (f"{PROGRAMS}::test_a_job_whose_process_was_killed_in_the_middle_comes_back",),
+    ),
+    Mutant(
+        "M6",
+        "a retry deletes the job and inserts it anew (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                """\
+UPDATE onward_jobs
+   SET state = ?4, available_at = ?5, attempts = attempts + ?6, waits = ?7, spent = ?8,
+       parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, owner = NULL
+""",
+                """\
+REPLACE INTO onward_jobs (
+       id, queue, state, rank, available_at, expires_at, attempts, max_crashes, enqueued_at, waits, spent,
+       parked_since, unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued_at, ?7, ?8,
+       CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END,
+       unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed
+  FROM onward_jobs
+""",
+            ),
+        ),
+        (
+            f"{ON_SQLITE}::test_a_discarded_job_keeps_the_record_of_every_failed_run",
+            f"{ON_SQLITE}::test_a_settlement_moves_the_counters_of_its_line_and_no_others",
+        ),
+    ),
+    Mutant(
+        "M6",
+        "a retry deletes the job and inserts it anew (memory)",
+        (
+            Edit(
+                f"{MEMORY}/settling.py",
+                "    store.place(job, state, available_at=now + round(settlement.delay * SECOND))\n",
+                """\
+    store.remove(job)
+    kept = {"attempts": job.attempts, "waits": job.waits, "parked_since": job.parked_since, "spent": job.spent}
+    store.add(Job(job.envelope, state, now + round(settlement.delay * SECOND), **kept))
+""",
+            ),
+        ),
+        (
+            f"{ON_MEMORY}::test_a_discarded_job_keeps_the_record_of_every_failed_run",
+            f"{ON_MEMORY}::test_a_settlement_moves_the_counters_of_its_line_and_no_others",
+        ),
+    ),
+    Mutant(
+        "M8",
+        "the time of a write is read before the lock is held (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/backend.py",
+                """\
+        with self._connections.writing() as connection:
+            tx = Transaction(connection, self._sql, self.clock.micros())
+""",
+                """\
+        now = self.clock.micros()
+        with self._connections.writing() as connection:
+            tx = Transaction(connection, self._sql, now)
+""",
+            ),
+        ),
+        (
+            f"{LOCKS}::test_a_lease_does_not_grow_shorter_while_it_waits_for_the_lock",
+            f"{LOCKS}::test_the_time_of_a_write_is_read_under_the_write_lock",
+        ),
+    ),
+    Mutant(
+        "M8",
+        "the host's clock decides about leases, not the store's (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/backend.py",
+                "            tx = Transaction(connection, self._sql, self.clock.micros())\n",
+                "            tx = Transaction(connection, self._sql, time.time_ns() // 1000)\n",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_session_is_swept_at_its_very_microsecond",),
+    ),
+    Mutant(
+        "M8",
+        "the host's clock decides about leases, not the store's (memory)",
+        (Edit(f"{MEMORY}/backend.py", "yield self.clock.micros()", "yield time.time_ns() // 1000"),),
+        (f"{ON_MEMORY}::test_a_session_is_swept_at_its_very_microsecond",),
+    ),
+    Mutant(
+        "M9",
+        "a session is named after its host",
+        (Edit("src/onward/ids.py", "return os.urandom(16).hex()", "return os.uname().nodename"),),
+        (
+            f"{PROGRAMS}::test_a_program_that_ends_takes_no_lease_from_its_neighbour_on_the_same_host",
+            f"{PROGRAMS}::test_a_program_that_starts_again_has_another_name",
+        ),
+    ),
+    Mutant(
+        "M11",
+        "an enqueue that is repeated makes a new id",
+        (
+            Edit(
+                "src/onward/group_commit.py",
+                "                return self._enqueue(envelopes, retried=retried)\n",
+                """\
+                if retried:
+                    envelopes = [msgspec.structs.replace(each, id=uuid.uuid4().hex) for each in envelopes]
+                return self._enqueue(envelopes, retried=retried)
+""",
+            ),
+            Edit("src/onward/group_commit.py", "import time\n", "import time\nimport uuid\n\nimport msgspec\n"),
+        ),
+        (f"{PROGRAMS}::test_an_enqueue_that_is_repeated_because_its_answer_was_lost_stores_one_job",),
+    ),
+    Mutant(
+        "M11",
+        "an enqueue that is repeated does not look among the finished",
+        (
+            Edit(
+                "src/onward/group_commit.py",
+                "pause, retried = min(pause * 2, 1.0), True",
+                "pause = min(pause * 2, 1.0)",
+            ),
+        ),
+        (f"{PROGRAMS}::test_an_enqueue_that_is_repeated_because_its_answer_was_lost_stores_one_job",),
+    ),
+    Mutant(
+        "M16",
+        "a write begins without the write lock (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/connection.py",
+                'def _begin_writing(connection: sqlite3.Connection) -> None:\n    connection.execute("BEGIN IMMEDIATE")',
+                'def _begin_writing(connection: sqlite3.Connection) -> None:\n    connection.execute("BEGIN DEFERRED")',
+            ),
+        ),
+        (
+            f"{CROWDS}::test_processes_that_share_a_file_claim_and_settle_every_job_exactly_once",
+            f"{LOCKS}::test_the_time_of_a_write_is_read_under_the_write_lock",
+        ),
+    ),
+    Mutant(
+        "M17",
+        "a commit is not synced (sqlite)",
+        (Edit(f"{SQLITE}/connection.py", "{'FULL' if self.durable else 'NORMAL'}", "OFF"),),
+        (
+            f"{DURABILITY}::test_what_was_accepted_is_on_the_disk",
+            f"{DURABILITY}::test_the_connections_are_set_to_sync_every_commit",
+        ),
+    ),
+    Mutant(
+        "M18",
+        "a unique key is looked up first and stored later, by no index (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/migrations/0001_jobs.sql",
+                "CREATE UNIQUE INDEX onward_jobs_held_idx",
+                "CREATE INDEX onward_jobs_held_idx",
+            ),
+            Edit(
+                f"{SQLITE}/backend.py",
+                """\
+        with self._writing() as tx:
+            return enqueueing.enqueue(""",
+                """\
+        with self._reading() as tx:
+            holders = [tx.row("key_holder", (envelope.unique_key,)) for envelope in envelopes]
+        if any(holders):
+            return [Enqueued(each.id, created=False, existing_id=holder[1]) for each, holder in zip(envelopes, holders)]
+        with self._writing() as tx:
+            return enqueueing.enqueue(""",
+            ),
+        ),
+        (f"{CROWDS}::test_a_unique_key_goes_to_one_of_many_processes",),
+    ),
+    Mutant(
+        "M19",
+        "a job that nobody here knows is dropped",
+        (Edit("src/onward/_attempt.py", "outcome=Parked(_parking(lease), reason))", "outcome=Skipped(reason))"),),
+        (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),
+    ),
+)
