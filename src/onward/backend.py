@@ -62,6 +62,10 @@ Enqueueing.  Due (delay and not_before over): available, else scheduled; availab
 is later.  A taken unique key: `ignore_new` stores nothing and names the holder; `cancel_existing` cancels a waiting holder
 (reason "replaced by <id>") or asks a running one to cancel and takes its key away, in the same transaction.
 
+Small print.  A plain enqueue does not look among the finished: an id is the client's to keep unique, `retried` is for
+repeats.  A turn does not renew its session.  A claim with limit 0 promotes and claims nothing.  The same lease twice in one
+turn: the second answer comes from the evidence of the first.  Asked to cancel twice: the first reason stands.
+
 Errors.  BackendUnavailable: the outcome is unknown or the store is away; try again.  BackendRefused: this very data is
 refused; nothing of the call was applied.  A lost lease is an answer, never an error.
 """
@@ -371,8 +375,10 @@ class Inspection(Protocol):
         ...
 
     def replay(self, query: Query) -> Replayed:
-        """Give discarded or cancelled jobs a new life: counters, reason, marks and progress to nothing, the records of old
-        runs kept, ``delivery`` going on, the sealed unique key taken again.  Other states are passed over; a tombstone is reported if it was named by its id.
+        """Give discarded or cancelled jobs a new life.
+
+        Counters, reason, marks and progress to nothing, the records of old runs kept, ``delivery`` going on, the sealed
+        unique key taken again.  Other states are passed over; a tombstone is reported if it was named by its id.
         """
         ...
 

@@ -41,7 +41,7 @@ def threads_share_memory(folder: Path, scale: float, tell: Tell) -> Ledger:
 
 
 def processes_enqueue_one_by_one(folder: Path, scale: float, tell: Tell) -> Ledger:
-    return enqueuers.one_by_one(folder / "jobs.db", seconds=300 * scale, tell=tell)
+    return enqueuers.one_by_one(folder / "jobs.db", seconds=200 * scale, tell=tell)
 
 
 def many_rivals_for_one_key(folder: Path, scale: float, tell: Tell) -> Ledger:

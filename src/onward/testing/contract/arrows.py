@@ -127,11 +127,12 @@ class ArrowsContract:
         WALKS[move.name](stage)
 
         assert stage.state() is move.target
+        assert backend.counts(stage.envelope.queue) == dict.fromkeys(State, 0) | {move.target: 1}
 
     @pytest.mark.parametrize(("move", "state"), _MISSING, ids=_name)
     def test_an_arrow_missing_from_the_table_changes_nothing(self, backend, clock, move, state):
         stage = _stage(backend, clock, move).bring(state)
-        before = stage.stored()
+        before, counts = stage.stored(), backend.counts(stage.envelope.queue)
 
         WALKS[move.name](stage)
 
@@ -139,3 +140,4 @@ class ArrowsContract:
         if move.name == "cancel" and state is State.EXECUTING:
             before, after = _without_asking(before), _without_asking(after)
         assert after == before
+        assert backend.counts(stage.envelope.queue) == counts

@@ -90,12 +90,12 @@ class FencingContract:
     @every_settlement
     def test_a_settlement_without_the_lease_is_told_so_and_changes_nothing(self, backend, clock, how, settlement):
         lease: Lease = getattr(LostLease(backend, clock), how)()
-        before = backend.get(lease.envelope.id)
+        before = backend.get(lease.envelope.id), backend.counts()
 
         (answer,) = backend.settle([settlement(lease)])
 
         assert answer.lease_lost
-        assert backend.get(lease.envelope.id) == before
+        assert (backend.get(lease.envelope.id), backend.counts()) == before
 
     @however_it_was_lost
     def test_progress_without_the_lease_is_refused_and_changes_nothing(self, backend, clock, how):

@@ -47,14 +47,16 @@ numbers = st.sampled_from((0, 1, 0, 1, 2, 0, 1, 2, 3, 5, 8))  # which of several
 several = st.lists(numbers, min_size=1, max_size=3)
 
 
-def _some_of(most: int, **options: st.SearchStrategy[Any]) -> st.SearchStrategy[Options]:
+def _some_of(most: int, *often: str, **options: st.SearchStrategy[Any]) -> st.SearchStrategy[Options]:
     """At most so many of these options: mostly plain things meet more often."""
-    drawn = st.one_of([st.tuples(st.just(name), values) for name, values in options.items()])
-    return st.lists(drawn, max_size=most).map(dict)
+    drawn = [st.tuples(st.just(name), options[name]) for name in (*options, *often)]
+    return st.lists(st.one_of(drawn), max_size=most).map(dict)
 
 
 plans = _some_of(
     4,
+    *("idempotency_key", "single_instance") * 3,
+    "unique_key",
     queue=st.just(QUEUES[1]),
     again=numbers,  # an id that was used before
     leading=st.integers(1, 3),  # ids do not rise with time here: order must not lean on it
@@ -65,7 +67,7 @@ plans = _some_of(
     expires=spans,
     unique_key=st.sampled_from(("u", "v")),
     replaces=st.sampled_from(("u", "v")),  # a unique key whose holder has to go
-    idempotency_key=st.sampled_from(("k", "l")),
+    idempotency_key=st.sampled_from(("k", "k", "l")),
     single_instance=_yes,
     max_crashes=st.integers(1, 3),
 )
@@ -110,7 +112,7 @@ settlings = st.one_of(
     _settling("skip"),
     _settling("nack", delay=spans, failure=_failure, ran=_ran, spent=st.just("no room for its dead letter")),
     _settling("abandon", failure=_failure, ran=_ran, dead_letter=_yes),
-    _settling("snooze", delay=spans, waits=st.integers(1, 2)),
+    _settling("snooze", delay=spans, waits=st.integers(0, 1)),
     _settling("park", delay=spans),
     _settling("cancelled", failure=_failure, ran=_ran),
     _settling("release"),
@@ -122,7 +124,9 @@ def settlement(move: str, options: Options, lease: Lease, can: Capabilities) -> 
     if move in {"skip", "abandon", "park", "cancelled"}:
         given["reason"] = f"{move} because"
     if move in {"snooze", "park"}:
-        given.setdefault("delay", 0.0)
+        given.setdefault("delay", 30.0)
+    if move == "snooze":
+        given.setdefault("waits", lease.waits + 1)  # as for a hold
     if move in {"ack", "nack", "abandon", "cancelled"}:
         given["duration_ms"] = 7
     if "dead_letter" in given:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, ClassVar, Protocol
 
@@ -19,7 +19,7 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from onward.backend import Backend, Claim, Envelope, Inspection, Lease, Query, Session, Turn
+from onward.backend import Backend, Claim, Envelope, Hold, Inspection, Lease, Query, Session, Turn
 from onward.clock import SECOND
 from onward.states import State
 from onward.testing.clock import FakeClock
@@ -44,6 +44,7 @@ from onward.testing.machine.drawing import (
 __all__ = ["ContractMachine", "InspectedBackend", "check_against_model"]
 
 Act = tuple[str, Options]  # a move and its options
+HEEDED: Mapping[Hold, Act] = {Hold.BUSY: ("snooze", {}), Hold.DONE: ("skip", {})}
 EVERYTHING = Query(limit=1_000_000)
 
 
@@ -71,6 +72,7 @@ class ContractMachine(RuleBasedStateMachine):
         self.leases: list[Lease] = []
 
     def teardown(self) -> None:
+        self.fired.update(self.model.events)
         for client in (self.backend, *self.others):
             client.close()
 
@@ -85,8 +87,9 @@ class ContractMachine(RuleBasedStateMachine):
     @rule(batch=st.lists(plans, min_size=1, max_size=3), retried=st.booleans())
     def enqueue(self, batch: list[Options], retried: bool) -> None:
         envelopes = [self._envelope(plan) for plan in batch]
-        # Only a repeated enqueue may name a job that has finished: a first one has a new id.
-        retried = retried or any(envelope.id in self.model.finished for envelope in envelopes)
+        ids = [envelope.id for envelope in envelopes]
+        # Only a repeated enqueue may name a job that has finished, be it by this very batch: a first one has a new id.
+        retried = retried or len(set(ids)) < len(ids) or not self.model.finished.keys().isdisjoint(ids)
         answers = self._both("enqueue", envelopes, retried=retried)
         self._count("enqueue", *("created" if answer.created else "not created" for answer in answers))
 
@@ -110,6 +113,7 @@ class ContractMachine(RuleBasedStateMachine):
         self.leases += found
         self._count("open_session", *("adopted" for _ in found))
 
+    @precondition(lambda self: self.model.live)
     @rule(owner=owners, claim=claims)
     def claim(self, owner: str, claim: Claim) -> None:
         """Open or renew, and claim: the convenience."""
@@ -119,7 +123,17 @@ class ContractMachine(RuleBasedStateMachine):
         agree("what is claimed", leases(found), leases(expected))
         self._take_up("claim", found)
 
-    @precondition(lambda self: self.leases)
+    @precondition(lambda self: self.model.live)
+    @rule(owner=owners, claim=claims, acts=st.lists(settlings, max_size=3))
+    def work(self, owner: str, claim: Claim, acts: list[Act]) -> None:
+        """As a worker does: claim, put back what waits for a hold, and settle some of the rest."""
+        self.claim(owner, claim)
+        held = [lease for lease in reversed(self.leases) if self.model.holds_lease(lease, owner)]
+        heeded = [(lease, HEEDED[lease.hold]) for lease in held if lease.hold in HEEDED]
+        others = [lease for lease in held if lease.hold not in HEEDED]
+        self._exchange([*heeded, *zip(others, acts, strict=False)], None, owner)
+
+    @precondition(lambda self: any(self.model.holds_lease(lease, lease.owner) for lease in self.leases))
     @rule(number=numbers, act=settlings)
     def settle(self, number: int, act: Act) -> None:
         self._turn([(number, act)])
@@ -140,9 +154,12 @@ class ContractMachine(RuleBasedStateMachine):
         self._turn(acts if self.leases else [], claim, owner)
 
     def _turn(self, acts: list[tuple[int, Act]], claim: Claim | None = None, owner: str | None = None) -> None:
-        can = self.backend.capabilities
-        settlements = [settlement(*act, self._lease(number), can) for number, act in acts]
-        turn = Turn(owner=owner or settlements[0].lease.owner, settlements=settlements, claim=claim)
+        chosen = [(self._lease(number), act) for number, act in acts]
+        self._exchange(chosen, claim, owner or chosen[0][0].owner)
+
+    def _exchange(self, acts: Sequence[tuple[Lease, Act]], claim: Claim | None, owner: str) -> None:
+        settlements = [settlement(*act, lease, self.backend.capabilities) for lease, act in acts]
+        turn = Turn(owner=owner, settlements=settlements, claim=claim)
         found, expected = self.backend.turn(turn), self.model.turn(turn)
         agree("how it was settled", found.settled, expected.settled)
         agree("what is claimed", leases(found.leases), leases(expected.leases))
@@ -194,13 +211,13 @@ class ContractMachine(RuleBasedStateMachine):
 
     # People.
 
-    @precondition(lambda self: self.ids)
+    @precondition(lambda self: self.model.live)
     @rule(which=several, reason=st.sampled_from(("not wanted", "too late")))
     def cancel(self, which: list[int], reason: str) -> None:
         answers = self._both("cancel", self._some_ids(which), reason)
         self._count("cancel", *(f"cancel answered {answer}" for answer in answers))
 
-    @precondition(lambda self: self.ids)
+    @precondition(lambda self: any(job.available_at > self.clock.micros() for job in self.model.live.values()))
     @rule(which=several)
     def retry(self, which: list[int]) -> None:
         answers = self._both("retry", self._some_ids(which))
@@ -252,12 +269,12 @@ class ContractMachine(RuleBasedStateMachine):
         return query if which is None else replace(query, ids=tuple(self._some_ids(which)))
 
     def _some_ids(self, which: Iterable[int]) -> list[str]:
-        """The newest first, then dead letters; one that was never there when there are none."""
-        known = self._known_ids() or ["never there"]
-        return [known[number % len(known)] for number in which]
-
-    def _known_ids(self) -> list[str]:
-        return [*reversed(self.ids), *sorted({*self.model.live, *self.model.finished} - set(self.ids))]
+        """Those that live first, the newest of them first; one that was never there when there are none."""
+        known = [
+            *sorted(self.model.live, reverse=True),
+            *sorted({*self.ids, *self.model.finished} - {*self.model.live}),
+        ]
+        return [known[number % len(known)] if known else "never there" for number in which]
 
     # The world.
 
@@ -283,7 +300,7 @@ class ContractMachine(RuleBasedStateMachine):
     @invariant()
     def all_that_can_be_seen_is_the_same(self) -> None:
         self._compare_jobs(EVERYTHING)
-        for job_id in self._known_ids():
+        for job_id in {*self.ids, *self.model.live, *self.model.finished}:
             found, expected = self.backend.get(job_id), self.model.get(job_id)
             agree(f"job {job_id}", [found], jobs([expected], [found]))
         for queue in (None, *QUEUES):

@@ -6,6 +6,7 @@ and every method reads like the paragraph of `onward.backend` that it says again
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -98,6 +99,7 @@ class Model:
         self.sessions: dict[str, _Row] = {}
         self.holds: dict[Key, _Pointer] = {}
         self.paused: set[str] = set()
+        self.events: Counter[str] = Counter()  # what happened that no answer tells
 
     @property
     def now(self) -> int:
@@ -113,6 +115,7 @@ class Model:
         if holder is not None:
             if envelope.unique_strategy == "ignore_new":
                 return Enqueued(envelope.id, created=False, existing_id=holder.id)
+            self.events[f"replaced, {holder.state}"] += 1
             if holder.waiting:
                 self.finish(holder, State.CANCELLED, f"replaced by {envelope.id}")
             else:
@@ -179,6 +182,7 @@ class Model:
         job = self.live[settlement.lease.envelope.id]
         turned = job.asked is not None and settlement.move != "ack"
         state = State.CANCELLED if turned else GOES_TO[settlement.move]
+        self.events["turned into cancelled"] += turned
         if settlement.move == "nack" or settlement.failure is not None:
             failure = settlement.failure or Failure("", "")
             self._record(job, settlement.move, state, failure, settlement.duration_ms)
@@ -200,6 +204,7 @@ class Model:
             job.result = settlement.result if settlement.keep else None
         if state is State.DISCARDED and settlement.dead_letter is not None:
             self._add(settlement.dead_letter)
+            self.events["dead letter"] += 1
 
     def _put_back(self, job: Job, state: State, settlement: Settlement) -> None:
         job.state, job.owner = state, None
@@ -257,12 +262,14 @@ class Model:
             expired = [job for job in jobs if job.waiting and job.expired(self.now)]
             for job in sorted(expired, key=lambda job: (job.envelope.expires_at, job.id))[: claim.limit]:
                 self.finish(job, State.CANCELLED, "expired")
+                self.events["expired"] += 1
             due = [
                 job for job in jobs if job.state in {State.SCHEDULED, State.RETRYABLE} and job.available_at <= self.now
             ]
             for job in sorted(due, key=lambda job: (job.available_at, job.id))[: claim.limit]:
                 job.state = State.AVAILABLE
                 promoted += 1
+        self.events["promoted"] += promoted
         return promoted
 
     def _next_in_line(self, claim: Claim, released: set[str]) -> list[Job]:
@@ -274,6 +281,7 @@ class Model:
                 if len(taken) == claim.limit:
                     return taken
                 if job.crashes > 0:
+                    self.events["suspect claimed alone" if not taken else "stopped before a suspect"] += 1
                     return taken or [job]
                 taken.append(job)
         return taken
@@ -350,6 +358,7 @@ class Model:
     def _wake(self, jobs: list[Job]) -> None:
         for job in jobs:
             job.state, job.available_at = State.AVAILABLE, self.now
+        self.events["waiter woken"] += len(jobs)
 
     # Reaping.
 
