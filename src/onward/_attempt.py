@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -28,7 +28,7 @@ from onward.registry import Entry, NotAllowed, Registry
 from onward.retry import RetryPolicy
 from onward.signals import Signal
 
-__all__ = ["Attempt", "Ready", "Runtime", "Terms", "conclude", "prepare", "run", "run_async"]
+__all__ = ["Attempt", "Ready", "Runtime", "Slot", "Terms", "conclude", "prepare", "run", "run_async"]
 
 _LONGEST_PARKING = 600.0
 _LONGEST_HOLD_WAIT = 30.0
@@ -51,6 +51,14 @@ class Runtime:
     max_result: int
     report: Report
     rng: Random = field(default_factory=Random)
+
+
+class Slot(Protocol):
+    """Where a handler runs that can be interrupted.  If that happens while it is left, it is left again."""
+
+    def enter(self) -> None: ...
+
+    def leave(self) -> None: ...
 
 
 class Terms(msgspec.Struct, frozen=True):
@@ -110,19 +118,29 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     return Ready(lease, letter, entry, terms, context)
 
 
-def run(ready: Ready, runtime: Runtime, *, leave: Callable[[], None] | None = None) -> Attempt:
-    """Call a sync handler.  ``leave`` is called as soon as it was left, whatever way: from then on it cannot be interrupted."""
+def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
+    """Call a sync handler.  Only between entering and leaving its slot can it be interrupted."""
     started = time.perf_counter_ns()
     value: Any = None
     error: BaseException | None = None
+    returned = False
     try:
-        value = ready.entry.invoke(ready.context, ready.letter.payload)
-    except BaseException as raised:  # noqa: BLE001  whatever a handler raises is a failed attempt, and no more
-        error = raised
-    finally:
-        if leave is not None:
-            leave()
-    return conclude(ready, runtime, value, error, (time.perf_counter_ns() - started) // 1_000_000)
+        try:
+            if slot is not None:
+                slot.enter()
+            value = ready.entry.invoke(ready.context, ready.letter.payload)
+            returned = True
+        except BaseException as raised:  # noqa: BLE001  whatever a handler raises is a failed attempt, and no more
+            error = raised
+        if slot is not None:
+            slot.leave()
+    except BaseException as late:  # it was on its way when the handler came to its end
+        if slot is None:
+            raise
+        slot.leave()
+        if not returned and error is None:
+            error = late
+    return _concluded(ready, runtime, value, error, started)
 
 
 async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
@@ -138,7 +156,15 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
         error = raised
         if isinstance(raised, TimeoutError) and deadline.expired():
             error = TimeoutError(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
-    return conclude(ready, runtime, value, error, (time.perf_counter_ns() - started) // 1_000_000)
+    return _concluded(ready, runtime, value, error, started)
+
+
+def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, started: int) -> Attempt:
+    duration_ms = (time.perf_counter_ns() - started) // 1_000_000
+    try:
+        return conclude(ready, runtime, value, error, duration_ms)
+    except BaseException as broken:  # noqa: BLE001  closing or encoding what it returned runs code of its own
+        return conclude(ready, runtime, None, broken, duration_ms)
 
 
 def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:

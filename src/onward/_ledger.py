@@ -16,6 +16,7 @@ from onward._attempt import Attempt
 from onward.backend import Reaped
 from onward.failure import Failure
 from onward.lease import Settled, Settlement
+from onward.logs import get_logger
 from onward.outcome import Dead, RetryLater
 from onward.states import State
 from onward.telemetry import (
@@ -35,7 +36,7 @@ from onward.telemetry import (
 
 __all__ = ["Ledger"]
 
-logger = logging.getLogger("onward.job")
+logger = get_logger("onward.job")
 
 # Which counters a discard moves, by its cause.  "failed" and a dead letter stored at last count as failures; the others
 # never were runs of the handler and have counters of their own.

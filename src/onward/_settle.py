@@ -7,7 +7,6 @@ as spent, and only its dead letter is tried again.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 
@@ -19,11 +18,12 @@ from onward.envelope import Envelope
 from onward.errors import BackendRefused
 from onward.failure import Failure, storable
 from onward.lease import Settled, Settlement
+from onward.logs import get_logger
 from onward.outcome import Cancelled, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
 
 __all__ = ["DeadLetterCopy", "Exchange", "exchange", "settlement"]
 
-logger = logging.getLogger("onward")
+logger = get_logger("onward")
 
 _DEAD_LETTER_RETRY = 60.0
 

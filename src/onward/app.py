@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import weakref
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
@@ -69,7 +71,7 @@ class Onward:
         self.metrics = Metrics(enabled=self.settings.metrics)
         self.telemetry = Telemetry()
         self._closed = False
-        self._workers: list[Worker] = []
+        self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()  # those that run are held by their threads
         self._clock = getattr(self.backend, "clock", None) or clock or SystemClock()
         self._registry = Registry(queue_handlers)
         for key, handler in keyed.build(handlers or {}).items():
@@ -247,7 +249,7 @@ class Onward:
             queues if queues is not None else self._registry.queues(), concurrency, limits or {}, shutdown_timeout
         )
         worker = Worker(self._parts(), options)
-        self._workers.append(worker)
+        self._workers.add(worker)
         return worker
 
     # Listening
@@ -264,14 +266,26 @@ class Onward:
         return subscriber
 
     def close(self) -> None:
-        """End this application's session, deliver its events, close its store."""
-        if not self._closed:
-            self._closed = True
-            for worker in self._workers:
-                worker.stop()
-            self._runner.close()
-            self.telemetry.close()
+        """Stop the workers, end this application's session, deliver its events, close its store."""
+        if self._closed:
+            return
+        self._closed = True
+        workers = [worker for worker in self._workers if worker.running]
+        for worker in workers:
+            worker.stop(timeout=0)
+        for worker in workers:
+            worker.stop()
+        self._runner.close()
+        self.telemetry.close()
+        if any(worker.running for worker in workers):  # what they still run must be settled
+            threading.Thread(target=self._close_after, args=(workers,), name="onward-closing", daemon=True).start()
+        else:
             self.backend.close()
+
+    def _close_after(self, workers: Sequence[Worker]) -> None:
+        for worker in workers:
+            worker.wait()
+        self.backend.close()
 
     def __enter__(self) -> Self:
         return self
@@ -303,7 +317,7 @@ class Onward:
         )
 
     def _nobody_works(self) -> bool:
-        return not self.backend.capabilities.shared and not any(worker.running for worker in self._workers)
+        return not self.backend.capabilities.shared and not any(worker.running for worker in list(self._workers))
 
     def _run_inline(self) -> None:
         self._runner.run_inline()

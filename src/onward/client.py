@@ -21,6 +21,7 @@ from onward.ids import IdMaker
 from onward.names import job_name, queue_name
 from onward.registry import Registry
 from onward.retry import PortablePolicy, RetryPolicy
+from onward.shield import shield
 from onward.telemetry import JobDeduplicated, JobEnqueued, Telemetry
 
 __all__ = ["Client"]
@@ -184,9 +185,10 @@ class Client:
         return None
 
     def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-        answers = self._commit.submit(envelopes) if envelopes else []
-        for envelope, answer in zip(envelopes, answers, strict=True):
-            self._tell(envelope, answer)
+        with shield():  # a handler that enqueues may be interrupted, but not here
+            answers = self._commit.submit(envelopes) if envelopes else []
+            for envelope, answer in zip(envelopes, answers, strict=True):
+                self._tell(envelope, answer)
         if self._after_enqueue is not None:
             self._after_enqueue()
         return answers

@@ -100,12 +100,20 @@ def _from_file(start: Path) -> tuple[str, dict[str, Any]]:
     for folder in (start, *start.parents):
         own, shared = folder / "onward.toml", folder / "pyproject.toml"
         if own.is_file():
-            return str(own), _parse(own)
+            return str(own), _anchored(_parse(own), folder)
         if shared.is_file():
             table = _parse(shared).get("tool", {}).get("onward")
             if table is not None:
-                return f"{shared} [tool.onward]", table
+                return f"{shared} [tool.onward]", _anchored(table, folder)
     return "no file", {}
+
+
+def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """A relative path counts from the file that names it: a command in a subfolder must find the same store."""
+    scheme, slashes, path = str(table.get("url", "")).partition(":///")
+    if scheme != "sqlite" or not path or path.startswith("/"):
+        return table
+    return {**table, "url": f"{scheme}{slashes}{folder.absolute() / path}"}
 
 
 def _parse(path: Path) -> dict[str, Any]:

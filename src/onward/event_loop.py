@@ -24,24 +24,28 @@ class LoopThread:
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine to its end and return its result.  Interrupted, cancel it and wait for its end all the same."""
-        loop, end = self._running(), Future[asyncio.Task[T]]()
+        loop, end = self._running(), Future[None]()
         tasks: list[asyncio.Task[T]] = []
 
         def begin() -> None:
             tasks.append(loop.create_task(coroutine))
-            tasks[0].add_done_callback(end.set_result)
+            tasks[0].add_done_callback(lambda _: end.set_result(None))
 
-        def cancel() -> None:
-            tasks[0].cancel()
+        def stop() -> None:
+            if tasks:
+                tasks[0].cancel()
+            else:  # interrupted before it could begin
+                coroutine.close()
+                end.set_result(None)
 
-        loop.call_soon_threadsafe(begin)
         try:
+            loop.call_soon_threadsafe(begin)
             end.result()
         except KeyboardInterrupt:
-            loop.call_soon_threadsafe(cancel)
+            loop.call_soon_threadsafe(stop)
             end.result()  # whoever gives the job back must know that its code has ended
             raise
-        return end.result().result()
+        return tasks[0].result()
 
     def close(self) -> None:
         with self._lock:

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import threading
 import weakref
 from typing import Protocol
 
 __all__ = ["ForkAware", "watch"]
+
+logger = logging.getLogger("onward")
 
 
 class ForkAware(Protocol):
@@ -43,8 +46,13 @@ def watch(subject: ForkAware) -> None:
 def _before() -> None:
     for reference in list(_watched.values()):
         subject = reference()
-        if subject is not None:
+        if subject is None:
+            continue
+        try:
             subject.before_fork()
+        except Exception:
+            logger.exception("%r could not prepare for a fork", subject)  # the others still can
+        else:
             _forking.subjects.append(subject)
 
 

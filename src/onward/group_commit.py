@@ -1,8 +1,9 @@
 """Concurrent enqueues in one commit: one thread leads, the others' jobs ride along.
 
-Every caller puts its ticket on the pile and asks for the one commit lock.  Whoever gets it takes the whole pile to the
-store; the others find, when their turn comes, that theirs is answered.  There is no thread of its own: nothing to start, to
-stop, or to lose in a fork; and each caller returns only when its own job is durable.
+Every caller puts its ticket on the pile.  Whoever finds the commit lock free leads: it takes the whole pile to the store,
+wakes those whose tickets are answered, and then the first whose is not.  An answered caller waits for nothing more, least
+of all for the next commit, so the next pile is large.  There is no thread of its own: nothing to start, to stop, or to lose
+in a fork; and each caller returns only when its own job is durable.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from random import uniform
 from typing import Protocol
 
@@ -23,6 +25,9 @@ __all__ = ["GroupCommit"]
 _LARGEST = (
     1_000  # envelopes per commit: enough to hide the cost of a commit, little enough to keep the store's lock short
 )
+_LOOK_AROUND = (
+    0.1  # seconds after which a caller looks by itself whether anybody leads: an interrupt may swallow a wake
+)
 _PATIENCE = 5.0  # seconds in which an enqueue whose fate is unknown is repeated
 
 
@@ -31,17 +36,23 @@ class Enqueue(Protocol):
 
 
 class _Ticket:
-    __slots__ = ("answer", "envelopes", "error", "retried")
+    __slots__ = ("answer", "envelopes", "error", "retried", "turn")
 
     def __init__(self, envelopes: Sequence[Envelope]) -> None:
         self.envelopes = envelopes
         self.answer: list[Enqueued] | None = None
         self.error: Exception | None = None
         self.retried = False
+        self.turn = threading.Lock()  # held until there is a reason to look around
+        self.turn.acquire()
 
     @property
     def answered(self) -> bool:
         return self.answer is not None or self.error is not None
+
+    def wake(self) -> None:
+        with suppress(RuntimeError):  # it is awake
+            self.turn.release()
 
 
 class GroupCommit:
@@ -49,7 +60,7 @@ class GroupCommit:
 
     def __init__(self, enqueue: Enqueue) -> None:
         self._enqueue = enqueue
-        self._renew_locks()
+        self._begin_anew()
         forks.watch(self)
 
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
@@ -58,32 +69,49 @@ class GroupCommit:
         with self._pile_lock:
             self._pile.append(ticket)
         try:
-            with self._commit_lock:
-                while not ticket.answered:
-                    self._commit(self._take())
+            while not ticket.answered:
+                if self._commit_lock.acquire(blocking=False):
+                    self._lead(ticket)
+                else:
+                    ticket.turn.acquire(timeout=_LOOK_AROUND)
         finally:
-            if not ticket.answered:  # interrupted: whoever leads next must not store it for nobody
-                self._withdraw(ticket)
+            self._leave(ticket)
         if ticket.error is not None:
             raise ticket.error
         assert ticket.answer is not None
         return ticket.answer
 
     def before_fork(self) -> None:
-        """A commit under way ends first, so that the child inherits no half-made one."""
-        self._commit_lock.acquire()
+        """Nothing is held over a fork.
+
+        Whoever leads may wait for the store's lock while it holds ours, so we must not wait for ours once the store's is
+        taken; and the store lets a commit under way end first by itself.
+        """
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
-            self._renew_locks()  # the pile's tickets belong to threads that do not exist here
-        else:
-            self._commit_lock.release()
+            self._begin_anew()  # the pile's tickets belong to threads that do not exist here
 
-    def _renew_locks(self) -> None:
+    def _begin_anew(self) -> None:
         self._pile: list[_Ticket] = []
         self._pile_lock = threading.Lock()
-        # Reentrant, so that forking inside a commit does not wait for itself.
+        # Reentrant, so that a signal handler that enqueues inside a commit does not wait for itself.
         self._commit_lock = threading.RLock()
+
+    def _lead(self, ticket: _Ticket) -> None:
+        try:
+            while not ticket.answered:
+                self._commit(self._take())
+        finally:
+            self._commit_lock.release()
+
+    def _leave(self, ticket: _Ticket) -> None:
+        """Nothing is stored for a caller that was interrupted; and somebody else may lead now."""
+        with self._pile_lock:
+            if ticket in self._pile:
+                self._pile.remove(ticket)
+            if self._pile:
+                self._pile[0].wake()
 
     def _take(self) -> list[_Ticket]:
         with self._pile_lock:
@@ -99,9 +127,10 @@ class GroupCommit:
     def _commit(self, batch: list[_Ticket]) -> None:
         try:
             self._store(batch)
-        except Exception as error:  # noqa: BLE001  it is raised again, by every caller it concerns
+        except Exception as error:  # noqa: BLE001  whatever it was, every caller is told
             for ticket in batch:
-                ticket.error = ticket.error or error
+                if not ticket.answered:
+                    ticket.error = error
         finally:
             unanswered = [ticket for ticket in batch if not ticket.answered]
             if unanswered:  # the leader was interrupted: the others must not wait for ever, nor run twice
@@ -109,11 +138,13 @@ class GroupCommit:
                     ticket.retried = True
                 with self._pile_lock:
                     self._pile = unanswered + self._pile
+            for ticket in batch:
+                ticket.wake()
 
     def _store(self, batch: list[_Ticket]) -> None:
         envelopes = [envelope for ticket in batch for envelope in ticket.envelopes]
         try:
-            answers = iter(self._persistently(envelopes, retried=any(ticket.retried for ticket in batch)))
+            answers = map(_own, self._persistently(envelopes, retried=any(ticket.retried for ticket in batch)))
         except BackendRefused as refusal:
             if len(batch) == 1:
                 batch[0].error = refusal
@@ -141,7 +172,7 @@ class GroupCommit:
             time.sleep(uniform(pause / 2, pause))
             pause, retried = min(pause * 2, 1.0), True
 
-    def _withdraw(self, ticket: _Ticket) -> None:
-        with self._pile_lock:
-            if ticket in self._pile:
-                self._pile.remove(ticket)
+
+def _own(answer: Enqueued) -> Enqueued:
+    """A job that stands for itself was stored by an earlier try whose answer was lost: it is this caller's."""
+    return Enqueued(answer.id) if answer.existing_id == answer.id else answer

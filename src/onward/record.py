@@ -113,7 +113,10 @@ def _letter(stored: StoredJob) -> Letter | None:
 def _payload(letter: Letter) -> Any:
     try:
         return msgspec.json.decode(letter.payload)
-    except (ValueError, RecursionError):  # only the handler that fails on it is told; the bytes are there to be looked at
+    except (
+        ValueError,
+        RecursionError,
+    ):  # only the handler that fails on it is told; the bytes are there to be looked at
         return None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import msgspec
@@ -94,11 +94,11 @@ class Registry:
 
     def __init__(self, queue_handlers: Mapping[str, Sequence[str]] | None = None) -> None:
         self._entries: dict[str, Entry] = {}
-        self._allowed = {
-            names.queue_name(queue): frozenset(allowed) for queue, allowed in (queue_handlers or {}).items()
-        }
-        if any(isinstance(allowed, str) for allowed in (queue_handlers or {}).values()):
-            raise OptionError("queue_handlers maps a queue to a list of names, such as {'ops': ['shell']}")
+        self._allowed: dict[str, frozenset[str]] = {}
+        for queue, allowed in (queue_handlers or {}).items():
+            if isinstance(allowed, str) or not isinstance(allowed, Iterable):
+                raise OptionError("queue_handlers maps a queue to a list of names, such as {'ops': ['shell']}")
+            self._allowed[names.queue_name(queue)] = frozenset(allowed)
 
     def add(self, entry: Entry) -> None:
         for name in (entry.definition.name, *entry.definition.aliases):

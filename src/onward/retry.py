@@ -292,7 +292,7 @@ class Custom(RetryPolicy, frozen=True, tag="custom"):
             if not isinstance(delay, bool) and isinstance(delay, int | float) and 0 <= delay < math.inf:
                 return Delay(delay)
             problem = f"the custom backoff answered {delay!r:.100}"
-        except Exception as error:  # noqa: BLE001  whatever it raises, the job is not lost to it
+        except BaseException as error:  # noqa: BLE001  whatever it raises, the job is not lost to it
             problem = f"the custom backoff raised {type(error).__name__}"
         return Delay(0, f"{problem}; the default policy decides instead")
 

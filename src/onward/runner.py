@@ -143,7 +143,9 @@ class Runner:
             return self._settle(ready)
         try:
             attempt = self._run(ready)
-        except KeyboardInterrupt:  # of this program, not a failure of the job; its code has ended, so it can be given back
+        except (
+            KeyboardInterrupt
+        ):  # of this program, not a failure of the job; its code has ended, so it can be given back
             self._settle(Attempt(lease=lease, letter=ready.letter, outcome=Released()))
             raise
         return self._settle(attempt)

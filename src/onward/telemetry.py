@@ -7,7 +7,6 @@ Counters move once per settlement, when the store has applied it.
 
 from __future__ import annotations
 
-import logging
 import queue
 import threading
 import time
@@ -19,6 +18,8 @@ import msgspec
 
 from onward import forks
 from onward.errors import OptionError
+from onward.logs import get_logger
+from onward.shield import shield
 
 __all__ = [
     "Event",
@@ -39,7 +40,7 @@ __all__ = [
     "Telemetry",
 ]
 
-logger = logging.getLogger("onward")
+logger = get_logger("onward")
 
 _BACKLOG = 10_000
 
@@ -183,11 +184,22 @@ class Telemetry:
     def __init__(self) -> None:
         self._subscribers: dict[type[Event], list[Callable[[Any], object]]] = {}
         self._heard: dict[type[Event], tuple[Callable[[Any], object], ...]] = {}
+        self.dropped = 0
+        self._complaints: Counter[str] = Counter()
+        self._begin_anew()
+        forks.watch(self)
+
+    def before_fork(self) -> None:
+        """Nothing to do: the child begins anew."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._begin_anew()  # the events on their way are the parent's to tell
+
+    def _begin_anew(self) -> None:
         self._queue: queue.Queue[Event | None] = queue.Queue(_BACKLOG)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()
-        self.dropped = 0
-        self._complaints: Counter[str] = Counter()
 
     def on(self, kind: type[E], subscriber: Subscriber[E]) -> None:
         """Call ``subscriber`` with every event of this kind, or of a kind below it."""
@@ -204,9 +216,10 @@ class Telemetry:
     def emit(self, event: Event) -> None:
         if not self._listeners(type(event)):
             return
-        self._ensure_thread()
         try:
-            self._queue.put_nowait(event)
+            with shield():  # a handler's time-out must not tear the queue's lock apart
+                self._ensure_thread()
+                self._queue.put_nowait(event)
         except queue.Full:
             self.dropped += 1
             if self._complaints["dropped"] == 0:

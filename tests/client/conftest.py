@@ -5,6 +5,8 @@ import threading
 import time
 from contextlib import ExitStack
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -13,6 +15,7 @@ from onward.backend import Claim
 from onward.telemetry import Event
 from onward.testing import FakeClock
 
+SHARED_MEMORY = Path("/dev/shm")
 BACKENDS = {"memory": "MemoryBackend", "sqlite": "SqliteBackend"}
 
 
@@ -35,8 +38,18 @@ def store(request):
 
 
 @pytest.fixture
-def url(store, tmp_path):
-    return "memory://" if store == "memory" else f"sqlite:///{tmp_path / 'jobs.db'}"
+def folder(tmp_path):
+    """Where the file of a store lies: in memory where the system has room for that, since no machine dies here."""
+    if not SHARED_MEMORY.is_dir():
+        yield tmp_path
+        return
+    with TemporaryDirectory(prefix="onward-", dir=SHARED_MEMORY) as folder:
+        yield Path(folder)
+
+
+@pytest.fixture
+def url(store, folder):
+    return "memory://" if store == "memory" else f"sqlite:///{folder / 'jobs.db'}"
 
 
 @pytest.fixture

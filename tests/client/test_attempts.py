@@ -75,7 +75,9 @@ def test_max_attempts_n_gives_n_runs_and_then_the_job_is_discarded(jobs, attempt
 
 
 @pytest.mark.promise("S10")
-@pytest.mark.parametrize(("options", "runs"), [({"max_retries": 0}, 1), ({"max_attempts": 2}, 2), ({"max_retries": 7}, 8)])
+@pytest.mark.parametrize(
+    ("options", "runs"), [({"max_retries": 0}, 1), ({"max_attempts": 2}, 2), ({"max_retries": 7}, 8)]
+)
 def test_the_budget_of_a_call_beats_that_of_its_definition(jobs, options, runs):
     ran = []
 

@@ -229,7 +229,16 @@ class TestADeadLetterQueue:
 
         @jobs.job(queue=QUEUE)
         def dead_letter(
-            ctx: JobContext, id, job, name, queue, payload, meta, reason, attempts, errors  # noqa: A002
+            ctx: JobContext,
+            id,  # noqa: A002
+            job,
+            name,
+            queue,
+            payload,
+            meta,
+            reason,
+            attempts,
+            errors,
         ):
             told.append((id, job, reason))
 

@@ -11,8 +11,10 @@ from uuid import UUID
 import msgspec
 import pydantic
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from onward import JobContext
+from onward import ArgumentError, JobContext, Onward
 from onward.errors import DefinitionError
 from onward.telemetry import JobEnqueued
 
@@ -127,7 +129,7 @@ def test_a_delay_can_be_said_in_many_ways(add, clock, delay):
 
 
 def test_a_job_can_be_due_at_an_instant_of_any_time_zone(add, clock):
-    from zoneinfo import ZoneInfo  # noqa: PLC0415
+    from zoneinfo import ZoneInfo
 
     when = (clock.now() + timedelta(hours=5)).astimezone(ZoneInfo("America/New_York"))
 
@@ -311,3 +313,21 @@ def test_two_jobs_of_one_name_are_refused_where_the_second_is_defined(jobs):
 
     with pytest.raises(DefinitionError, match="already registered"):
         jobs.job(name="work")(another)
+
+
+@pytest.mark.promise("F60", "F58")
+@given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters()), st.lists))
+def test_whatever_is_enqueued_arrives_as_it_was_or_is_refused(value):
+    with Onward("sync://") as jobs:
+        arrived = []
+
+        @jobs.job
+        def work(given):
+            arrived.append(given)
+
+        try:
+            work.enqueue(value)
+        except ArgumentError:
+            assert arrived == []
+        else:
+            assert arrived == [value]

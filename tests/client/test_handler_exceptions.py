@@ -27,7 +27,7 @@ def deep():
 KINDS = [
     Exception("plain"),
     TimeoutError("the handler's own"),
-    asyncio.TimeoutError(),
+    TimeoutError(),
     asyncio.CancelledError(),
     concurrent.futures.CancelledError(),
     concurrent.futures.TimeoutError(),

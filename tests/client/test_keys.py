@@ -60,7 +60,9 @@ class TestAnIdempotencyKey:
         assert (seen, handle.state()) == ([1, 2, 3], "completed")
 
     @pytest.mark.promise("S33")
-    @pytest.mark.parametrize("how", [RuntimeError(), Discard(), Retry(after=60), Snooze(60)], ids=lambda how: type(how).__name__)
+    @pytest.mark.parametrize(
+        "how", [RuntimeError(), Discard(), Retry(after=60), Snooze(60)], ids=lambda how: type(how).__name__
+    )
     def test_a_job_that_did_not_succeed_leaves_its_key_free(self, jobs, how):
         @jobs.job
         def charge(fails: bool):
@@ -388,6 +390,7 @@ class TestASingleInstance:
 
         assert max(most) == 1
         assert [jobs.get(handle.id).attempts for handle in handles] == [1] * 20
+        assert jobs.metrics.count("jobs_snoozed") <= 60
 
     @pytest.mark.promise("S35")
     def test_drained_by_one_they_never_meet(self, jobs):

@@ -49,13 +49,13 @@ class RefusesOnDisk:
 
 
 @pytest.fixture
-def open_refusing(open_app_on, store, tmp_path, monkeypatch):
+def open_refusing(open_app_on, store, folder, monkeypatch):
     """Open an application, and get the means to let its store refuse dead letters, or results, until told otherwise."""
 
     def open_refusing(**settings):
         if store == "sqlite":
             jobs = open_app_on(type("Plain", (), {}), **settings)
-            disk = RefusesOnDisk(tmp_path / "jobs.db")
+            disk = RefusesOnDisk(folder / "jobs.db")
             return jobs, {
                 "dead letters": lambda: disk("NEW.state = 'discarded'"),
                 "everything finished": lambda: disk("TRUE"),
@@ -70,7 +70,9 @@ def open_refusing(open_app_on, store, tmp_path, monkeypatch):
 
         return jobs, {
             "dead letters": refuse(lambda settlement: settlement.move == "abandon"),
-            "everything finished": refuse(lambda settlement: settlement.move in ("ack", "skip", "abandon", "cancelled")),
+            "everything finished": refuse(
+                lambda settlement: settlement.move in ("ack", "skip", "abandon", "cancelled")
+            ),
             "results": refuse(lambda settlement: settlement.result is not None),
             "nothing": refuse(lambda settlement: False),
         }

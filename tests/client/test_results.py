@@ -114,10 +114,18 @@ def endless():
     return values
 
 
+UNSTORABLE = {
+    "object": object,
+    "untold": CannotBeTold,
+    "endless": endless,
+    "surrogate": lambda: "\ud800",
+    "key": lambda: {1j: 2},
+    "function": lambda: print,
+}
+
+
 @pytest.mark.promise("F59")
-@pytest.mark.parametrize(
-    "make", [object, CannotBeTold, endless, lambda: "\ud800", lambda: {1j: 2}, lambda: print], ids=repr
-)
+@pytest.mark.parametrize("make", UNSTORABLE.values(), ids=UNSTORABLE.keys())
 def test_a_result_that_cannot_be_stored_does_not_undo_the_success(jobs, make):
     @jobs.job
     def work():

@@ -12,6 +12,14 @@ from onward import BackendUnavailable, Discard, JobContext, NoDelay, Snooze
 from onward.backend import Envelope
 from onward.clock import SystemClock
 
+SAID = {
+    "acked": lambda jobs, ctx: None,
+    "requeued": lambda jobs, ctx: 1 / 0,
+    "dead-lettered": lambda jobs, ctx: Discard("no"),
+    "snoozed": lambda jobs, ctx: Snooze(5),
+    "cancelled": lambda jobs, ctx: jobs.cancel(ctx.id) and 1 / 0,
+}
+
 
 class TestOneCycle:
     def test_an_empty_queue_says_so(self, jobs):
@@ -39,19 +47,11 @@ class TestOneCycle:
         assert (result.status, result.attempts) == ("requeued", 1)
         assert (result.error.kind, result.error.message) == ("ValueError", "bad input")
 
-    STATUSES = {
-        "acked": lambda jobs, ctx: None,
-        "requeued": lambda jobs, ctx: 1 / 0,
-        "dead-lettered": lambda jobs, ctx: Discard("no"),
-        "snoozed": lambda jobs, ctx: Snooze(5),
-        "cancelled": lambda jobs, ctx: jobs.cancel(ctx.id) and 1 / 0,
-    }
-
-    @pytest.mark.parametrize("status", ["acked", "requeued", "dead-lettered", "snoozed", "cancelled"])
+    @pytest.mark.parametrize("status", SAID)
     def test_each_outcome_of_a_run_has_its_word(self, jobs, status):
         @jobs.job(max_retries=5)
         def work(ctx: JobContext):
-            return TestOneCycle.STATUSES[status](jobs, ctx)
+            return SAID[status](jobs, ctx)
 
         work.enqueue()
 
@@ -295,8 +295,7 @@ class TestTheLease:
 
         @jobs.job
         async def slow() -> int:
-            while len(jobs.backend.extensions) < 2:
-                await asyncio.sleep(0.01)
+            await asyncio.to_thread(eventually, lambda: len(jobs.backend.extensions) >= 2)
             return len(jobs.backend.extensions)
 
         handle = slow.enqueue()

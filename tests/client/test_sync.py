@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from onward import Exponential, JobContext, JobDiscarded, NoDelay, Onward, OnwardError, Snooze
+from onward import Exponential, JobContext, JobDiscarded, NoDelay, Onward, OnwardError, Snooze, runner
 from onward.testing import FakeClock
 
 
@@ -142,7 +142,9 @@ def test_two_thousand_jobs_that_enqueue_each_other_do_not_overflow_the_stack(job
     assert jobs.counts()["completed"] == 2_001
 
 
-def test_a_job_that_comes_back_for_ever_is_stopped_and_said_so(jobs):
+def test_a_job_that_comes_back_for_ever_is_stopped_and_said_so(jobs, monkeypatch):
+    monkeypatch.setattr(runner, "_JUMPS", 100)
+
     @jobs.job
     def work():
         raise Snooze(1)

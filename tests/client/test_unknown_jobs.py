@@ -26,7 +26,15 @@ def an_envelope(data, *, job_id=ID, queue="default"):
 
 def a_letter(**fields):
     return Letter(
-        **{"id": ID, "namespace": "default", "queue": "default", "job": "work", "max_crashes": 3, "enqueued_at": 0, **fields}
+        **{
+            "id": ID,
+            "namespace": "default",
+            "queue": "default",
+            "job": "work",
+            "max_crashes": 3,
+            "enqueued_at": 0,
+            **fields,
+        }
     )
 
 
@@ -221,7 +229,9 @@ class TestUnreadableBytes:
         assert (copy.payload["id"], copy.payload["payload"]) == (ID, None)
 
     @pytest.mark.promise("F57", "F60")
-    @pytest.mark.parametrize("payload", [b'{"n": "\xff"}', b'{"n": "\\ud800"}', b"[" * 900 + b"]" * 900, b'{"n": 1e999}'])
+    @pytest.mark.parametrize(
+        "payload", [b'{"n": "\xff"}', b'{"n": "\\ud800"}', b"[" * 900 + b"]" * 900, b'{"n": 1e999}']
+    )
     def test_a_payload_that_cannot_be_read_is_a_failure_and_can_be_looked_at(self, jobs, payload):
         @jobs.job
         def work(n: int): ...
@@ -322,14 +332,14 @@ class TestAWrongPayloadByName:
 
 @shared
 @pytest.mark.promise("F57")
-def test_bytes_damaged_on_disk_are_kept_and_hold_up_nobody(open_app, tmp_path):
+def test_bytes_damaged_on_disk_are_kept_and_hold_up_nobody(open_app, folder):
     jobs = open_app()
 
     @jobs.job
     def work(): ...
 
     damaged, sound = work.enqueue(), work.enqueue()
-    connection = sqlite3.connect(tmp_path / "jobs.db")
+    connection = sqlite3.connect(folder / "jobs.db")
     connection.execute("UPDATE onward_jobs SET sealed = x'00ff' WHERE id = ?", (damaged.id,))
     connection.commit()
     connection.close()

@@ -1,11 +1,11 @@
 """Options as users give them: read, checked, and refused where they are wrong."""
 
-from dataclasses import FrozenInstanceError
+from dataclasses import FrozenInstanceError, asdict
 from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward.definition import EnqueueOptions, JobDefinition, define
+from onward.definition import EnqueueOptions, define
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.retry import Custom, Exponential, Fixed, NoDelay, RetryPolicy
 
@@ -175,9 +175,13 @@ def test_an_option_that_does_not_exist_is_refused_with_a_hint(place, option, hin
 
 
 def test_a_definition_has_plain_defaults():
-    assert job() == JobDefinition(
-        name="send", handler="send", queue="default", priority=0, isolation="thread", interrupt=True
-    )
+    assert {name: value for name, value in asdict(job()).items() if value} == {
+        "name": "send",
+        "handler": "send",
+        "queue": "default",
+        "isolation": "thread",
+        "interrupt": True,
+    }
 
 
 @pytest.mark.parametrize(
@@ -256,6 +260,13 @@ def test_a_definition_cannot_be_changed():
 
 
 # Only where a job is enqueued
+
+
+def test_a_call_without_options_leaves_everything_to_the_definition():
+    assert {name: value for name, value in asdict(using()).items() if value} == {
+        "unique_strategy": "ignore_new",
+        "key_scope": "job",
+    }
 
 
 @pytest.mark.parametrize(

@@ -17,6 +17,7 @@ from onward.errors import InvalidTime
     ("said", "meant"),
     [
         (0, 0),
+        (LONGEST, LONGEST),
         (90, 90),
         (1.5, 1.5),
         (timedelta(minutes=2, milliseconds=500), 120.5),

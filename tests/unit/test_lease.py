@@ -24,6 +24,14 @@ SETTLEMENTS = {
 }
 
 
+@pytest.mark.promise("S1")
+def test_a_lease_of_a_fresh_job_has_counted_nothing():
+    fresh = Lease(envelope=Sealed("a", "mail", b""), token=1, owner="worker", expires_at=30, claimed_at=0)
+
+    assert (fresh.attempts, fresh.crashes, fresh.interruptions, fresh.waits) == (0, 0, 0, 0)
+    assert (fresh.hold, fresh.holder, fresh.parked_since, fresh.spent) == ("free", None, None, None)
+
+
 @pytest.mark.parametrize("name", SETTLEMENTS)
 def test_each_constructor_makes_its_own_move(name):
     assert SETTLEMENTS[name].move == name

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from onward.envelope import Sealed
 from onward.lease import Lease
-from onward.outcome import Dead, Done, RetryLater, Snoozed, decide
+from onward.outcome import Cancelled, Dead, Done, RetryLater, Snoozed, decide
 from onward.retry import Additive, Custom, Exponential, Fixed, Full, RetryPolicy
 from onward.signals import Discard, Retry, Snooze
 
@@ -119,6 +119,13 @@ def test_a_dead_job_whose_run_was_completed_says_so():
     outcome = decided(ValueError())
 
     assert (outcome.cause, outcome.ran) == ("failed", True)
+
+
+def test_an_outcome_says_no_more_than_it_was_told():
+    assert (Dead("x").cause, Dead("x").ran) == ("failed", True)
+    assert Cancelled("x").ran is False
+    assert Snoozed(5).waits == 0
+    assert RetryLater(5).problem is None
 
 
 # The delay

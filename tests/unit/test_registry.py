@@ -203,5 +203,12 @@ def test_a_payload_for_a_handler_is_checked_by_it():
         entry.check(b'"bye"')
 
 
+def test_a_handler_by_key_is_plain_code_that_wants_its_context():
+    entry = HandlerEntry("echo", Echo())
+
+    assert (entry.is_async, entry.takes_context, entry.denied_by_default) == (False, True, True)
+    assert (entry.definition.name, entry.definition.handler) == ("echo", "echo")
+
+
 def test_a_handler_is_called_with_the_context():
     assert HandlerEntry("echo", Echo()).invoke(a_context(b'"hello"'), b'"hello"') == "hello"

@@ -128,6 +128,19 @@ def test_a_custom_function_sees_the_zero_based_attempt_and_the_base():
     assert seen == [(3, 20)]
 
 
+@pytest.mark.promise("S14")
+def test_a_custom_function_may_answer_zero(caplog):
+    assert Custom(lambda attempt, base: 0).delay_for(3) == 0
+    assert caplog.records == []
+
+
+@pytest.mark.promise("S13")
+def test_a_bare_exponential_doubles_from_a_quarter_of_a_minute_to_an_hour():
+    policy = Exponential(jitter=None)
+
+    assert [policy.delay_for(attempt) for attempt in (0, 1, 2, 7, 8, 99)] == [15, 30, 60, 1920, 3600, 3600]
+
+
 def test_a_multiplier_of_one_keeps_the_delay():
     assert [Exponential(base=10, multiplier=1, jitter=None).delay_for(attempt) for attempt in (0, 5, 5000)] == [10] * 3
 
@@ -331,6 +344,7 @@ def _raises(error):
 BROKEN = {
     "raises": _raises(ZeroDivisionError("no luck")),
     "recurses": _raises(RecursionError()),
+    "exits": _raises(SystemExit(1)),
     "negative": lambda attempt, base: -1,
     "nan": lambda attempt, base: math.nan,
     "infinite": lambda attempt, base: math.inf,

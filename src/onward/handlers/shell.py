@@ -55,17 +55,18 @@ class Shell:
         except ArgumentError as error:
             raise NotAllowed(f"not allowed: {error}") from None
         program = argv[0]
-        if not program.startswith("/") or _identity(program) not in self._allowed:
+        identity = _identity(program)
+        if not program.startswith("/") or identity not in self._allowed:
             raise NotAllowed(
                 f"program {program!r:.200} is not allowed: the shell handler's allow-list does not name it"
             )
         deadline = None if ctx.deadline is None else to_micros(ctx.deadline) / 1e6 - time.time() + time.monotonic()
-        return self._execute(argv, deadline)
+        return self._execute(identity[0], argv, deadline)
 
-    def _execute(self, argv: list[str], deadline: float | None) -> dict[str, Any]:
+    def _execute(self, executable: str, argv: list[str], deadline: float | None) -> dict[str, Any]:
         process = subprocess.Popen(  # noqa: S603  an argument list whose program is allow-listed
             argv,
-            executable=str(Path(argv[0]).resolve()),
+            executable=executable,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -87,7 +88,7 @@ class Shell:
 
 
 def _identity(path: str) -> tuple[str, str]:
-    return str(Path(path).resolve()), Path(path).name
+    return os.path.realpath(path), Path(path).name
 
 
 def _collect(process: subprocess.Popen[bytes], deadline: float | None) -> dict[str, str]:
@@ -113,10 +114,10 @@ def _collect(process: subprocess.Popen[bytes], deadline: float | None) -> dict[s
 
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Leave nothing behind: not the program, not its children, not its pipes."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
+    # Even if the program itself has ended: while a child of it lives, the number of its group is not given away.
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
     for stream in (process.stdout, process.stderr):
         if stream is not None:
             stream.close()

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from random import uniform
 
+from onward.errors import BackendError, BackendUnavailable
+
 __all__ = ["Breaker"]
 
 _ERRORS, _OPEN_FOR = 5, 60.0
@@ -31,13 +33,12 @@ class Breaker:
     def success(self) -> None:
         self._errors = self._outages = 0
 
-    def unreachable(self) -> float:
-        """The store is away.  Seconds until the next try, with jitter so that a fleet does not come back in step."""
+    def failure(self, error: BackendError) -> float:
+        """Seconds until the next try, with jitter so that a fleet does not come back in step."""
+        if not isinstance(error, BackendUnavailable):
+            self._errors += 1
+            if self.open:
+                return self._open_for
         self._outages += 1
         longest = min(_FIRST_PAUSE * 2 ** min(self._outages - 1, 10), _LONGEST_PAUSE)
         return uniform(longest / 2, longest)
-
-    def error(self) -> float:
-        """The store answered with an error."""
-        self._errors += 1
-        return self._open_for if self.open else self.unreachable()

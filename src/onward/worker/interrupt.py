@@ -1,79 +1,58 @@
 """Stopping a handler that runs: at its deadline, or because somebody cancelled the job.
 
-An async handler's task is cancelled.  A sync handler gets an exception at its next byte-code.  Both the sender of such
-an exception and the runner that leaves the handler take the same lock: once the handler was left, nothing can be sent,
-and what was sent but not yet raised is taken back.  So it can never hit our own code or the next job.
+An async handler's task is cancelled.  A sync handler gets an exception at its next byte-code, once and no more.
+`onward.shield` sees to it that this never hits our own code or the next job.
 """
 
 from __future__ import annotations
 
-import ctypes
-import heapq
-import itertools
 import threading
 import time
 from collections.abc import Callable
 
-__all__ = ["Deadlines", "JobStopped", "JobTimeout", "ThreadGuard"]
+from onward.worker.work import Hand
+
+__all__ = ["Deadlines", "JobStopped", "JobTimeout"]
 
 
 class JobTimeout(TimeoutError):
     """The job ran past its time-out."""
 
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(args or ("it was interrupted at its time-out",)))
+
 
 class JobStopped(Exception):
     """The job was cancelled while it ran."""
 
-
-class ThreadGuard:
-    """The right to raise an exception in one thread, while one handler runs there."""
-
-    __slots__ = ("_lock", "_open", "_thread")
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread = threading.get_ident()
-        self._open = True
-
-    def interrupt(self, kind: type[BaseException]) -> bool:
-        """Raise ``kind`` in the handler, if it still runs."""
-        with self._lock:
-            if self._open:
-                _raise_in(self._thread, kind)
-            return self._open
-
-    def close(self) -> None:
-        """The handler was left.  An exception on its way may be raised in here: then we start over."""
-        while self._open:
-            try:
-                with self._lock:
-                    self._open = False
-                    _raise_in(self._thread, None)
-            except (JobTimeout, JobStopped):
-                continue
-
-
-def _raise_in(thread: int, kind: type[BaseException] | None) -> None:
-    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), None if kind is None else ctypes.py_object(kind))
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(args or ("it was interrupted: the job was cancelled",)))
 
 
 class Deadlines:
-    """Calls back at an instant, on a thread of its own that starts with the first deadline."""
+    """Interrupts what runs past its deadline, from a thread that starts with the first deadline.
 
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Callable[[], object]]] = []
-        self._order = itertools.count()
+    There is no list of deadlines: what runs is looked through whenever the earliest known one has come.  So a job that
+    ends in time leaves nothing behind, and costs nothing more.
+    """
+
+    def __init__(self, hand: Hand, *, died: Callable[[BaseException], None]) -> None:
+        self._hand = hand
+        self._died = died
+        self._next = float("inf")
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def add(self, seconds: float, callback: Callable[[], object]) -> None:
+    def watch(self, deadline: float) -> None:
+        """Something that runs has this deadline."""
         with self._changed:
-            heapq.heappush(self._heap, (time.monotonic() + seconds, next(self._order), callback))
-            if self._thread is None:
+            if deadline < self._next:
+                self._next = deadline
+                self._changed.notify()
+            if self._thread is None and not self._closed:
                 self._thread = threading.Thread(target=self._serve, name="onward-deadlines", daemon=True)
                 self._thread.start()
-            self._changed.notify()
 
     def close(self) -> None:
         with self._changed:
@@ -81,11 +60,25 @@ class Deadlines:
             self._changed.notify()
 
     def _serve(self) -> None:
-        while True:
+        try:
             with self._changed:
-                while not self._closed and (not self._heap or self._heap[0][0] > time.monotonic()):
-                    self._changed.wait(self._heap[0][0] - time.monotonic() if self._heap else None)
-                if self._closed:
-                    return
-                _, _, callback = heapq.heappop(self._heap)
-            callback()
+                while not self._closed:
+                    self._next = self._interrupt_what_is_due()
+                    pause = self._next - time.monotonic()
+                    self._changed.wait(None if pause == float("inf") else max(0.0, pause))
+        except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
+            self._died(error)
+
+    def _interrupt_what_is_due(self) -> float:
+        """Gives the next deadline."""
+        now, after = time.monotonic(), float("inf")
+        for work in list(self._hand.running.values()):
+            deadline = work.deadline
+            if deadline is None:
+                continue
+            if deadline > now:
+                after = min(after, deadline)
+            else:
+                work.deadline = None
+                work.guard.interrupt(work, JobTimeout)
+        return after

@@ -7,23 +7,25 @@
                recovering           recovering
 
 **Pumping.**  One turn after the other: what was finished since the last turn is settled, what is free is claimed, in
-one exchange.  While a turn is in flight results pile up and ride in the next: one job at a time costs one round trip,
-ten thousand a second cost a few dozen.  There are no timers.  With nothing to settle and nothing claimed it parks; it
-is woken by a result, by the wake thread (`backend.wait`), by a cancellation, or by the order to stop.  After a turn
-that promoted or put back anything it does not park.
+one exchange.  While a turn is in flight results pile up and ride in the next: one job at a time costs one turn to claim
+it and one to settle it, ten thousand a second cost a few dozen.  There are no timers.  A claim that got less than it asked
+for has emptied the store; after one that got all, or a turn that promoted or put back what is due, it claims again.
+Otherwise it parks, and is woken by a result, by the wake thread (`backend.wait`), by a session that is fresh again, or by
+the order to stop.
 
-**What is in hand** is waiting, running, or finished and unanswered (the outbox).  A lease leaves the hand when the
-store has answered its settlement, never before.  What waits longer than a second while others run is given back:
-somebody else may be idle.
+**What is known** is waiting, running, or finished and unanswered (the outbox).  A lease is forgotten when the store has
+answered its settlement or is known not to hold it, never before.  What waits longer than a second while others run is given
+back: somebody else may be idle.
 
 **Recovering.**  A turn without an answer may have happened.  The pump opens a *successor* session that adopts the old
 one: in one transaction the old session is deleted and its leases change owner.  A late copy of the lost turn either
 came first, and is seen, or finds its session gone and does nothing.  What the successor holds and the hand does not
 know is taken up; what the hand knows and the successor does not hold is lost, unless it is in the outbox: that is
-settled again under the new name, and the store says `already_applied` if the lost turn did it.
+settled again under the new name, and the store says `already_applied` if the lost turn did it.  Until the store answers,
+nothing that waits is begun.
 
-**A dead session** (the store says so in a turn or a renewal): nothing that waits may start and it is dropped; what
-runs is told that its lease is lost; a new session is opened under a new name.
+**A dead session** (the store says so in a turn or a renewal: it was reaped, or this is another store): what waits is
+dropped; what runs is told that its lease is lost; a new session is opened under a new name.
 
 **Draining.**  Nothing is claimed; what has not begun is released; what runs is awaited until the deadline, settled,
 and the session ended.  A thread cannot be killed: what still runs at the deadline stays in hand, renewed, until it
@@ -32,7 +34,6 @@ ends by itself or the process does.
 
 from __future__ import annotations
 
-import logging
 import threading
 import time
 from collections import Counter, deque
@@ -43,10 +44,12 @@ import msgspec
 from onward._attempt import Attempt, Ready, prepare
 from onward._settle import exchange, settlement
 from onward.backend import Claim, Lease, TurnResult
-from onward.errors import BackendError, BackendUnavailable
+from onward.errors import BackendError
 from onward.ids import random_owner
-from onward.lease import Settlement
-from onward.outcome import Released
+from onward.lease import Settled, Settlement, already_applied
+from onward.logs import get_logger
+from onward.outcome import Dead, Released
+from onward.states import MOVES
 from onward.worker.breaker import Breaker
 from onward.worker.facts import Facts
 from onward.worker.options import QueuePlan, WorkerParts
@@ -56,10 +59,11 @@ from onward.worker.work import Hand, Key, Work
 
 __all__ = ["Pump"]
 
-logger = logging.getLogger("onward.worker")
+logger = get_logger("onward.worker")
 
 _LONGEST_WAIT_IN_HAND = 1.0
 _PARKED_AT_MOST = 1.0
+_TARGET = {move.name: move.target for move in MOVES}
 
 
 class Pump:
@@ -70,11 +74,10 @@ class Pump:
         parts: WorkerParts,
         session: WorkerSession,
         hand: Hand,
+        *,
         plan: QueuePlan,
         facts: Facts,
-        *,
-        feed: Callable[[Sequence[Work]], None],
-        gave_up: Callable[[], bool],
+        breaker: Breaker,
         lost: Callable[[Work], None],
         asked_to_stop: Callable[[Work], None],
     ) -> None:
@@ -83,21 +86,27 @@ class Pump:
         self._hand = hand
         self._plan = plan
         self._facts = facts
-        self._feed = feed
-        self._gave_up = gave_up
+        self._breaker = breaker
         self._lost = lost
         self._asked_to_stop = asked_to_stop
-        self._prefetch = Prefetch()
-        self._breaker = Breaker()
+        self._prefetch = Prefetch(hand.concurrency)
         self._done: deque[Attempt] = deque()
-        self._known: dict[Key, str] = {}  # every lease in hand and its queue; only this thread touches it
+        self._known: dict[Key, str] = {}  # every lease in hand or outbox, with its queue; only this thread changes it
+        self._order = 0
         self._outbox: list[tuple[Attempt, Settlement]] = []
+        self._sent: set[Key] = set()  # of the outbox, what was sent before and not answered
+        self._applied: set[Key] = set()  # of those, what is known to have been applied
         self._bench = threading.Event()
+        self._hurry = threading.Event()
         self._parked = False
         self._may_be_work = True
-        self.draining = False
-        self.idle = threading.Event()  # set while only the store can bring new work
         self._dead: str | None = None  # the owner whose session the store says is gone
+        self._quit = False
+        self.draining = False
+        self.recovering = False
+        self.idle = threading.Event()  # set while only the store can bring new work
+        self.listening = plan.queues  # from which queues
+        self._listens = False
 
     # From other threads
 
@@ -109,6 +118,7 @@ class Pump:
 
     def wake(self) -> None:
         """There may be work."""
+        self.idle.clear()
         self._may_be_work = True
         self._bench.set()
 
@@ -117,22 +127,34 @@ class Pump:
         self._bench.set()
 
     def drain(self) -> None:
+        """Claim nothing any more, settle what is known, then end."""
         self.draining = True
         self._bench.set()
+        self._hurry.set()
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is in hand and nothing waits for the store's answer."""
-        return not len(self._hand) and not self._done and not self._outbox
+    def quit(self) -> None:
+        """End at once."""
+        self._quit = True
+        self._bench.set()
+        self._hurry.set()
+
+    def known(self) -> list[str]:
+        """The jobs that are not settled yet."""
+        return sorted({job_id for job_id, _ in list(self._known)})
 
     # The loop
 
-    def run(self, ended: Callable[[], bool]) -> None:
-        """Turn after turn until ``ended`` says so."""
-        while not ended():
+    def run(self) -> None:
+        """Turn after turn, until all is settled after the order to drain."""
+        while not self._quit and not (self.draining and not self._known):
             if self._dead == self._session.owner:
                 self._replace_session()
-            self._collect()
+                continue
+            try:
+                self._collect()
+            except BackendError as error:
+                self._wait_out(error)
+                continue
             claim = self._claim()
             if self._outbox or claim is not None:
                 self._turn(claim)
@@ -141,35 +163,58 @@ class Pump:
 
     def _collect(self) -> None:
         """What was finished becomes settlements; what has waited too long is given back."""
-        finished = 0
-        while self._done:
-            attempt = self._done.popleft()
+        finished, took, done = 0, 0, self._done
+        while done:
+            attempt = done[0]
             self._outbox.append((attempt, self._settlement(attempt)))
+            done.popleft()
             finished += 1
+            took += attempt.duration_ms
         now = time.monotonic()
         if finished:
-            self._prefetch.finished(finished, now)
+            self._prefetch.finished(finished, took / 1000, now)
         overdue = self._hand.withdraw(older_than=None if self.draining else now - _LONGEST_WAIT_IN_HAND)
-        for work in overdue:
-            attempt = Attempt(lease=work.lease, outcome=Released())
-            self._outbox.append((attempt, self._settlement(attempt)))
+        if overdue:
+            self._prefetch.forget()
+            self._facts.note("given back", len(overdue))
+            for work in overdue:
+                attempt = Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released())
+                self._outbox.append((attempt, self._settlement(attempt)))
 
     def _settlement(self, attempt: Attempt) -> Settlement:
         if attempt.lease.owner != self._session.owner:  # it was adopted while it ran
-            attempt = msgspec.structs.replace(
-                attempt, lease=msgspec.structs.replace(attempt.lease, owner=self._session.owner)
-            )
-        return settlement(attempt, keep=self._parts.keep_completed, dead_letter_copy=self._parts.dead_letter_copy)
+            attempt = msgspec.structs.replace(attempt, lease=_under(attempt.lease, self._session.owner))
+        keep = self._parts.keep_completed
+        try:
+            return settlement(attempt, keep=keep, dead_letter_copy=self._parts.dead_letter_copy)
+        except BackendError:
+            raise  # it is made of what the store knows, which does not answer now
+        except Exception:
+            logger.exception("job %s is discarded, but no dead letter can be made of it", attempt.lease.envelope.id)
+            return settlement(attempt, keep=keep, dead_letter_copy=_no_copy)
 
     def _claim(self) -> Claim | None:
-        if self.draining or not (self._may_be_work or self._outbox) or not self._session.fresh():
+        """What to ask for, and what to listen to if there is nothing to ask for."""
+        self._listens = False
+        if self.draining or not self._session.fresh():
             return None
-        wanted = self._prefetch.wanted(self._hand.concurrency, len(self._hand))
+        wanted = self._prefetch.wanted(len(self._known) - len(self._outbox), time.monotonic())
         if wanted == 0:
             return None
-        room = self._plan.room(Counter(self._known.values())) if self._plan.limited else {}
+        room = self._room() if self._plan.limited else {}
         queues = tuple(queue for queue in self._plan.order() if room.get(queue, 1) > 0)
-        return Claim(queues=queues, limit=wanted, at_most=room) if queues else None
+        if not queues:
+            return None
+        if not (self._may_be_work or self._outbox):
+            self.listening, self._listens = queues, True
+            return None
+        return Claim(queues=queues, limit=wanted, at_most=room)
+
+    def _room(self) -> dict[str, int]:
+        """For each limited queue, how many more of it may be in hand."""
+        in_hand = Counter(self._known.values())
+        in_hand.subtract(attempt.lease.envelope.queue for attempt, _ in self._outbox)
+        return self._plan.room(in_hand)
 
     def _turn(self, claim: Claim | None) -> None:
         outbox = self._outbox
@@ -180,17 +225,20 @@ class Pump:
                 [item for _, item in outbox],
                 claim,
                 drop_dead=self._parts.drop_dead,
+                dead_letter_copy=self._parts.dead_letter_copy,
             )
         except BackendError as error:
+            self._sent = {_key(item.lease) for _, item in outbox}
             self._recover(error)
             return
         self._breaker.success()
         self._outbox = []
         result = made.result
         if outbox:
+            answers = self._certain(made.settlements, result.settled) if self._sent else result.settled
             for attempt, _ in outbox:
                 self._known.pop(_key(attempt.lease), None)
-            self._parts.ledger.settled([attempt for attempt, _ in outbox], made.settlements, result.settled)
+            self._parts.ledger.settled([attempt for attempt, _ in outbox], made.settlements, answers)
             self._facts.note("settled", len(outbox))
         self._facts.note("turn")
         if not result.alive:
@@ -198,20 +246,30 @@ class Pump:
             return
         self._after(claim, made.settlements, result)
 
+    def _certain(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
+        """Of what was sent before, that was applied which left no trace or is known to have left the session."""
+        certain = [
+            already_applied(_TARGET[item.move])
+            if (answer.gone and _key(item.lease) in self._sent)
+            or (answer.lease_lost and _key(item.lease) in self._applied)
+            else answer
+            for item, answer in zip(made, answers, strict=True)
+        ]
+        self._sent, self._applied = set(), set()
+        return certain
+
     def _after(self, claim: Claim | None, made: Sequence[Settlement], result: TurnResult) -> None:
         for key in result.cancel_requested:
             work = self._hand.find(key)
             if work is not None:
                 self._asked_to_stop(work)
         self._take_up(result.leases)
-        put_back = any(item.move in ("nack", "release", "snooze") for item in made)
         if claim is not None:
-            full = len(result.leases) >= claim.limit or any(lease.crashes for lease in result.leases)
-            self._may_be_work = full or bool(result.leases) or result.promoted > 0 or put_back
-            if not self._may_be_work:
-                self._prefetch.idle()
-                self._facts.note("idle")
-        elif put_back:
+            all_it_asked_for = len(result.leases) >= claim.limit or any(lease.crashes for lease in result.leases)
+            self._may_be_work = all_it_asked_for or result.promoted > 0
+            if not result.leases and not len(self._known):
+                self._prefetch.forget()
+        if any(item.delay <= 0 and item.move in ("nack", "release", "snooze") for item in made):
             self._may_be_work = True
 
     def _take_up(self, leases: Sequence[Lease]) -> None:
@@ -221,35 +279,33 @@ class Pump:
         now = time.monotonic()
         works: list[Work] = []
         for lease in leases:
-            self._known[_key(lease)] = lease.envelope.queue
+            key = _key(lease)
+            self._known[key] = lease.envelope.queue
             ready = prepare(lease, self._parts.runtime)
             if isinstance(ready, Ready):
-                works.append(Work(ready, now))
+                self._order += 1
+                works.append(Work(ready, key, order=self._order, claimed=now))
             else:
                 self._done.append(ready)
         for queue, count in Counter(lease.envelope.queue for lease in leases).items():
             self._parts.ledger.fetched(queue, count)
         self._facts.note("claimed", len(leases))
+        self._prefetch.claimed(now)
         self._hand.add(works)
-        self._feed(works)
 
     def _park(self) -> None:
-        """Sleep until something happens; look up now and then for what waits too long in hand."""
+        """Sleep until something happens, or what waits in hand has waited too long."""
         self._parked = True
-        if not self._may_be_work and not self.draining:
+        if self._listens:
             self.idle.set()
-        if not self._done and not (self._may_be_work and self._room_left()):
-            self._bench.wait(_PARKED_AT_MOST)
+            self._facts.note("idle")
+        if not self._done:
+            oldest = self._hand.oldest()
+            until = _PARKED_AT_MOST if oldest is None else oldest + _LONGEST_WAIT_IN_HAND - time.monotonic()
+            self._bench.wait(max(0.0, min(until, _PARKED_AT_MOST)))
         self._parked = False
         self.idle.clear()
-        self._bench.clear()
-
-    def _room_left(self) -> bool:
-        return (
-            not self.draining
-            and self._session.fresh()
-            and self._prefetch.wanted(self._hand.concurrency, len(self._hand)) > 0
-        )
+        self._bench.clear()  # before looking at what it was set for
 
     # When the store does not answer
 
@@ -258,20 +314,19 @@ class Pump:
 
         Its name is chosen once: opening it again is harmless, so an answer that is lost here too costs nothing.
         """
+        self._session.out_of_contact()
+        self.recovering = True
         successor, old = random_owner(), self._session.owner
-        while not self._gave_up():
-            pause = self._breaker.unreachable() if isinstance(error, BackendUnavailable) else self._breaker.error()
-            logger.warning("the store did not answer (%s: %s); next try in %.1f s", type(error).__name__, error, pause)
-            self._facts.note("unanswered")
-            self._bench.clear()
-            self._bench.wait(pause)
+        while not self._quit:
+            self._wait_out(error)
             try:
                 held = self._session.open(successor, adopts=old)
             except BackendError as again:
                 error = again
             else:
                 self._adopt(held)
-                return
+                break
+        self.recovering = False
 
     def _adopt(self, held: Sequence[Lease]) -> None:
         """Compare what the successor holds with what is known here."""
@@ -281,36 +336,63 @@ class Pump:
             _key(each.lease) for each in list(self._done)
         }
         for work in self._hand.everything():
-            if work.key in mine:
-                work.ready = msgspec.structs.replace(work.ready, lease=msgspec.structs.replace(work.lease, owner=owner))
-            elif work.key not in settling:
-                self._hand.drop(work)
-                self._lost(work)
-        self._outbox = [(attempt, _under(item, owner)) for attempt, item in self._outbox]
+            if work.key not in mine and work.key not in settling:
+                self._lose(work)
+        if mine:  # so the session lived, and the one way out of a living session is a settlement
+            self._applied = self._sent - mine.keys()
+        self._outbox = [
+            (attempt, msgspec.structs.replace(item, lease=_under(item.lease, owner))) for attempt, item in self._outbox
+        ]
         self._take_up([lease for key, lease in mine.items() if key not in self._known])
         self._facts.note("adopted")
 
     def _replace_session(self) -> None:
         """The session is dead: what waits is dropped, what runs is told, and a new one is opened."""
-        for work in self._hand.withdraw():
+        everything = self._hand.everything()
+        logger.warning(
+            "the session is gone: it was reaped, or this is another store; %d jobs that run or wait here are lost to us",
+            len(everything),
+        )
+        for work in everything:
+            self._lose(work)
+        while not self._quit:
+            try:
+                self._session.open(random_owner())
+            except BackendError as error:
+                self._session.out_of_contact()
+                self._wait_out(error)
+            else:
+                self._dead = None
+                self._may_be_work = True
+                self._facts.note("reopened")
+                return
+
+    def _lose(self, work: Work) -> None:
+        if self._hand.drop(work):  # else it runs, and is known until its settlement is answered
             self._known.pop(work.key, None)
-        for work in self._hand.everything():
-            self._lost(work)
-        try:
-            self._session.open(random_owner())
-        except BackendError as error:
-            self._bench.clear()
-            self._bench.wait(self._breaker.unreachable())
-            logger.warning("no session can be opened: %s", error)
-            return
-        self._dead = None
-        self._may_be_work = True
-        self._facts.note("reopened")
+        self._lost(work)
+
+    def _wait_out(self, error: BackendError) -> None:
+        pause = self._breaker.failure(error)
+        logger.warning(
+            "the store did not answer (%s: %s); %s in %.1f s",
+            type(error).__name__,
+            error,
+            "one more try" if self._breaker.open else "next try",
+            pause,
+        )
+        self._facts.note("unanswered")
+        self._hurry.wait(pause)
+        self._hurry.clear()
 
 
 def _key(lease: Lease) -> Key:
     return (lease.envelope.id, lease.token)
 
 
-def _under(item: Settlement, owner: str) -> Settlement:
-    return msgspec.structs.replace(item, lease=msgspec.structs.replace(item.lease, owner=owner))
+def _under(lease: Lease, owner: str) -> Lease:
+    return msgspec.structs.replace(lease, owner=owner)
+
+
+def _no_copy(attempt: Attempt, dead: Dead) -> None:
+    """Nothing goes to the dead-letter queue."""

@@ -1,12 +1,11 @@
 """The worker's session: opened, renewed by a thread of its own, adopted by a successor after a lost answer.
 
 A lease may be started only while the session is *fresh*: its last renewal is younger than the lease minus a margin, on
-a clock that also runs while the machine sleeps.  After a pause, then, nothing starts before the store has said that
-the session lives.
+a clock that also runs while the machine sleeps, and no call to the store has failed since.  After a pause or an outage,
+then, nothing starts before the store has said that the session lives.
 
-The same thread sweeps: it reaps the sessions of other workers that died, but only after one whole lease of unbroken
-contact with the store.  After an outage everybody's session has expired, and whoever came back first would reap the
-living.
+Who has been in contact for one whole lease, without a failed call, a pause of its own or a step of the clock, may give back
+what dead workers held.  After an outage everybody's session has expired, and whoever came back first would reap the living.
 """
 
 from __future__ import annotations
@@ -17,12 +16,16 @@ import threading
 import time
 from collections.abc import Callable
 from datetime import timedelta
+from random import uniform
 
 from onward.backend import Backend, Lease, Renewal, Session
 from onward.errors import BackendError
 from onward.version import __version__
 
-__all__ = ["WorkerSession"]
+__all__ = ["WorkerSession", "boottime"]
+
+_NEVER = float("-inf")
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 
 
 def boottime() -> float:
@@ -39,22 +42,28 @@ class WorkerSession:
         lease_for: timedelta,
         *,
         on_renewal: Callable[[str, Renewal], None],
-        sweep: Callable[[], None],
+        on_fresh: Callable[[], None],
+        died: Callable[[BaseException], None],
         clock: Callable[[], float] = boottime,
+        wall: Callable[[], float] = time.time,
     ) -> None:
         self._backend = backend
         self._lease_for = lease_for
-        self._length = lease_for.total_seconds()
-        self._margin = min(5.0, self._length / 6)
+        self.length = lease_for.total_seconds()
+        self._margin = min(5.0, self.length / 6)
         self._on_renewal = on_renewal
-        self._sweep = sweep
+        self._on_fresh = on_fresh
+        self._died = died
         self._clock = clock
+        self._wall = wall
         self.owner = ""
-        self._fresh_until = float("-inf")
+        self._dead = ""  # the owner that the store does not know any more
+        self._fresh_until = _NEVER
         self._contact_since: float | None = None
+        self._ahead = wall() - clock()  # how far the wall clock is ahead: a jump is a step of it
         self._changed = threading.Condition()
+        self._asked = False
         self._ended = False
-        self._thread: threading.Thread | None = None
 
     def open(self, owner: str, *, adopts: str | None = None) -> list[Lease]:
         """Open a session under a new name; with ``adopts``, as the successor of another.  Gives what it then holds."""
@@ -63,23 +72,34 @@ class WorkerSession:
             owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__
         )
         held = self._backend.open_session(session, adopts=adopts)
-        self.owner = owner
-        self._renewed(asked)
+        with self._changed:
+            self.owner = owner
+        self._renewed(owner, asked)
         return held
 
     def fresh(self) -> bool:
-        return self._clock() < self._fresh_until
+        """Whether a lease may be started.  If not, this asks for a renewal."""
+        if self._clock() < self._fresh_until:
+            return True
+        if not self._asked and self._dead != self.owner:
+            with self._changed:
+                self._asked = True
+                self._changed.notify_all()
+        return False
 
-    def wait_fresh(self, timeout: float) -> bool:
-        """Wait until the session is fresh again, or the worker ends."""
+    def out_of_contact(self) -> None:
+        """A call to the store has failed: nothing starts until it answers."""
         with self._changed:
-            self._changed.notify_all()  # the renewal need not wait for its hour
-            self._changed.wait_for(lambda: self.fresh() or self._ended, timeout)
-            return self.fresh()
+            self._fresh_until = _NEVER
+            self._contact_since = None
+
+    def may_judge(self) -> bool:
+        """Whether it has been in contact for long enough to tell who is dead."""
+        since = self._contact_since
+        return since is not None and self.fresh() and self._clock() - since >= self.length
 
     def start(self) -> None:
-        self._thread = threading.Thread(target=self._keep, name="onward-renewal", daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._keep, name="onward-renewal", daemon=True).start()
 
     def end(self) -> None:
         """Stop renewing.  Called when nothing is held any more."""
@@ -88,38 +108,57 @@ class WorkerSession:
             self._changed.notify_all()
 
     def renew(self) -> bool:
-        """Ask the store whether the session lives, and make it live longer."""
+        """Ask the store whether the session lives, and make it live longer.  False if it did not answer."""
         asked, owner = self._clock(), self.owner
         try:
             renewal = self._backend.extend(owner)
         except BackendError:
-            self._contact_since = None
+            self.out_of_contact()
             return False
-        if owner != self.owner:  # a successor took over meanwhile: the answer is about nobody
-            return True
         if renewal.alive:
-            self._renewed(asked)
+            self._renewed(owner, asked)
         else:
-            self._fresh_until = float("-inf")
+            with self._changed:
+                if owner != self.owner:  # a successor took over meanwhile: the answer is about nobody
+                    return True
+                self._dead = owner
+                self._fresh_until = _NEVER
         self._on_renewal(owner, renewal)
-        return renewal.alive
+        return True
 
-    def _renewed(self, asked: float) -> None:
+    def _renewed(self, owner: str, asked: float) -> None:
         """Counted from when it was asked: the answer may have been long on its way."""
-        if self._contact_since is None or asked > self._fresh_until + self._margin:
-            self._contact_since = asked
         with self._changed:
-            self._fresh_until = asked + self._length - self._margin
-            self._changed.notify_all()
+            if owner != self.owner:
+                return
+            ahead = self._wall() - self._clock()
+            if (
+                self._contact_since is None
+                or asked > self._fresh_until + self._margin  # we were paused for longer than a lease
+                or abs(ahead - self._ahead) > self._margin
+            ):
+                self._contact_since = asked
+            self._ahead = ahead
+            was_fresh = self._clock() < self._fresh_until
+            self._fresh_until = asked + self.length - self._margin
+        if not was_fresh:
+            self._on_fresh()
 
     def _keep(self) -> None:
-        while True:
-            with self._changed:
-                if self._ended:
-                    return
-                self._changed.wait(self._length / 3 if self.fresh() else 0.2)
-                if self._ended:
-                    return
-            self.renew()
-            if self._contact_since is not None and self._clock() - self._contact_since >= self._length:
-                self._sweep()
+        try:
+            failures = 0
+            while self._wait(failures):
+                failures = 0 if self.renew() else failures + 1
+        except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
+            self._died(error)
+
+    def _wait(self, failures: int) -> bool:
+        """Until the next renewal.  False when the worker has ended."""
+        with self._changed:
+            if failures:  # however many ask: a store that is away is not asked more often than this
+                longest = min(_FIRST_PAUSE * 2 ** min(failures - 1, 10), _LONGEST_PAUSE, self.length / 3)
+                self._changed.wait_for(lambda: self._ended, uniform(longest / 2, longest))
+            else:
+                self._changed.wait_for(lambda: self._ended or self._asked, self.length / 3)
+            self._asked = False
+            return not self._ended

@@ -1,22 +1,22 @@
-"""The leases in a worker's hand: which wait, which run, and who may touch them when.
+"""The leases in a worker's hand: which wait, which run, and who may begin the next one.
 
-A lease in hand is a `Work`.  It waits in the inbox until a runner begins it, or until the pump withdraws it to give it
-back; only one of the two can happen, because both take it out of the same dictionary.  It leaves the hand when the
-store has answered its settlement.
+A lease in hand is a `Work`.  It waits in one of two lines, for the runner threads or for the event loop, until one of them
+begins it or the pump takes it back; either happens under one lock, so never both.  Calls and coroutines share the worker's
+slots.  The last free slot is for whoever came first: neither line can starve the other, and a line that does not come for
+it (a blocked event loop) keeps one slot from the others and no more.
 """
 
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from onward._attempt import Ready
 from onward.lease import Lease
 
-__all__ = ["Hand", "Key", "Work"]
+__all__ = ["Hand", "Key", "Line", "Work"]
 
 Key = tuple[str, int]
 
@@ -24,70 +24,144 @@ Key = tuple[str, int]
 class Work:
     """One lease in hand that is ready to run."""
 
-    __slots__ = ("claimed", "interruption", "key", "ready", "started", "task")
+    __slots__ = ("claimed", "deadline", "guard", "key", "order", "ready", "stopped", "task")
 
-    def __init__(self, ready: Ready, claimed: float) -> None:
+    def __init__(self, ready: Ready, key: Key, *, order: int, claimed: float) -> None:
         self.ready = ready
-        self.key: Key = (ready.lease.envelope.id, ready.lease.token)
+        self.key = key
+        self.order = order  # of the claim
         self.claimed = claimed
-        self.started: float | None = None
-        self.interruption: Any = None  # how to stop it, once it runs
-        self.task: Any = None
+        self.deadline: float | None = None  # when to interrupt it
+        self.guard: Any = None  # of the thread that runs it
+        self.task: Any = None  # that runs it
+        self.stopped = False  # whether its handler was told that it is cancelled
 
     @property
     def lease(self) -> Lease:
         return self.ready.lease
 
 
-class Hand:
-    """All the work of one worker that the store has not settled yet."""
+class Line:
+    """Works of one kind that wait for a slot, the oldest first; ``call`` tells those who run them that one is free."""
 
-    def __init__(self, concurrency: int) -> None:
+    __slots__ = ("call", "works")
+
+    def __init__(self) -> None:
+        self.works: deque[Work] = deque()
+        self.call: Callable[[int], None] = _nobody
+
+
+def _nobody(count: int) -> None:
+    """Nobody serves this line yet."""
+
+
+class Hand:
+    """All that one worker may begin or has begun."""
+
+    def __init__(self, concurrency: int, fresh: Callable[[], bool]) -> None:
         self.concurrency = concurrency
-        self.inbox: deque[Work] = deque()  # for runner threads
-        self.waiting: dict[Key, Work] = {}
+        self.calls = Line()  # for runner threads
+        self.coroutines = Line()  # for the event loop
         self.running: dict[Key, Work] = {}
+        self._fresh = fresh
+        self._closed = False
         self._lock = threading.Lock()
 
-    def __len__(self) -> int:
-        return len(self.waiting) + len(self.running)
-
     def add(self, works: Iterable[Work]) -> None:
-        for work in works:
-            self.waiting[work.key] = work
-
-    def begin(self, work: Work) -> bool | None:
-        """Start a work.  False: it was withdrawn.  None: as many run as may."""
         with self._lock:
-            if work.key not in self.waiting:
-                return False
-            if len(self.running) >= self.concurrency:
-                return None
-            del self.waiting[work.key]
-            self.running[work.key] = work
-        work.started = time.monotonic()
-        return True
+            for work in works:
+                line = self.coroutines if work.ready.entry.is_async else self.calls
+                line.works.append(work)
+        self.call()
 
-    def end(self, work: Work) -> None:
-        self.running.pop(work.key, None)
+    def call(self) -> None:
+        """Tell whoever could begin something."""
+        room = self.concurrency - len(self.running)
+        for line in (self.calls, self.coroutines):
+            if line.works and room > 0:
+                line.call(min(room, len(line.works)))
+
+    def begin(self, line: Line) -> Work | None:
+        """The next work of this line, now running; None if it has to wait."""
+        with self._lock:
+            if self._may_begin(line):
+                work = line.works.popleft()
+                self.running[work.key] = work
+                return work
+            other = self._other(line)
+            pass_on = bool(line.works) and self._may_begin(other)
+        if pass_on:
+            other.call(1)
+        return None
+
+    def may_begin(self, line: Line) -> bool:
+        with self._lock:
+            return self._may_begin(line)
+
+    def end(self, work: Work, line: Line) -> None:
+        """It has ended and its slot is free.  Whoever ran it looks for the next in its own line."""
+        with self._lock:
+            del self.running[work.key]
+            other = self._other(line)
+            call_other = bool(other.works) and (
+                not line.works
+                or other.works[0].order < line.works[0].order
+                or self.concurrency - len(self.running) > 1
+            )
+        if call_other:
+            other.call(1)
 
     def withdraw(self, *, older_than: float | None = None) -> list[Work]:
         """Take back what has not begun: all of it, or what has waited since before an instant."""
+        chosen: list[Work] = []
         with self._lock:
-            chosen = [work for work in self.waiting.values() if older_than is None or work.claimed <= older_than]
-            for work in chosen:
-                del self.waiting[work.key]
+            for line in (self.calls, self.coroutines):
+                while line.works and (older_than is None or line.works[0].claimed <= older_than):
+                    chosen.append(line.works.popleft())
+        if chosen:
+            self.call()  # the first in one line may have kept the last slot from the other
         return chosen
 
-    def drop(self, work: Work) -> None:
-        """Never start it."""
+    def drop(self, work: Work) -> bool:
+        """Never begin it.  False if it has begun."""
         with self._lock:
-            self.waiting.pop(work.key, None)
+            for line in (self.calls, self.coroutines):
+                if work in line.works:
+                    line.works.remove(work)
+                    break
+            else:
+                return False
+        self.call()
+        return True
+
+    def close(self) -> None:
+        """Begin nothing any more."""
+        with self._lock:
+            self._closed = True
+
+    def oldest(self) -> float | None:
+        """Since when the first in line has waited."""
+        heads = [line.works[0].claimed for line in (self.calls, self.coroutines) if line.works]
+        return min(heads) if heads else None
 
     def everything(self) -> list[Work]:
         with self._lock:
-            return [*self.waiting.values(), *self.running.values()]
+            return [*self.calls.works, *self.coroutines.works, *self.running.values()]
 
     def find(self, key: Key) -> Work | None:
-        # In this order: a work moves from waiting to running, never back.
-        return self.waiting.get(key) or self.running.get(key)
+        work = self.running.get(key)
+        if work is None:
+            work = next((each for each in self.everything() if each.key == key), None)
+        return work
+
+    def _other(self, line: Line) -> Line:
+        return self.coroutines if line is self.calls else self.calls
+
+    def _may_begin(self, line: Line) -> bool:
+        free = self.concurrency - len(self.running)
+        if not line.works or free <= 0 or self._closed:
+            return False
+        other = self._other(line).works
+        if free == 1 and other and other[0].order < line.works[0].order:
+            return False
+        return self._fresh()

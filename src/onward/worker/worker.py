@@ -1,105 +1,133 @@
-"""The worker inside a program: a pump, runner threads, an event loop, and the threads that renew and wake."""
+"""The worker inside a program: a pump, runner threads, an event loop, and the threads that renew, wake and sweep."""
 
 from __future__ import annotations
 
-import logging
+import dataclasses
+import os
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Self
+
+import msgspec
 
 from onward._attempt import Attempt
 from onward.backend import Renewal
 from onward.errors import BackendError, OnwardError
 from onward.ids import random_owner
+from onward.lease import Lease
+from onward.logs import get_logger
+from onward.outcome import Released
 from onward.telemetry import JobStarted
+from onward.worker.breaker import Breaker
 from onward.worker.coroutines import Coroutines
 from onward.worker.facts import Facts
 from onward.worker.interrupt import Deadlines, JobStopped
 from onward.worker.options import QueuePlan, WorkerOptions, WorkerParts
 from onward.worker.pump import Pump
 from onward.worker.runners import Runners
-from onward.worker.session import WorkerSession
+from onward.worker.session import WorkerSession, boottime
 from onward.worker.work import Hand, Work
 
 __all__ = ["Worker", "WorkerParts"]
 
-logger = logging.getLogger("onward.worker")
+logger = get_logger("onward.worker")
 
-_WAIT = 1.0
+_WAIT, _SHORT_WAIT = 1.0, 0.1
 _PRUNE_EVERY = 60.0
 
 
 class Worker:
     """Runs jobs until it is stopped.  ``with jobs.worker(): ...``, or ``start()`` and ``stop()``."""
 
-    def __init__(self, parts: WorkerParts, options: WorkerOptions) -> None:
+    def __init__(
+        self,
+        parts: WorkerParts,
+        options: WorkerOptions,
+        *,
+        clock: Callable[[], float] = boottime,
+        breaker: Breaker | None = None,
+    ) -> None:
         self.options = options
         self.facts = Facts()
-        self._parts = parts
+        self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, report=self._report))
+        self._report_of_the_application = parts.runtime.report
         self._ended = threading.Event()
         self._cause_of_death: BaseException | None = None
-        self._hand = Hand(options.concurrency)
-        self._deadlines = Deadlines()
-        self._session = WorkerSession(parts.backend, parts.lease_for, on_renewal=self._on_renewal, sweep=self._sweep)
-        self._runners = Runners(
-            self._hand,
-            self._session,
-            parts.runtime,
-            self._deadlines,
-            started=self._on_started,
-            finished=self._on_finished,
+        self._pid: int | None = None  # of the process that started it
+        self._next_prune = 0.0
+        self._session = WorkerSession(
+            parts.backend,
+            parts.lease_for,
+            on_renewal=self._on_renewal,
+            on_fresh=self._on_fresh,
             died=self._die,
+            clock=clock,
         )
-        self._coroutines = Coroutines(
-            self._hand,
-            self._session,
-            parts.runtime,
-            started=self._on_started,
-            finished=self._on_finished,
-            died=self._die,
-        )
+        self._hand = hand = Hand(options.concurrency, self._session.fresh)
+        self._deadlines = Deadlines(hand, died=self._die)
         self._pump = Pump(
-            parts,
+            self._parts,
             self._session,
-            self._hand,
-            QueuePlan(options.queues, options.weights, options.limits),
-            self.facts,
-            feed=self._feed,
-            gave_up=self._ended.is_set,
+            hand,
+            plan=QueuePlan(options.queues, options.weights, options.limits),
+            facts=self.facts,
+            breaker=breaker or Breaker(),
             lost=self._on_lost,
             asked_to_stop=self._stop_work,
         )
-        self._threads: list[threading.Thread] = []
-        self._next_prune = 0.0
+        self._runners = Runners(
+            hand,
+            self._parts.runtime,
+            self._deadlines,
+            started=self._on_started,
+            finished=self._pump.finished,
+            died=self._die,
+        )
+        self._coroutines = Coroutines(
+            hand,
+            self._parts.runtime,
+            started=self._on_started,
+            finished=self._pump.finished,
+            died=self._die,
+        )
 
     @property
     def running(self) -> bool:
-        return bool(self._threads) and not self._ended.is_set()
+        return self._pid == os.getpid() and not self._ended.is_set()
 
     def start(self) -> Worker:
         """Open a session and begin to work, on threads that keep no program alive."""
-        if self._threads:
+        if self._pid is not None:
             raise OnwardError("this worker was started before: make a new one with jobs.worker()")
         self._session.open(random_owner())
+        self._pid = os.getpid()
         self._session.start()
-        for target, name in ((self._pumping, "onward-pump"), (self._waking, "onward-wake")):
-            thread = threading.Thread(target=target, name=name, daemon=True)
-            self._threads.append(thread)
-            thread.start()
+        for target, name in (
+            (self._pumping, "onward-pump"),
+            (self._waking, "onward-wake"),
+            (self._sweeping, "onward-sweep"),
+        ):
+            threading.Thread(target=self._until_the_end, args=(target,), name=name, daemon=True).start()
         return self
 
     def stop(self, timeout: float | None = None) -> list[str]:
         """Stop politely: claim nothing, give back what has not begun, wait for what runs.
 
-        Returns the ids of jobs that still run at the deadline.  A thread cannot be killed: they stay renewed and are
-        settled when they end, as long as the process lives.
+        Returns the ids of jobs that are not settled at the deadline: they still run, or the store does not answer.  A
+        thread cannot be killed: they stay renewed and are settled when they end, as long as the process lives.  Called by
+        a handler of this worker it does not wait, for that would be for itself.
         """
-        if not self._threads:
+        if self._pid != os.getpid():  # never started, or started before a fork: then it is our parent's
             return []
         self._pump.drain()
-        self._ended.wait(self.options.shutdown_timeout if timeout is None else timeout)
-        return sorted(key[0] for key in list(self._hand.running))
+        here = threading.get_ident()
+        if here not in self._runners and here not in self._coroutines:
+            self._ended.wait(self.options.shutdown_timeout if timeout is None else timeout)
+        unsettled = self._pump.known()
+        if unsettled:
+            logger.warning("the worker was told to stop, and has not settled %s", ", ".join(unsettled))
+        return unsettled
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the worker has ended."""
@@ -114,11 +142,15 @@ class Worker:
 
     # The threads
 
-    def _pumping(self) -> None:
+    def _until_the_end(self, target: Callable[[], None]) -> None:
         try:
-            self._pump.run(lambda: self._ended.is_set() or (self._pump.draining and self._pump.empty))
+            target()
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
             self._die(error)
+
+    def _pumping(self) -> None:
+        try:
+            self._pump.run()
         finally:
             self._end()
 
@@ -126,19 +158,37 @@ class Worker:
         while not self._ended.is_set():
             if not self._pump.idle.wait(_WAIT):
                 continue
+            queues = self._pump.listening
             try:
-                self._parts.backend.wait(self.options.queues, _WAIT)
+                # While a queue is at its limit nobody listens to it, and that may be over at any moment.
+                self._parts.backend.wait(queues, _WAIT if len(queues) == len(self.options.queues) else _SHORT_WAIT)
             except BackendError:
                 self._ended.wait(_WAIT)
             self._pump.wake()
 
+    def _sweeping(self) -> None:
+        """What some worker must do for all: give back what dead ones held, and forget what is past its retention."""
+        while not self._ended.wait(self._session.length / 3):
+            if not self._session.may_judge():
+                continue
+            try:
+                self._parts.reap()
+                if time.monotonic() >= self._next_prune:
+                    self._next_prune = time.monotonic() + _PRUNE_EVERY
+                    self._parts.prune()
+            except BackendError as error:
+                logger.warning("the sweep failed and will be tried again: %s", error)
+            else:
+                self.facts.note("swept")
+
     def _end(self) -> None:
-        """Nothing is in hand any more: end the session politely and let the threads go."""
+        """Nothing is known any more, or it died: end the session politely and let the threads go."""
+        self._hand.close()
         self._session.end()
         self._runners.stop()
         self._coroutines.stop()
         self._deadlines.close()
-        if self._cause_of_death is None:
+        if self._cause_of_death is None and not self._pump.known():
             try:
                 self._parts.backend.reap(owner=self._session.owner, started=(), cause="the worker stopped")
             except BackendError as error:
@@ -147,20 +197,21 @@ class Worker:
         self.facts.note("ended")
 
     def _die(self, error: BaseException) -> None:
-        """A thread of the engine died: the others must not go on as if nothing were."""
-        logger.critical("the worker dies: %s: %s", type(error).__name__, error, exc_info=error)
-        self._cause_of_death = error
+        """A thread of the engine died: the others must not go on as if nothing were.
+
+        Nobody will settle what runs, so it is told that its lease is lost; the session expires.
+        """
+        if self._cause_of_death is None:
+            self._cause_of_death = error
+        self._hand.close()
         self._ended.set()
-        self._pump.wake()
+        self._pump.quit()
+        for work in self._hand.everything():
+            if work.ready.context is not None:
+                work.ready.context.lose()
+        logger.critical("the worker dies: %s: %s", type(error).__name__, error, exc_info=error)
 
     # What the parts tell each other
-
-    def _feed(self, works: Sequence[Work]) -> None:
-        asynchronous = [work for work in works if work.ready.entry.is_async]
-        if len(asynchronous) < len(works):
-            self._runners.feed([work for work in works if not work.ready.entry.is_async] if asynchronous else works)
-        if asynchronous:
-            self._coroutines.feed(asynchronous)
 
     def _on_started(self, work: Work) -> None:
         if self._parts.telemetry.wants(JobStarted):
@@ -169,48 +220,47 @@ class Worker:
                 JobStarted(id=letter.id, job=letter.job, queue=letter.queue, attempt=work.lease.attempts + 1)
             )
 
-    def _on_finished(self, work: Work, attempt: Attempt) -> None:
-        self._pump.finished(attempt)
-        if work.ready.entry.is_async:
-            if self._hand.inbox:
-                self._runners.nudge()
-        else:
-            self._coroutines.nudge()
+    def _on_fresh(self) -> None:
+        self._hand.call()
+        self._pump.wake()
 
     def _on_renewal(self, owner: str, renewal: Renewal) -> None:
-        self.facts.note("renewed")
         if not renewal.alive:
             self._pump.session_died(owner)
-            return
         for key in renewal.cancel_requested:
             work = self._hand.find(key)
             if work is not None:
                 self._stop_work(work)
+        self.facts.note("renewed")
 
     def _stop_work(self, work: Work) -> None:
-        """Somebody cancelled this job: tell its handler, and interrupt it if that is allowed."""
+        """Somebody cancelled this job: what waits is given back, what runs is told, and interrupted if that is allowed."""
+        if work.stopped:
+            return
+        if self._hand.drop(work):
+            work.stopped = True
+            # The store turns whatever becomes of it.
+            self._pump.finished(Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released()))
+            return
         if work.ready.context is not None:
             work.ready.context.ask_to_stop()
-        if work.key not in self._hand.running:
-            return  # it has not begun: the store turns whatever becomes of it
         if work.ready.entry.is_async:
-            self._coroutines.cancel(work)
-        elif work.ready.entry.definition.interrupt and work.interruption is not None:
-            work.interruption.interrupt(JobStopped)
+            work.stopped = self._coroutines.cancel(work)
+        elif not work.ready.entry.definition.interrupt:
+            work.stopped = True
+        elif work.guard is not None:  # else it is about to begin, and will be told next time
+            work.guard.interrupt(work, JobStopped)
+            work.stopped = True
 
     def _on_lost(self, work: Work) -> None:
         if work.ready.context is not None:
             work.ready.context.lose()
         self.facts.note("lost")
 
-    def _sweep(self) -> None:
-        """What some worker must do for all: give back what dead ones held, and forget what is past its retention."""
-        try:
-            self._parts.reap()
-            if time.monotonic() >= self._next_prune:
-                self._next_prune = time.monotonic() + _PRUNE_EVERY
-                self._parts.prune()
-        except BackendError as error:
-            logger.warning("the sweep failed and will be tried again: %s", error)
-        else:
-            self.facts.note("swept")
+    def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
+        """Progress, under the name that the session has now: the lease may have been adopted since it was claimed."""
+        owner = self._session.owner
+        current = lease if lease.owner == owner else msgspec.structs.replace(lease, owner=owner)
+        held = self._report_of_the_application(current, fraction, note)
+        # While a successor is being opened, nobody can tell.
+        return held or self._pump.recovering or owner != self._session.owner

@@ -28,6 +28,7 @@ from onward.backends.memory.inspection import MemoryInspection
 from onward.backends.memory.store import Job, OpenSession, Store
 from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendError, BackendMisconfigured
+from onward.shield import shield
 from onward.states import State
 
 __all__ = ["MemoryBackend"]
@@ -130,7 +131,7 @@ class MemoryBackend(MemoryInspection, Backend):
                 "memory:// lives in the process that made it and this is a fork of it: what is enqueued here would be seen "
                 "by nobody; use sqlite:///file"
             )
-        with self._changed:
+        with shield(), self._changed:
             if self._closed:
                 raise BackendError("this backend is closed")
             yield self.clock.micros()

@@ -138,7 +138,7 @@ class SqliteBackend(SqliteInspection, Backend):
                     open_queues,
                     owner=turn.owner,
                     expires_at=session[0],
-                    released=frozenset(each.lease.envelope.id for each in turn.settlements if each.move == "release"),
+                    released=settling.released(turn.settlements, settled),
                 )
             return TurnResult(
                 settled=settled, leases=leases, promoted=promoted, cancel_requested=_asked_to_cancel(tx, turn.owner)

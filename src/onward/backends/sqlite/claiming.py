@@ -63,23 +63,24 @@ def adopted(tx: Transaction, owner: str, expires_at: int) -> list[Lease]:
 def _candidates(
     tx: Transaction, claim: Claim, queues: Sequence[str], released: frozenset[str]
 ) -> tuple[list[Row], bool]:
-    """What to claim, and whether more may be left.  A suspect only if it stands first, and then alone."""
+    """What to claim, and whether more is left.  A suspect only if it stands first, and then alone."""
     chosen: list[Row] = []
     more = False
     for queue in queues:
-        wanted = min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen))
-        if wanted <= 0:
+        wanted = max(0, min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen)))
+        if wanted == 0 and more:
             continue
-        for row in tx.rows("candidates", (queue, tx.now, wanted + len(released))):
+        # One more than wanted tells whether to wake somebody else: a bell for nothing makes sleepers deaf for a moment.
+        for row in tx.rows("candidates", (queue, tx.now, wanted + len(released) + 1)):
             if row[_ID] in released:
                 continue
+            if wanted == 0:
+                more = True
+                break
             if row[_CRASHES]:
                 return chosen or [row], True
             chosen.append(row)
             wanted -= 1
-            if wanted == 0:
-                more = True
-                break
     return chosen, more
 
 
@@ -91,7 +92,10 @@ def _leases(tx: Transaction, rows: Sequence[Row], owner: str, expires_at: int) -
     ]
     held = holds.take(tx, keyed) if keyed else {}
     leases = []
-    for _, job_id, queue, sealed, token, started_at, attempts, crashes, interruptions, waits, parked, spent, *_ in rows:
+    for row in rows:
+        _, job_id, queue, sealed, token, started_at, attempts, crashes, interruptions, waits, parked, spent, _, _, _ = (
+            row
+        )
         hold, holder = held.get(job_id, _FREE)
         leases.append(
             Lease(

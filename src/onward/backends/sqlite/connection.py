@@ -24,12 +24,13 @@ from typing import TypeVar
 from onward import forks
 from onward.backends.sqlite import faults
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
+from onward.shield import shield
 
 __all__ = ["WAL_LIMIT", "Connections", "Line", "connect", "patiently"]
 
 WAL_LIMIT = 64 * 1024 * 1024
 _FIRST_PAUSE = 0.0002
-_LONGEST_PAUSE = 0.02
+_LONGEST_PAUSE = 0.002  # whoever has just written is quicker anyhow: a longer pause would starve the patient
 
 Result = TypeVar("Result")
 
@@ -147,7 +148,7 @@ class Line:
 
     @contextmanager
     def borrowed(self) -> Iterator[sqlite3.Connection]:
-        with self._lock, faults.translated(self._path):
+        with shield(), self._lock, faults.translated(self._path):
             connection = self._ready()
             try:
                 yield connection

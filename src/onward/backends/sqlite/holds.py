@@ -38,10 +38,11 @@ class Keyed(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A lease that is over; ``confirmed`` if it was a success."""
+    """A lease that is over; ``confirmed`` if it was a success, ``unheard`` by those who began to wait only after it."""
 
     keyed: Keyed
     confirmed: bool
+    unheard: tuple[str, ...] = ()
 
 
 def take(tx: Transaction, claimed: Sequence[Keyed]) -> dict[str, tuple[Hold, str | None]]:
@@ -66,14 +67,14 @@ def of_settled(tx: Transaction, owner: str, ids: Sequence[str]) -> dict[tuple[st
 
 def end(tx: Transaction, ended: Sequence[Ended]) -> None:
     """Confirm or drop what these leases held, and wake who waits for it."""
-    for keyed, confirmed in ended:
+    for keyed, confirmed, unheard in ended:
         for kind, key in keyed.carried():
             pointer = (kind, key, keyed.id, keyed.token)
             if confirmed and kind == ONCE:
                 held, woken = tx.run("confirm_hold", (*pointer, tx.now + keyed.idempotency_ttl)), _EVERYBODY
             else:
                 held, woken = tx.run("drop_hold", pointer), 1
-            if held and tx.run(_WAKE[kind], (key, tx.now, keyed.id, woken)):
+            if held and tx.run(_WAKE[kind], (key, tx.now, as_json([keyed.id, *unheard]), woken)):
                 tx.wakes = True
 
 
@@ -84,7 +85,7 @@ def _take(keyed: Keyed, pointers: dict[Key, Row], taken: dict[Key, Keyed], now: 
     keys = list(keyed.carried())
     for key in keys:
         if key in taken:
-            busy = taken[key].id
+            busy = busy or taken[key].id
         elif key in pointers:
             _, _, job_id, token, done_until, runs = pointers[key]
             if done_until is not None and done_until > now:
@@ -92,7 +93,7 @@ def _take(keyed: Keyed, pointers: dict[Key, Row], taken: dict[Key, Keyed], now: 
             if (job_id, token) == (keyed.id, keyed.token):
                 mine += done_until is None
             elif done_until is None and runs:
-                busy = job_id
+                busy = busy or job_id
     if mine == len(keys):
         return Hold.HELD, None
     if busy is not None:

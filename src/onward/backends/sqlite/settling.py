@@ -9,10 +9,10 @@ from onward.backends.sqlite.moves import Fence, Moves
 from onward.backends.sqlite.transaction import Transaction
 from onward.clock import SECOND
 from onward.failure import Failure
-from onward.lease import GONE, LEASE_LOST, Lease, Settled, Settlement, already_applied, applied
+from onward.lease import GONE, LEASE_LOST, Settled, Settlement, already_applied, applied
 from onward.states import FINISHED, State
 
-__all__ = ["classify", "settle"]
+__all__ = ["classify", "released", "settle"]
 
 _TARGET = {
     "ack": State.COMPLETED,
@@ -64,6 +64,12 @@ def classify(tx: Transaction, settlement: Settlement) -> Settled:
     if turned or finished_as == _TARGET[settlement.move]:
         return already_applied(State(finished_as))
     return LEASE_LOST
+
+
+def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> frozenset[str]:
+    """The ids that were given back just now."""
+    pairs = zip(settlements, answers, strict=True)
+    return frozenset(each.lease.envelope.id for each, answer in pairs if each.move == "release" and answer.applied)
 
 
 def _all_at_once(tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked) -> list[Settled]:
@@ -140,12 +146,13 @@ def _plan_stay(moves: Moves, tx: Transaction, fence: Fence, settlement: Settleme
 def _ended(
     settlements: Sequence[Settlement], answers: Sequence[Settled], keyed: dict[tuple[str, int], holds.Keyed]
 ) -> list[holds.Ended]:
-    return [
-        holds.Ended(keyed[_held(settlement.lease)], confirmed=settlement.move == "ack")
-        for settlement, answer in zip(settlements, answers, strict=True)
-        if answer.applied and _held(settlement.lease) in keyed
-    ]
-
-
-def _held(lease: Lease) -> tuple[str, int]:
-    return lease.envelope.id, lease.token
+    """Settlements count in their order: who is snoozed after a hold ended did not hear of it."""
+    ended: list[holds.Ended] = []
+    unheard: tuple[str, ...] = ()
+    for settlement, answer in zip(reversed(settlements), reversed(answers), strict=True):
+        lease = keyed.get((settlement.lease.envelope.id, settlement.lease.token))
+        if lease is not None and answer.applied:
+            ended.append(holds.Ended(lease, settlement.move == "ack", unheard))
+            if settlement.waits:
+                unheard = (*unheard, lease.id)
+    return ended[::-1]

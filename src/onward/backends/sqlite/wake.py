@@ -18,6 +18,7 @@ import time
 from pathlib import Path
 
 from onward import forks
+from onward.shield import shield
 
 __all__ = ["Bell"]
 
@@ -34,7 +35,7 @@ class Bell:
         forks.watch(self)
 
     def ring(self) -> None:
-        with self._lock, contextlib.suppress(OSError):
+        with shield(), self._lock, contextlib.suppress(OSError):
             fd = self._opened()
             if fd >= 0 and fcntl.ioctl(fd, termios.FIONREAD, _NOTHING) == _NOTHING:
                 os.write(fd, b"!")

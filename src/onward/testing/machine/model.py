@@ -322,7 +322,7 @@ class Model:
         busy = [pointer.job_id for pointer in others if pointer.until is None]
         if done or busy:
             return (Hold.DONE, done[0]) if done else (Hold.BUSY, busy[0])
-        self.holds.update(dict.fromkeys(job.keys, mine))
+        self.holds |= {key: _Pointer(job.id, job.delivery) for key in job.keys}
         return Hold.HELD, None
 
     def _valid(self, key: Key) -> _Pointer | None:

@@ -1,0 +1,137 @@
+"""Measuring contenders against each other on a noisy machine: in turns, several rounds, medians, ratios.
+
+A shared machine is twice as fast in one minute as in the next, so no absolute figure means anything.  Every round
+measures all contenders one after the other; a ratio is taken within its round, and the median of the rounds is what
+counts.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench import body
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Contender:
+    """Somebody to be measured, and the interpreter that has its package."""
+
+    name: str
+    module: str
+    python: Path
+    configs: Sequence[str] = ()  # all of its own, unless said here
+
+    def step(self, step: str, *arguments: object, timeout: float = 300) -> str:
+        command = [str(self.python), "-m", "bench.drive", self.module, step, *map(str, arguments)]
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
+        if answer.returncode:
+            raise RuntimeError(f"{self.name}: {step} failed: {answer.stderr[-500:]}")
+        return answer.stdout
+
+    def ask(self, step: str, *arguments: object) -> object:
+        return json.loads(self.step(step, *arguments))
+
+    def start(self, config: str) -> list[subprocess.Popen[bytes]]:
+        count = self.ask("processes", config)
+        assert isinstance(count, int)
+        command = [str(self.python), "-m", "bench.drive", self.module, "serve", config]
+        quiet = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        return [subprocess.Popen(command, start_new_session=True, **quiet) for _ in range(count)]  # type: ignore[call-overload]
+
+
+def processing(contender: Contender, config: str, jobs: int) -> float:
+    """Jobs a second from the first one finished to the last; the file is filled before."""
+    contender.step("fill", jobs)
+    body.clear()
+    workers = contender.start(config)
+    try:
+        first, seen = _first_done(workers)
+        while (done := body.count("done")) < jobs:
+            if time.perf_counter() - first > 120 or any(worker.poll() is not None for worker in workers):
+                raise RuntimeError(f"{contender.name} ({config}) stopped at {done} of {jobs} jobs")
+            time.sleep(0.002)
+        return (jobs - seen) / (time.perf_counter() - first)
+    finally:
+        _end(workers)
+
+
+def pickup(contender: Contender, config: str, samples: int) -> list[float]:
+    """Milliseconds from just before the enqueue to the handler's first line, on an idle worker."""
+    contender.step("fill", 0)
+    body.clear()
+    workers = contender.start(config)
+    try:
+        waits = contender.ask("pickup", samples)
+        assert isinstance(waits, list)
+        return waits
+    finally:
+        _end(workers)
+
+
+def rate(contender: Contender, step: str, jobs: int, *arguments: int) -> float | None:
+    answer = contender.ask(step, jobs, *arguments)
+    assert answer is None or isinstance(answer, float)
+    return answer
+
+
+def noise() -> dict[str, float]:
+    """What the machine was like: a synced write, and a fixed piece of Python."""
+    probe = body.FOLDER / "probe"
+    descriptor = os.open(probe, os.O_RDWR | os.O_CREAT)
+    started = time.perf_counter()
+    for _ in range(100):
+        os.pwrite(descriptor, b"x" * 8192, 0)
+        os.fdatasync(descriptor)
+    synced = (time.perf_counter() - started) / 100 * 1e6
+    os.close(descriptor)
+    probe.unlink()
+    started = time.perf_counter()
+    sum(number * number for number in range(200_000))
+    return {"fdatasync_us": round(synced), "python_us": round((time.perf_counter() - started) * 1e6)}
+
+
+def fastest(contender: Contender, jobs: int, progress: Progress) -> str:
+    """The configuration of a contender that does best."""
+    configs = contender.configs or contender.ask("configs")
+    assert isinstance(configs, Sequence)
+    if len(configs) == 1:
+        return str(configs[0])
+    rates = {str(config): processing(contender, str(config), jobs) for config in configs}
+    progress(f"  {contender.name}: " + ", ".join(f"{config} {each:,.0f}/s" for config, each in rates.items()))
+    return max(rates, key=lambda config: rates[config])
+
+
+def middle(values: Sequence[float]) -> float:
+    return statistics.median(values)
+
+
+def _first_done(workers: Sequence[subprocess.Popen[bytes]]) -> tuple[float, int]:
+    patience = time.monotonic() + 30
+    while (seen := body.count("done")) == 0:
+        if time.monotonic() > patience or any(worker.poll() is not None for worker in workers):
+            raise RuntimeError("no job was run")
+        time.sleep(0.001)
+    return time.perf_counter(), seen
+
+
+def _end(workers: Sequence[subprocess.Popen[bytes]]) -> None:
+    for worker in workers:
+        try:
+            os.killpg(worker.pid, 9)
+        except ProcessLookupError:
+            continue
+    for worker in workers:
+        worker.wait()
+
+
+PYTHON = Path(sys.executable)

@@ -1,0 +1,135 @@
+"""Opening what a command works on: a store by its URL, or an application of the user's own.
+
+What costs time to import, the application above all, is imported here where it is needed: `onward --help` needs none of it.
+"""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from onward import config
+from onward.cli.exits import CommandError, Exit
+from onward.errors import InvalidName, InvalidTime, OnwardError, OptionError
+from onward.names import suggestion
+
+if TYPE_CHECKING:
+    from onward.app import Onward
+    from onward.client import Client
+
+__all__ = ["client_of", "given", "load", "on_new_store", "on_store"]
+
+Run = Callable[["Onward", Namespace], int]
+
+
+def on_store(run: Run) -> Callable[[Namespace], int]:
+    """A command about a store that is there already: to look must not create one."""
+    return lambda args: _run(run, args, creates=False)
+
+
+def on_new_store(run: Run) -> Callable[[Namespace], int]:
+    """A command that may be the first to use a store."""
+    return lambda args: _run(run, args, creates=True)
+
+
+def given(args: Namespace) -> dict[str, str]:
+    """The settings that the command line names."""
+    return {name: value for name in ("url", "namespace") if (value := getattr(args, name)) is not None}
+
+
+def load(name: str) -> Onward:
+    """The application that ``module:attribute`` names."""
+    from onward.app import Onward
+
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise CommandError(
+            f"--app {name} names no application: write module:attribute, as in shop.jobs:jobs", Exit.USAGE
+        )
+    module = _import(module_name, name)
+    app = getattr(module, attribute, None)
+    if isinstance(app, Onward):
+        return app
+    known = [each for each, value in vars(module).items() if isinstance(value, Onward)]
+    hint = suggestion(attribute, known) if known else ", nor any other"
+    raise CommandError(f"--app {name}: {module_name} has no application {attribute!r}{hint}", Exit.CONFIG)
+
+
+def client_of(app: Onward) -> Client:
+    """The client behind the facade, which has no word for enqueueing by name in batches."""
+    return app._client  # noqa: SLF001
+
+
+def _run(run: Run, args: Namespace, *, creates: bool) -> int:
+    with _opened(args, creates=creates) as app:
+        if not app.backend.capabilities.shared and not _runs_here(app, args):
+            raise CommandError(
+                f"{app.settings.url} is seen by one process only, and this one is about to end: name a store that others "
+                f"see, such as --url sqlite:///jobs.db",
+                Exit.CONFIG,
+            )
+        return run(app, args)
+
+
+def _runs_here(app: Onward, args: Namespace) -> bool:
+    """A job that runs inside `enqueue` needs nobody else."""
+    from onward.backend import Inline
+
+    return isinstance(app.backend, Inline) and args.app is not None
+
+
+def _opened(args: Namespace, *, creates: bool) -> Onward:
+    from onward.app import Onward
+
+    try:
+        if args.app is not None:
+            if given(args):
+                raise CommandError("--app names its own store: leave --url and --namespace out", Exit.USAGE)
+            return load(args.app)
+        if not creates:
+            _refuse_missing(config.explain(given(args))["url"])
+        settings: Any = given(args)
+        return Onward(**settings)
+    except (OptionError, InvalidName, InvalidTime) as error:
+        raise CommandError(str(error), Exit.CONFIG) from error
+
+
+def _refuse_missing(url: config.Origin) -> None:
+    """SQLite makes the file it is asked for, and a slip of the pen would look like an empty store."""
+    if urlsplit(url.value).scheme == "sqlite":
+        from onward.backends.sqlite.url import parse_url
+
+        path = Path(parse_url(url.value)[0]).absolute()
+        if not path.exists():
+            raise CommandError(
+                f"there is no store at {path} ({_told_by(url)}): name it with --url or ONWARD_URL; "
+                f"the first job that is enqueued creates it",
+                Exit.UNREACHABLE,
+            )
+
+
+def _told_by(url: config.Origin) -> str:
+    return (
+        "the default" if url.source == "default" else f"{url.value}, from {url.source.replace('Onward(...)', '--url')}"
+    )
+
+
+def _import(module_name: str, app: str) -> Any:
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        return importlib.import_module(module_name)
+    except OnwardError:
+        raise
+    except Exception as error:
+        raise CommandError(
+            f"--app {app}: importing {module_name} failed: {type(error).__name__}: {error} (modules are looked for in "
+            f"{here} first; --debug shows where)",
+            Exit.CONFIG,
+        ) from error

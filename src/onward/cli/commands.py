@@ -1,0 +1,31 @@
+"""Every command there is, in the order in which the help lists them, and the options that all of them take."""
+
+from __future__ import annotations
+
+from onward.cli import completion, config, dead, enqueue, jobs, maintenance, queues
+from onward.cli.command import Command, Group, argument
+
+__all__ = ["GLOBALS", "TREE"]
+
+GLOBALS = (
+    argument("--url", "the store, such as sqlite:///jobs.db; else ONWARD_URL, or what onward.toml says", metavar="URL"),
+    argument("--namespace", "the namespace in that store", metavar="NAME"),
+    argument(
+        "--app",
+        "take store and jobs from an application in Python code, as in shop.jobs:jobs",
+        metavar="MODULE:ATTRIBUTE",
+    ),
+    argument("--json", "print data as JSON, one object to a line", action="store_true"),
+    argument("--quiet", "print data and errors only", action="store_true"),
+    argument("--debug", "log, and show the traceback of an error", action="store_true"),
+)
+
+TREE: tuple[Command | Group, ...] = (
+    enqueue.COMMAND,
+    jobs.GROUP,
+    dead.GROUP,
+    queues.GROUP,
+    *maintenance.COMMANDS,
+    *config.COMMANDS,
+    completion.COMMAND,
+)

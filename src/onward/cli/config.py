@@ -1,0 +1,109 @@
+"""``onward config`` and ``version``: what this command would work with."""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+from argparse import Namespace
+from dataclasses import fields
+from typing import Any, NamedTuple
+
+import msgspec
+
+from onward import config
+from onward.cli import output
+from onward.cli.application import given, load
+from onward.cli.command import Command
+from onward.cli.exits import CommandError, Exit
+from onward.cli.table import Column
+from onward.errors import InvalidName, InvalidTime, OptionError
+from onward.version import __version__
+
+__all__ = ["COMMANDS"]
+
+
+class Setting(NamedTuple):
+    name: str
+    value: Any
+    source: str
+
+
+def show_config(args: Namespace) -> int:
+    """The effective settings.  The store is left alone."""
+    try:
+        settings = _of_application(args.app) if args.app is not None else _of_command_line(args)
+    except (OptionError, InvalidName, InvalidTime) as error:
+        raise CommandError(str(error), Exit.CONFIG) from error
+    output.listing(args, [settings], _SETTINGS, Setting._asdict)
+    return Exit.OK
+
+
+def version(args: Namespace) -> int:
+    versions = {
+        "onward": __version__,
+        "python": platform.python_version(),
+        "sqlite": sqlite3.sqlite_version,
+        "msgspec": msgspec.__version__,
+    }
+    if args.json:
+        output.json_line(versions)
+    else:
+        for name, number in versions.items():
+            output.write(f"{name:<8} {number}")
+    return Exit.OK
+
+
+def _of_command_line(args: Namespace) -> list[Setting]:
+    return [
+        Setting(name, origin.value, _place(name, origin.source, f"--{name}"))
+        for name, origin in config.explain(given(args)).items()
+    ]
+
+
+def _of_application(name: str) -> list[Setting]:
+    """What differs from the file and the environment, the application says in its code."""
+    app = load(name)
+    outside = config.explain({})
+    settings = []
+    for field in fields(app.settings):
+        value, origin = getattr(app.settings, field.name), outside[field.name]
+        source = origin.source if value == origin.value else "Onward(...)"
+        settings.append(Setting(field.name, value, _place(field.name, source, f"Onward(...), {name}")))
+    app.close()
+    return settings
+
+
+def _place(name: str, source: str, in_arguments: str) -> str:
+    match source:
+        case "the environment":
+            return f"ONWARD_{name.upper()}"
+        case "Onward(...)":
+            return in_arguments
+        case _:
+            return source
+
+
+def _told(setting: Setting) -> str:
+    if setting.name == "retention":
+        return ", ".join(
+            f"{state} {'kept' if kept is None else f'{kept:g} s'}" for state, kept in setting.value.items()
+        )
+    return str(setting.value)
+
+
+_SETTINGS: tuple[Column[Setting], ...] = (
+    Column("SETTING", lambda setting: setting.name),
+    Column("VALUE", _told),
+    Column("FROM", lambda setting: setting.source, style=lambda setting: "dim" if setting.source == "default" else ""),
+)
+
+COMMANDS = (
+    Command(
+        "config",
+        "show the effective settings and where each of them comes from",
+        show_config,
+        about="From the weakest to the strongest: the default, the nearest onward.toml or [tool.onward] table, the "
+        "environment, Onward(...) in the application's code (seen with --app only), the command line.",
+    ),
+    Command("version", "show the versions of onward and what it runs on", version),
+)

@@ -1,0 +1,243 @@
+"""``onward enqueue``: one job from the words of the command line, or many from the lines of a file."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentTypeError, Namespace
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import msgspec
+
+from onward.cli import output, values
+from onward.cli.application import client_of, on_new_store
+from onward.cli.command import Command, argument
+from onward.cli.exits import CommandError, Exit
+from onward.cli.text import json_text
+from onward.errors import ArgumentError, PayloadTooLarge
+from onward.names import suggestion
+
+if TYPE_CHECKING:
+    from onward.app import Onward
+    from onward.backend import Enqueued
+    from onward.definition import EnqueueOptions
+    from onward.handle import JobHandle
+
+__all__ = ["COMMAND"]
+
+_BATCH = 500
+_OPTIONS = (
+    "queue",
+    "priority",
+    "max_retries",
+    "delay",
+    "at",
+    "expires",
+    "unique_key",
+    "idempotency_key",
+)
+
+
+def enqueue(app: Onward, args: Namespace) -> int:
+    """One job, or many."""
+    if args.app is not None:
+        _refuse_unknown(app, args)
+    if args.timeout is not None and not args.wait:
+        raise CommandError("--timeout bounds --wait: give both, or neither", Exit.USAGE)
+    options = _options(args)
+    if args.many is not None:
+        return _enqueue_many(app, args, options)
+    handle = app.enqueue(args.name, _payload(args), **options)
+    if not handle.created:
+        output.say(args, f"a live job has this unique key already: {handle.id} stands for it")
+    if args.wait:
+        return _wait(args, handle)
+    _tell(args, handle.id, created=handle.created)
+    return Exit.OK
+
+
+def _wait(args: Namespace, handle: JobHandle[Any]) -> int:
+    output.say(args, f"waiting for {handle.id}")
+    with output.working(args, "waiting"):
+        result = handle.result(timeout=args.timeout)
+    if args.json:
+        output.json_line({"id": handle.id, "created": handle.created, "result": result})
+    else:
+        output.write(json_text(result))
+    return Exit.OK
+
+
+def _tell(args: Namespace, job_id: str, *, created: bool) -> None:
+    if args.json:
+        output.json_line({"id": job_id, "created": created})
+    else:
+        output.write(job_id)
+
+
+def _refuse_unknown(app: Onward, args: Namespace) -> None:
+    known = client_of(app).registry
+    if known.find(args.name) is None:
+        raise CommandError(f"{args.app} has no job {args.name!r}{suggestion(args.name, known)}", Exit.USAGE)
+
+
+def _options(args: Namespace) -> Any:
+    options = {name: value for name in _OPTIONS if (value := getattr(args, name)) is not None}
+    return options | ({"meta": dict(args.meta)} if args.meta else {})
+
+
+def _payload(args: Namespace) -> Any:
+    """What the job is given: pairs, or JSON from an option or from stdin."""
+    pairs = [each for each in args.pairs if each != "-"]
+    ways = [bool(pairs), args.payload is not None, "-" in args.pairs]
+    if sum(ways) > 1:
+        raise CommandError("give key=value pairs, or --payload, or - for stdin: one of them", Exit.USAGE)
+    if args.payload == "-" or "-" in args.pairs:
+        return _decoded(sys.stdin.buffer.read(), "stdin")
+    if args.payload is not None:
+        return _decoded(args.payload.encode(errors="surrogateescape"), "--payload")
+    return dict(map(_pair, pairs))
+
+
+def _pair(text: str) -> tuple[str, Any]:
+    try:
+        return values.pair(text)
+    except ArgumentTypeError as error:
+        raise CommandError(str(error), Exit.USAGE) from None
+
+
+def _decoded(text: bytes, where: str) -> Any:
+    try:
+        return msgspec.json.decode(text)
+    except (ValueError, RecursionError) as error:
+        raise CommandError(f"{where} is not JSON: {error}", Exit.USAGE) from None
+
+
+def _enqueue_many(app: Onward, args: Namespace, options: Any) -> int:
+    """Batch after batch; each is durable before its ids are told."""
+    _refuse_one_for_many(args)
+    from onward.definition import EnqueueOptions
+
+    checked = EnqueueOptions.check(options)
+    enqueued = 0
+    try:
+        with _lines(args.many) as (lines, total), output.progress(args, "enqueueing", total) as advance:
+            for batch in _batches(lines):
+                answers = _enqueue_batch(app, args.name, batch, checked)
+                enqueued += len(answers)
+                advance(len(answers))
+                _tell_many(args, answers)
+    finally:  # what came before an error is in the store, and whoever mends the file must know
+        output.say(args, f"enqueued {enqueued:,} jobs")
+    return Exit.OK if enqueued else Exit.NOTHING
+
+
+def _refuse_one_for_many(args: Namespace) -> None:
+    if args.pairs or args.payload is not None:
+        raise CommandError("--many reads its payloads from the file: leave pairs and --payload out", Exit.USAGE)
+    if args.wait:
+        raise CommandError("--wait waits for one job: leave --many out", Exit.USAGE)
+    if args.unique_key is not None or args.idempotency_key is not None:
+        raise CommandError("one key for --many jobs would let one of them run: leave the key out", Exit.USAGE)
+
+
+def _enqueue_batch(app: Onward, name: str, batch: list[tuple[int, bytes]], options: EnqueueOptions) -> list[Enqueued]:
+    client = client_of(app)
+    envelopes = []
+    for number, line in batch:
+        payload = _decoded(line, f"line {number}")
+        try:
+            envelopes.append(client.seal_by_name(name, payload, options))
+        except (ArgumentError, PayloadTooLarge) as error:
+            raise CommandError(f"line {number}: {error}", Exit.USAGE) from None
+    return client.enqueue(envelopes)
+
+
+def _tell_many(args: Namespace, answers: list[Enqueued]) -> None:
+    if args.json or not output.is_terminal():  # on a terminal thousands of ids would bury the bar
+        for answer in answers:
+            _tell(args, answer.id, created=answer.created)
+        sys.stdout.flush()
+
+
+@contextmanager
+def _lines(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
+    """The lines, and how many there are if that can be known."""
+    if name == "-":
+        yield sys.stdin.buffer, None
+        return
+    path = Path(name)
+    try:
+        file = path.open("rb")
+    except OSError as error:
+        raise CommandError(f"--many {name} cannot be read: {error.strerror}", Exit.USAGE) from None
+    with file:
+        total = None
+        if path.is_file():
+            total = sum(1 for _ in file)
+            file.seek(0)
+        yield file, total
+
+
+def _batches(lines: BinaryIO) -> Iterator[list[tuple[int, bytes]]]:
+    """The lines that say something, numbered as in the file."""
+    batch: list[tuple[int, bytes]] = []
+    for number, line in enumerate(lines, start=1):
+        if line.strip():
+            batch.append((number, line))
+        if len(batch) == _BATCH:
+            yield batch
+            batch = []
+    if batch:
+        yield batch
+
+
+COMMAND = Command(
+    "enqueue",
+    "enqueue a job by its name, and print its id",
+    on_new_store(enqueue),
+    (
+        argument("name", "the job's name", metavar="NAME"),
+        argument(
+            "pairs",
+            "an argument of the job; the value may be a JSON number, true, false, null or text in quotes, and is plain "
+            "text otherwise.  A single - reads the whole payload from stdin, as JSON",
+            metavar="KEY=VALUE",
+            nargs="*",
+        ),
+        argument("--payload", "all arguments at once, as JSON; - reads them from stdin", metavar="JSON"),
+        argument(
+            "--many",
+            "one job for every line of a file, each line a payload as JSON; - reads stdin.  In batches of 500",
+            metavar="FILE",
+            files=True,
+        ),
+        argument("--queue", "the queue; else the job's own, or `default`", metavar="NAME"),
+        argument(
+            "--delay", "not before that much time has passed: 90s, 10m, 1h 30m", metavar="TIME", type=values.duration
+        ),
+        argument("--at", "not before then: 2030-01-31T12:00Z", metavar="WHEN", type=values.instant),
+        argument("--priority", "from -100 to 100, higher runs sooner", metavar="N", type=int),
+        argument("--max-retries", "how often it is tried again after a failure", metavar="N", type=int),
+        argument("--unique-key", "enqueue nothing if a live job has this key", metavar="KEY"),
+        argument("--idempotency-key", "skip the run if a job with this key has succeeded", metavar="KEY"),
+        argument(
+            "--expires",
+            "cancel it unless it has started by then: a length of time, or when",
+            metavar="TIME",
+            type=values.expiry,
+        ),
+        argument(
+            "--meta",
+            "something to carry along; may be given again",
+            metavar="KEY=VALUE",
+            action="append",
+            type=values.pair,
+        ),
+        argument("--wait", "wait for its end and print its result, as JSON", action="store_true"),
+        argument("--timeout", "wait no longer than this", metavar="TIME", type=values.duration),
+    ),
+    about="With --app the arguments are checked against the job's signature; without it any name and payload is taken, "
+    "and a worker that does not know the job parks it.",
+)

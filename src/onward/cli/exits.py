@@ -1,0 +1,66 @@
+"""How a command ends: the exit codes that scripts may rely on, and which error ends in which."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from onward import errors
+
+__all__ = ["EXIT_CODES", "MEANINGS", "CommandError", "Exit", "code_of"]
+
+
+class Exit(IntEnum):
+    OK = 0
+    FAILURE = 1
+    USAGE = 2
+    CONFIG = 3
+    UNREACHABLE = 4
+    SCHEMA = 5
+    NOTHING = 6
+    INTERRUPTED = 130
+    PIPE = 141
+
+
+MEANINGS = {
+    Exit.OK: "done",
+    Exit.FAILURE: "it was tried and failed, in whole or in part",
+    Exit.USAGE: "the command line makes no sense",
+    Exit.CONFIG: "the configuration, or the store it names, has to be changed first",
+    Exit.UNREACHABLE: "the store cannot be reached now, or is not there",
+    Exit.SCHEMA: "the store was migrated by a newer Onward",
+    Exit.NOTHING: "nothing matched: no such job, nothing to replay or purge",
+    Exit.INTERRUPTED: "interrupted with Ctrl-C",
+    Exit.PIPE: "whoever read the output has gone, as in `onward job list | head`",
+}
+
+
+class CommandError(Exception):
+    """A command cannot go on.  The message names the fix."""
+
+    def __init__(self, message: str, code: Exit) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+# The first line that fits decides, so the special stands above the general.
+EXIT_CODES: tuple[tuple[type[Exception], Exit], ...] = (
+    (errors.BackendUnavailable, Exit.UNREACHABLE),
+    (errors.SchemaTooNew, Exit.SCHEMA),
+    (errors.BackendMisconfigured, Exit.CONFIG),
+    (errors.DefinitionError, Exit.CONFIG),
+    (errors.JobNotFound, Exit.NOTHING),
+    (errors.ArgumentError, Exit.USAGE),
+    (errors.OptionError, Exit.USAGE),
+    (errors.InvalidName, Exit.USAGE),
+    (errors.InvalidTime, Exit.USAGE),
+    (errors.PayloadTooLarge, Exit.USAGE),
+    (errors.OnwardError, Exit.FAILURE),
+    (OSError, Exit.FAILURE),
+)
+
+
+def code_of(error: Exception) -> Exit | None:
+    """The exit code of an error that was foreseen."""
+    if isinstance(error, CommandError):
+        return error.code
+    return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), None)

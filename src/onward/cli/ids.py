@@ -1,0 +1,55 @@
+"""Which job a person means: by its whole id, or by a beginning that no other id has.
+
+Ids begin with the time in milliseconds, so the ids with one beginning are one stretch of the list.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from onward.cli.exits import CommandError, Exit
+from onward.errors import JobNotFound
+
+if TYPE_CHECKING:
+    from onward.app import Onward
+    from onward.record import JobRecord
+
+__all__ = ["find"]
+
+_LENGTH = 32
+_SHORTEST = 8
+_NAMED = 5
+_BEGINNING = re.compile(r"[0-9a-f]{1,32}")
+
+
+def find(app: Onward, given: str) -> JobRecord:
+    """The job with this id, or the only one whose id begins so."""
+    wanted = given.replace("-", "").lower()
+    if _BEGINNING.fullmatch(wanted) is None:
+        raise _not_found(given)
+    if len(wanted) < _SHORTEST:
+        raise CommandError(f"{given!r} is too short: give {_SHORTEST} characters of the id or more", Exit.USAGE)
+    if len(wanted) >= _LENGTH:
+        return _only(given, [record] if (record := app.get(wanted)) else [])
+    page = app.list(after=_before(wanted), limit=_NAMED + 1)
+    return _only(given, [each for each in page if each.id.startswith(wanted)])
+
+
+def _before(beginning: str) -> str | None:
+    """The id just before the first that can begin so."""
+    first = int(beginning.ljust(_LENGTH, "0"), 16)
+    return f"{first - 1:0{_LENGTH}x}" if first else None
+
+
+def _only(given: str, found: list[JobRecord]) -> JobRecord:
+    if not found:
+        raise _not_found(given)
+    if len(found) > 1:
+        named = ", ".join(each.id for each in found[:_NAMED]) + (", …" if len(found) > _NAMED else "")
+        raise CommandError(f"more than one id begins with {given}: {named}; give more of it", Exit.USAGE)
+    return found[0]
+
+
+def _not_found(given: str) -> JobNotFound:
+    return JobNotFound(f"there is no job {given}: it was pruned or purged, or it lives in another store or namespace")

@@ -1,0 +1,207 @@
+"""``onward job``: looking at jobs and steering them, one by one."""
+
+from __future__ import annotations
+
+import math
+from argparse import Namespace
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from onward.cli import output, timeline, values
+from onward.cli.application import on_store
+from onward.cli.command import Command, Group, argument
+from onward.cli.exits import Exit
+from onward.cli.ids import find
+from onward.cli.table import Column
+from onward.cli.times import ago
+from onward.errors import JobNotFound
+from onward.states import State
+
+if TYPE_CHECKING:
+    from onward.app import Onward
+    from onward.record import JobRecord
+
+__all__ = ["GROUP", "list_pages", "pages"]
+
+Page = Callable[[int, str | None], Sequence["JobRecord"]]  # how many, after which id
+
+_PAGE = 500
+
+
+def list_jobs(app: Onward, args: Namespace) -> int:
+    """A page, or with ``--all`` every page."""
+
+    def page(limit: int, after: str | None) -> Sequence[JobRecord]:
+        return app.list(
+            state=args.state, queue=args.queue, job=args.job, limit=limit, after=after, newest_first=args.newest
+        )
+
+    return list_pages(args, page, _COLUMNS)
+
+
+def show(app: Onward, args: Namespace) -> int:
+    """Everything known about one job."""
+    timeline.show(args, find(app, args.id))
+    return Exit.OK
+
+
+def retry(app: Onward, args: Namespace) -> int:
+    """Run waiting jobs now, give ended ones another life."""
+
+    def again(record: JobRecord) -> tuple[bool, str]:
+        if app.retry(record.id):
+            return True, "due now"
+        return False, _WHY_NOT_RETRIED[record.state]
+
+    return _each(app, args, again)
+
+
+def cancel(app: Onward, args: Namespace) -> int:
+    """Cancel what waits, ask what runs to stop."""
+
+    def stop(record: JobRecord) -> tuple[bool, str]:
+        match app.cancel(record.id, args.reason):
+            case State.CANCELLED:
+                return True, "cancelled"
+            case State.EXECUTING:
+                return True, "it runs, and was asked to stop"
+            case _:
+                return False, f"there is nothing to cancel: it is {record.state}"
+
+    return _each(app, args, stop)
+
+
+def list_pages(args: Namespace, page: Page, columns: Sequence[Column[JobRecord]]) -> int:
+    """Print as much as was asked for, and say how to see the rest."""
+    walk = pages(page, limit=None if args.all else args.limit, after=args.after)
+    shown = output.listing(args, walk, columns, timeline.as_data)
+    if shown.last is None:
+        output.say(args, "no job matches")
+    elif not args.all and shown.number == args.limit:
+        output.say(args, f"there may be more: --after {shown.last.id}, or --all")
+    return Exit.OK
+
+
+def pages(page: Page, *, limit: int | None, after: str | None = None) -> Iterator[Sequence[JobRecord]]:
+    """Small pieces, so that a long list is neither held here nor keeps the store busy."""
+    left = math.inf if limit is None else limit
+    while left > 0:
+        wanted = int(min(left, _PAGE))
+        found = page(wanted, after)
+        yield found
+        if len(found) < wanted:
+            return
+        left, after = left - wanted, found[-1].id
+
+
+def _each(app: Onward, args: Namespace, act: Callable[[JobRecord], tuple[bool, str]]) -> int:
+    """Do it to every job that was named, and say for each what came of it."""
+    done = 0
+    # All are looked up first: a name that could be several jobs stops the command before it has done anything.
+    named = {given: _found(app, given) for given in args.ids}
+    for given, record in named.items():
+        ok, told = (False, str(record)) if isinstance(record, JobNotFound) else act(record)
+        job_id = given if isinstance(record, JobNotFound) else record.id
+        done += ok
+        if args.json:
+            output.json_line({"id": job_id, "done": ok, "detail": told})
+        elif ok:
+            output.write(f"{job_id}  {told}")
+        else:
+            output.fail(f"{job_id}: {told}")
+    return Exit.OK if done == len(named) else Exit.FAILURE if done else Exit.NOTHING
+
+
+def _found(app: Onward, given: str) -> JobRecord | JobNotFound:
+    try:
+        return find(app, given)
+    except JobNotFound as error:
+        return error
+
+
+_WHY_NOT_RETRIED = {
+    State.SCHEDULED: "it has just been taken by a worker",
+    State.RETRYABLE: "it has just been taken by a worker",
+    State.AVAILABLE: "it is due already; a worker will take it",
+    State.EXECUTING: "it is running",
+    State.COMPLETED: "it has completed; enqueue it anew",
+    State.DISCARDED: "it expired, its unique key is held by another job, or nothing but a tombstone is left",
+    State.CANCELLED: "it expired, its unique key is held by another job, or nothing but a tombstone is left",
+}
+
+
+def _when(record: JobRecord) -> str:
+    """The time that matters in this state."""
+    if record.finished_at is not None:
+        return ago(record.finished_at)
+    if record.state is State.EXECUTING and record.started_at is not None:
+        return ago(record.started_at)
+    due = ago(record.available_at)
+    return f"due {due}" if due.endswith("ago") else due
+
+
+def _tries(record: JobRecord) -> str:
+    return f"{record.attempts}/{'?' if record.max_retries is None else record.max_retries + 1}"
+
+
+_COLUMNS: tuple[Column[JobRecord], ...] = (
+    Column("ID", lambda record: record.id),
+    Column("STATE", lambda record: record.state, style=lambda record: output.STATE_STYLES[record.state]),
+    Column("JOB", lambda record: record.name, flexible=True),
+    Column("QUEUE", lambda record: record.queue, flexible=True),
+    Column("WHEN", _when),
+    Column("TRIES", _tries, right=True, useful=True),
+    Column("PRIORITY", lambda record: str(record.priority), right=True, useful=True),
+    Column("ENQUEUED", lambda record: ago(record.enqueued_at), useful=True),
+)
+
+_IDS = argument("ids", "an id, or 8 or more of its first characters", metavar="ID", nargs="+")
+
+GROUP = Group(
+    "job",
+    "look at jobs and steer them",
+    (
+        Command(
+            "list",
+            "list jobs in the order they were enqueued",
+            on_store(list_jobs),
+            (
+                argument(
+                    "--state",
+                    "only in this state; may be given again",
+                    choices=tuple(State),
+                    metavar="STATE",
+                    action="append",
+                    type=values.state,
+                ),
+                argument("--queue", "only of this queue", metavar="NAME"),
+                argument("--job", "only with this job name", metavar="NAME"),
+                argument("--limit", "at most so many (50)", metavar="N", type=values.count, default=50),
+                argument("--after", "begin after this id, the last of the page before", metavar="ID"),
+                argument("--newest", "the newest first", action="store_true"),
+                argument("--all", "every page", action="store_true"),
+            ),
+        ),
+        Command(
+            "show",
+            "show one job: its payload, its runs with their errors, its result",
+            on_store(show),
+            (argument("id", "an id, or 8 or more of its first characters", metavar="ID"),),
+        ),
+        Command(
+            "retry",
+            "run waiting jobs now, and give discarded or cancelled ones another life",
+            on_store(retry),
+            (_IDS,),
+        ),
+        Command(
+            "cancel",
+            "cancel jobs that wait, and ask those that run to stop",
+            on_store(cancel),
+            (
+                _IDS,
+                argument("--reason", "why; it is kept with the job", metavar="TEXT", default="cancelled by request"),
+            ),
+        ),
+    ),
+)

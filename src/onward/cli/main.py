@@ -1,0 +1,69 @@
+"""Running one command: parse, run, and turn whatever happens into an exit code."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from onward.cli import output
+from onward.cli.exits import Exit, code_of
+from onward.cli.parser import parse
+from onward.cli.text import escaped_lines
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; returns its exit code."""
+    words = sys.argv[1:] if arguments is None else arguments
+    output.survive_any_text()
+    try:
+        args = parse(words)
+        with _log_heard(everything=args.debug):
+            code: int = args.run(args)
+        sys.stdout.flush()
+    except SystemExit as ended:  # --help
+        return ended.code if isinstance(ended.code, int) else Exit.OK
+    except BrokenPipeError:
+        output.quietly_closed()
+        return Exit.PIPE
+    except KeyboardInterrupt:
+        return Exit.INTERRUPTED
+    except Exception as error:  # noqa: BLE001  whatever it is, it gets a line and a code
+        if "--debug" in words:
+            sys.stderr.write(escaped_lines(traceback.format_exc()))
+        return _failed(error)
+    return code
+
+
+def _failed(error: Exception) -> int:
+    code = code_of(error)
+    if code is None:
+        output.fail(f"{type(error).__name__}: {error}: this should not happen; --debug shows where it did")
+        return Exit.FAILURE
+    output.fail(str(error))
+    return code
+
+
+@contextmanager
+def _log_heard(*, everything: bool) -> Iterator[None]:
+    """The library's log on stderr.  Its warnings are `health`'s to tell, not every command's."""
+    handler = logging.StreamHandler()
+    handler.setLevel(logging.DEBUG if everything else logging.ERROR)
+    handler.setFormatter(_Escaping("%(name)s: %(message)s"))
+    logger = logging.getLogger("onward")
+    logger.addHandler(handler)
+    try:
+        yield
+    finally:
+        logger.removeHandler(handler)
+
+
+class _Escaping(logging.Formatter):
+    """A log line may quote what a job said."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return escaped_lines(super().format(record))

@@ -1,0 +1,108 @@
+"""The parser, made from the tree of commands.  Options that all commands take may stand before or after the command."""
+
+from __future__ import annotations
+
+import argparse
+import difflib
+import sys
+import textwrap
+from argparse import Namespace
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+from onward.cli.command import Argument, Command, Group
+from onward.cli.commands import GLOBALS, TREE
+from onward.cli.exits import MEANINGS, CommandError, Exit
+
+__all__ = ["parse"]
+
+
+def parse(arguments: Sequence[str]) -> Namespace:
+    """The command line as values; ``run`` is what to do with them."""
+    args, rest = _build().parse_known_args(arguments)
+    args.tree, args.everywhere = TREE, GLOBALS
+    _adopt(args, rest)
+    return args
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises its complaints instead of ending the program."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
+
+    def error(self, message: str) -> NoReturn:
+        raise CommandError(f"{message}; see `{self.prog} --help`", Exit.USAGE)
+
+
+def _build() -> Parser:
+    codes = "\n".join(f"  {code:>3}  {meaning}" for code, meaning in MEANINGS.items())
+    parser = Parser(
+        prog="onward",
+        usage="onward [options] COMMAND ...",
+        description="Look after background jobs from the command line.",
+        epilog=f"exit codes:\n{codes}",
+    )
+    _add_globals(parser)
+    _add_commands(parser, TREE)
+    return parser
+
+
+def _add_commands(parser: Parser, commands: Sequence[Command | Group]) -> None:
+    parser.set_defaults(run=lambda _: _explain(parser), command=None, prog=parser.prog)
+    slots = parser.add_subparsers(title="commands", metavar="COMMAND", parser_class=Parser)
+    for command in commands:
+        about = f"{_sentence(command.summary)}{_below(command)}"
+        usage = f"{parser.prog} {command.usage}"
+        added = slots.add_parser(command.name, help=command.summary, description=about, usage=usage)
+        added.prog = f"{parser.prog} {command.name}"
+        if isinstance(command, Group):
+            _add_commands(added, command.commands)
+        else:
+            added.set_defaults(run=command.run, command=command, prog=added.prog)
+            for each in command.arguments:
+                _add(added, each)
+        _add_globals(added, default=argparse.SUPPRESS)  # so as not to undo what stood before the command
+
+
+def _add_globals(parser: Parser, **default: Any) -> None:
+    group = parser.add_argument_group("options of every command")
+    for each in GLOBALS:
+        _add(group, each, **default)
+
+
+def _add(parser: Any, argument: Argument, **default: Any) -> None:
+    choices = {"choices": argument.choices} if argument.choices and "type" not in argument.words else {}
+    parser.add_argument(
+        argument.name, help=argument.summary.replace("%", "%%"), **choices, **(argument.words | default)
+    )
+
+
+def _adopt(args: Namespace, rest: list[str]) -> None:
+    """Let more of a list stand after an option: argparse ends a list at the first."""
+    command: Command | None = args.command
+    options = [word for word in rest if word.startswith("-") and word != "-"]
+    if options:
+        known = [each.name for each in (*GLOBALS, *(command.arguments if command else ())) if each.is_option]
+        close = difflib.get_close_matches(options[0].partition("=")[0], known, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"see `{args.prog} --help`"
+        raise CommandError(f"there is no option {options[0]}: {hint}", Exit.USAGE)
+    lists = [each for each in command.arguments if each.is_variadic] if command else []
+    if rest and not lists:
+        raise CommandError(f"{rest[0]!r} is one word too many", Exit.USAGE)
+    if rest:
+        getattr(args, lists[0].dest).extend(rest)
+
+
+def _explain(parser: Parser) -> int:
+    """A noun without a verb: say what there is."""
+    sys.stderr.write(parser.format_help())
+    return Exit.USAGE
+
+
+def _sentence(summary: str) -> str:
+    return f"{summary[0].upper()}{summary[1:]}."
+
+
+def _below(command: Command | Group) -> str:
+    return f"\n\n{textwrap.fill(command.about, 79)}" if isinstance(command, Command) and command.about else ""

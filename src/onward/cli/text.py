@@ -1,0 +1,42 @@
+"""Text that came with a job is somebody else's: here it loses every character that could do more than be read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+__all__ = ["escaped", "escaped_lines", "json_text"]
+
+
+def escaped(text: str) -> str:
+    r"""The text with everything written out that is not plainly visible.
+
+    >>> escaped("\x1b[2J done")
+    '\\x1b[2J done'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def escaped_lines(text: str) -> str:
+    """The same, for text that may have lines, such as a traceback."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def json_text(value: Any) -> str:
+    r"""One line of JSON that says the same, and does nothing to a terminal.
+
+    >>> json_text("\x1b\x9b\u202e")
+    '"\\u001b\\u009b\\u202e"'
+    """
+    text = msgspec.json.encode(value).decode()
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else _json_escape(c) for c in text)
+
+
+def _json_escape(character: str) -> str:
+    units = character.encode("utf-16-be").hex()
+    return "".join(f"\\u{units[start : start + 4]}" for start in range(0, len(units), 4))

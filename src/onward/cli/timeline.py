@@ -1,0 +1,118 @@
+"""One job as a story: what it is, then what happened to it and when."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from dataclasses import fields
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onward.cli import output
+from onward.cli.table import Line
+from onward.cli.text import json_text
+from onward.cli.times import ago, length, stamp
+from onward.errors import EnvelopeError
+from onward.states import State
+
+if TYPE_CHECKING:
+    from onward.record import JobRecord, RunError
+
+__all__ = ["as_data", "show"]
+
+_LABEL = 10
+
+
+class Event(NamedTuple):
+    at: datetime
+    told: str
+    style: str = ""
+    below: str = ""  # a traceback
+
+
+def show(args: Namespace, record: JobRecord) -> None:
+    """Print it, for people or for machines."""
+    if args.json:
+        output.json_line(as_data(record) | _unreadable(record))
+    else:
+        for line in _lines(record):
+            output.write(line)
+
+
+def as_data(record: JobRecord) -> dict[str, Any]:
+    """A record for machines: every field but the sealed bytes, which hold nothing more."""
+    return {field.name: getattr(record, field.name) for field in fields(record) if field.name != "raw"}
+
+
+def _unreadable(record: JobRecord) -> dict[str, Any]:
+    """Why the sealed bytes cannot be read, and the bytes, if that is so."""
+    from onward.envelope import Sealed, open_sealed
+
+    if not record.raw:
+        return {"unreadable": "nothing but a tombstone is left"}
+    try:
+        open_sealed(Sealed(record.id, record.queue, record.raw))
+    except EnvelopeError as error:
+        return {"unreadable": str(error), "raw": record.raw}
+    return {}
+
+
+def _lines(record: JobRecord) -> Iterator[Line]:
+    """What it is, an empty line, what happened."""
+    yield [(record.name, "bold"), ("  ", ""), (record.state, output.STATE_STYLES[record.state])]
+    for label, value in _facts(record):
+        yield [(label.ljust(_LABEL), "dim"), (value, "")]
+    yield []
+    # Sorting keeps the order of what happened in the same microsecond.
+    for event in sorted(_events(record), key=lambda event: event.at):
+        yield [(stamp(event.at), "dim"), ("  ", ""), (event.told, event.style)]
+        for line in event.below.splitlines():
+            yield [("    ", ""), (line, "dim")]
+
+
+def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
+    yield "id", record.id
+    if record.job != record.name:
+        yield "handler", record.job
+    yield "queue", record.queue + (f", priority {record.priority}" if record.priority else "")
+    broken = _unreadable(record)
+    yield "payload", f"unreadable: {broken['unreadable']}" if broken else json_text(record.payload)
+    if record.meta:
+        yield "meta", json_text(record.meta)
+    yield "runs", _runs(record)
+    if record.owner is not None and record.state is State.EXECUTING:
+        yield "session", record.owner
+    if record.progress is not None:
+        note = f", {record.progress.note}" if record.progress.note else ""
+        yield "progress", f"{record.progress.fraction:.0%}{note}"
+    if record.state is State.COMPLETED:
+        yield "result", json_text(record.result)
+
+
+def _runs(record: JobRecord) -> str:
+    allowed = "" if record.max_retries is None else f" of {record.max_retries + 1}"
+    others = ((record.crashes, "crashed"), (record.interruptions, "interrupted"))
+    return ", ".join([f"{record.attempts}{allowed}", *(f"{number} {word}" for number, word in others if number)])
+
+
+def _events(record: JobRecord) -> Iterator[Event]:
+    style = output.STATE_STYLES[record.state]
+    yield Event(record.enqueued_at, "enqueued")
+    if record.state is State.EXECUTING and record.started_at is not None:
+        asked = "; it was asked to stop" if record.cancel_requested else ""
+        yield Event(record.started_at, f"run {record.attempts + 1} started {ago(record.started_at)}{asked}", style)
+    elif record.started_at is not None:
+        yield Event(record.started_at, "the last run started")
+    yield from map(_failure, record.errors)
+    if record.finished_at is not None:
+        reason = f": {record.reason}" if record.reason else ""
+        yield Event(record.finished_at, f"{record.state}{reason}", style)
+    elif record.state is not State.EXECUTING:
+        yield Event(record.available_at, f"{record.state}, due {ago(record.available_at)}", style)
+
+
+def _failure(error: RunError) -> Event:
+    took = f" after {length(error.duration_ms / 1000)}" if error.duration_ms else ""
+    first, *rest = error.message.splitlines() or [""]
+    below = error.traceback or "\n".join(rest)
+    return Event(error.at, f"run {error.attempt} failed{took}: {error.kind}: {first}", "yellow", below)

@@ -1,0 +1,100 @@
+"""Words of a command line as values.  What cannot be read is a usage error that says how to write it."""
+
+from __future__ import annotations
+
+import math
+from argparse import ArgumentTypeError
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from onward.durations import seconds
+from onward.errors import InvalidTime
+from onward.names import suggestion
+from onward.states import State
+
+__all__ = ["count", "duration", "expiry", "instant", "moment", "pair", "state"]
+
+
+def count(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a number of at least 1")
+    return int(text)
+
+
+def duration(text: str) -> float:
+    """A length of time; a bare number means seconds.
+
+    >>> duration("90"), duration("1h 30m")
+    (90.0, 5400.0)
+    """
+    try:
+        return seconds(float(text) if _is_number(text) else text, "duration")
+    except InvalidTime as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def instant(text: str) -> datetime:
+    """A point in time that means the same everywhere.
+
+    >>> instant("2030-01-01T12:00+01:00").isoformat()
+    '2030-01-01T12:00:00+01:00'
+    """
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is not a time: write it as 2030-01-31T12:00Z") from None
+    if when.tzinfo is None:
+        raise ArgumentTypeError(f"{text!r} has no time zone: add Z for UTC, or an offset such as +01:00")
+    return when
+
+
+def moment(text: str) -> datetime:
+    """A point in time, or how long ago it was: ``7d``, ``7d ago``."""
+    if _is_instant(text):
+        return instant(text)
+    return datetime.now(UTC) - timedelta(seconds=duration(text.removesuffix("ago").strip()))
+
+
+def expiry(text: str) -> datetime | float:
+    """A point in time, or how long from now."""
+    return instant(text) if _is_instant(text) else duration(text)
+
+
+def state(text: str) -> State:
+    if text not in list(State):
+        raise ArgumentTypeError(f"there is no state {text!r}{suggestion(text, State)}")
+    return State(text)
+
+
+def pair(text: str) -> tuple[str, Any]:
+    """``key=value``, the value a JSON number, text in quotes, true, false or null; anything else is text as it stands.
+
+    >>> pair("user=42"), pair("lang=de"), pair('code="42"'), pair("code=007"), pair("to=[1]")
+    (('user', 42), ('lang', 'de'), ('code', '42'), ('code', '007'), ('to', '[1]'))
+    """
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise ArgumentTypeError(f"{text!r} is not key=value")
+    return key, _scalar(value)
+
+
+def _scalar(text: str) -> Any:
+    try:
+        value = msgspec.json.decode(text)
+    except (ValueError, UnicodeError):
+        return text
+    return text if isinstance(value, list | dict) else value
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return math.isfinite(float(text))
+    except ValueError:
+        return False
+
+
+def _is_instant(text: str) -> bool:
+    """A date begins with its year and a dash; no length of time does."""
+    return text[:4].isdecimal() and text[4:5] == "-"

@@ -1,0 +1,34 @@
+"""Loggers that cannot hurt: a log handler or filter that raises costs its line, never a worker."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import traceback
+from collections.abc import MutableMapping
+from typing import Any
+
+__all__ = ["QuietLogger", "get_logger"]
+
+
+class QuietLogger(logging.LoggerAdapter[logging.Logger]):
+    """Logs as its logger does, and swallows what that raises; the first time it says so on stderr."""
+
+    complained = False
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        try:
+            if self.logger.isEnabledFor(level):
+                kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
+                self.logger.log(level, msg, *args, **kwargs)
+        except Exception:  # noqa: BLE001  it is somebody's handler, filter or formatter
+            if not QuietLogger.complained and sys.stderr is not None:
+                QuietLogger.complained = True
+                traceback.print_exc()
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        return msg, kwargs
+
+
+def get_logger(name: str) -> QuietLogger:
+    return QuietLogger(logging.getLogger(name), {})

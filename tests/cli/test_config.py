@@ -1,0 +1,54 @@
+"""`onward config` and `version`: what the command works with, and who said so."""
+
+import platform
+
+import onward as package
+
+
+def settings(ran):
+    return {line["name"]: (line["value"], line["source"]) for line in ran.json}
+
+
+def test_every_setting_comes_with_its_source(onward, tmp_path, monkeypatch):
+    (tmp_path / "onward.toml").write_text('namespace = "shop"\nmax_crashes = 5\nlease_for = "1m"\n')
+    monkeypatch.setenv("ONWARD_MAX_CRASHES", "7")
+
+    told = settings(onward("config", "--url", "sqlite:///other.db", "--json"))
+
+    assert told["url"] == ("sqlite:///other.db", "--url")
+    assert told["max_crashes"] == (7, "ONWARD_MAX_CRASHES")
+    assert told["namespace"] == ("shop", str(tmp_path / "onward.toml"))
+    assert told["lease_for"] == (60.0, str(tmp_path / "onward.toml"))
+    assert told["metrics"] == (True, "default")
+
+
+def test_the_command_line_beats_everything(onward, monkeypatch):
+    monkeypatch.setenv("ONWARD_NAMESPACE", "one")
+
+    assert settings(onward("config", "--namespace", "two", "--json"))["namespace"] == ("two", "--namespace")
+
+
+def test_it_creates_no_store(onward, tmp_path):
+    ran = onward("config")
+
+    assert ran.out.splitlines()[0].split() == ["SETTING", "VALUE", "FROM"]
+    assert "completed 86400 s, cancelled 604800 s, discarded kept" in ran.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_an_application_says_in_its_code_is_told_with_app(onward, shop):
+    app = shop("sqlite:///shop.db")
+
+    told = settings(onward("config", "--app", app, "--json"))
+
+    assert told["url"] == ("sqlite:///shop.db", f"Onward(...), {app}")
+    assert told["default_max_retries"] == (4, f"Onward(...), {app}")
+    assert told["max_crashes"] == (3, "default")
+
+
+def test_version_names_what_matters(onward):
+    (versions,) = onward("version", "--json").json
+
+    assert list(versions) == ["onward", "python", "sqlite", "msgspec"]
+    assert (versions["onward"], versions["python"]) == (package.__version__, platform.python_version())
+    assert onward("version").out.splitlines()[0].split() == ["onward", package.__version__]

@@ -1,0 +1,202 @@
+"""Every way to fail has its exit code and one line that names the fix."""
+
+import contextlib
+import os
+import signal
+import sqlite3
+import subprocess
+
+import pytest
+
+from onward import Onward
+from onward.cli.exits import EXIT_CODES, MEANINGS, Exit
+from onward.errors import OnwardError
+
+
+def one_line(ran):
+    """The error, which is all that was said."""
+    assert ran.out == ""
+    (line,) = ran.err.splitlines()
+    assert line.startswith("error: ")
+    return line
+
+
+@pytest.mark.parametrize(
+    ("words", "fix"),
+    [
+        (["job", "list", "--qeue", "mail"], "did you mean --queue?"),
+        (["job", "list", "--bogus"], "see `onward job list --help`"),
+        (["--bogus"], "see `onward --help`"),
+        (["jobs"], "choose from 'enqueue', 'job'"),
+        (["job", "lst"], "choose from 'list', 'show'"),
+        (["job", "list", "--limit", "0"], "at least 1"),
+        (["job", "list", "--limit"], "expected one argument"),
+        (["job", "show"], "required: ID"),
+        (["job", "show", "a" * 32, "b" * 32], "one word too many"),
+        (["health", "now"], "one word too many"),
+        (["completion", "tcsh"], "choose from 'bash', 'zsh', 'fish'"),
+        (["prune", "--completed-before", "2030-01-01"], "no time zone"),
+        (["--app", "shop", "job", "list"], "write module:attribute"),
+        (["--app", "shop:jobs", "--url", "sqlite:///x.db", "job", "list"], "leave --url and --namespace out"),
+    ],
+)
+def test_a_command_line_that_makes_no_sense_is_2(onward, jobs, words, fix):
+    ran = onward(*words)
+
+    assert ran.code == 2
+    assert fix in one_line(ran)
+
+
+@pytest.mark.parametrize("words", [[], ["job"], ["dead", "--json"]])
+def test_a_noun_without_a_verb_is_2_and_shows_what_there_is(onward, words):
+    ran = onward(*words)
+
+    assert (ran.code, ran.out) == (2, "")
+    assert "commands:" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("words", "environ", "fix"),
+    [
+        (["--url", "postgres://x", "job", "list"], {}, "there is no backend for 'postgres://x'"),
+        (["--url", "sqlite://jobs.db", "job", "list"], {}, "sqlite:///relative.db"),
+        (["--url", "sqlite:////no/such/folder/x.db", "enqueue", "x"], {}, "create it"),
+        (["--url", "memory://", "enqueue", "x"], {}, "name a store that others see"),
+        (["--url", "sync://", "job", "list"], {}, "name a store that others see"),
+        (["--namespace", "Not This", "job", "list"], {}, "lower-case letters"),
+        (["--namespace", "Not This", "config"], {}, "lower-case letters"),
+        (["job", "list"], {"ONWARD_MAX_CRASHES": "many"}, "ONWARD_MAX_CRASHES must be a whole number"),
+        (["config"], {"ONWARD_LEASE_FOR": "long"}, "lease_for"),
+        (["--app", "no_such_module:jobs", "job", "list"], {}, "No module named 'no_such_module'"),
+    ],
+)
+def test_a_configuration_that_has_to_be_changed_is_3(onward, jobs, monkeypatch, words, environ, fix):
+    for name, value in environ.items():
+        monkeypatch.setenv(name, value)
+
+    ran = onward(*words)
+
+    assert ran.code == 3
+    assert fix in one_line(ran)
+
+
+def test_so_is_a_configuration_file_with_a_slip(onward, jobs, tmp_path):
+    (tmp_path / "onward.toml").write_text("max_crash = 5\n")
+
+    ran = onward("job", "list")
+
+    assert ran.code == 3
+    assert "did you mean 'max_crashes'?" in one_line(ran)
+
+
+@pytest.mark.parametrize(
+    ("source", "fix"),
+    [
+        ("1 / 0", "ZeroDivisionError: division by zero"),
+        ("from onward import Onward\nJobs = Onward({url!r})", "did you mean 'Jobs'?"),
+        ("jobs = 'not an application'", "has no application 'jobs', nor any other"),
+        ("from onward import Onward\njobs = Onward({url!r}, max_crash=3)", "did you mean 'max_crashes'?"),
+        (
+            "from onward import Onward\njobs = Onward({url!r})\n@jobs.job\ndef f(*args): ...",
+            "take a list instead",
+        ),
+    ],
+)
+def test_an_application_that_cannot_be_loaded_is_3(onward, url, shop, source, fix):
+    ran = onward("--app", shop(url, source), "job", "list")
+
+    assert ran.code == 3
+    assert fix in one_line(ran)
+
+
+def test_a_file_that_is_no_database_is_3_and_left_alone(shell, tmp_path):
+    (tmp_path / "jobs.db").write_text("not a database " * 100)
+
+    ran = shell("--url", "sqlite:///jobs.db", "job", "list")
+
+    assert ran.code == 3
+    assert "not a database" in one_line(ran)
+    assert (tmp_path / "jobs.db").read_text().startswith("not a database")
+
+
+def test_a_store_that_is_not_there_is_4_and_is_not_made_by_looking(shell, tmp_path):
+    ran = shell("job", "list")
+
+    assert ran.code == 4
+    assert f"there is no store at {tmp_path / 'onward.db'} (the default)" in one_line(ran)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_place_that_names_a_missing_store_is_told(onward, tmp_path):
+    (tmp_path / "onward.toml").write_text('url = "sqlite:///typo.db"\n')
+
+    ran = onward("dead", "list")
+
+    assert ran.code == 4
+    assert f"from {tmp_path / 'onward.toml'}" in one_line(ran)
+
+
+def test_a_store_that_stays_busy_is_4(onward, jobs, tmp_path):
+    with contextlib.closing(sqlite3.connect(tmp_path / "jobs.db", isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+
+        ran = onward("--url", "sqlite:///jobs.db?busy_timeout=0", "queue", "pause", "mail")
+
+    assert ran.code == 4
+    assert "another process holds the write lock" in one_line(ran)
+
+
+def test_a_store_of_a_newer_onward_is_5(shell, jobs, sql):
+    sql("INSERT INTO onward_migrations VALUES (999, 'from the future', 0)")
+
+    ran = shell("health")
+
+    assert ran.code == 5
+    assert "upgrade onward here" in one_line(ran)
+
+
+def test_an_unknown_id_is_6(shell, jobs):
+    ran = shell("job", "show", "0" * 32)
+
+    assert ran.code == 6
+    assert "there is no job" in one_line(ran)
+
+
+class TestABug:
+    @pytest.fixture(autouse=True)
+    def bug(self, monkeypatch, jobs):
+        monkeypatch.setattr(Onward, "counts", lambda self, queue=None: 1 / 0)
+        jobs.enqueue("x")
+
+    def test_is_1_in_one_line(self, onward):
+        ran = onward("queue", "list")
+
+        assert ran.code == 1
+        assert "ZeroDivisionError: division by zero: this should not happen; --debug" in one_line(ran)
+
+    def test_shows_its_traceback_with_debug(self, onward):
+        ran = onward("queue", "list", "--debug")
+
+        assert ran.code == 1
+        assert "Traceback (most recent call last)" in ran.err
+
+
+def test_ctrl_c_is_130_without_a_traceback(program, url):
+    with subprocess.Popen(
+        [*program, "enqueue", "x", "--wait"], stdout=-1, stderr=-1, env=os.environ, text=True
+    ) as waiting:
+        assert waiting.stderr.readline().startswith("waiting for ")
+        waiting.send_signal(signal.SIGINT)
+        out, err = waiting.communicate(timeout=30)
+
+    assert (waiting.returncode, out, err) == (130, "", "")
+
+
+def test_every_error_has_an_exit_code():
+    def below(kind):
+        return {kind}.union(*map(below, kind.__subclasses__()))
+
+    codes = {kind for kind, _ in EXIT_CODES}
+
+    assert all(codes & set(kind.__mro__) for kind in below(OnwardError))
+    assert set(MEANINGS) == set(Exit)

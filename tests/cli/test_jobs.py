@@ -1,0 +1,247 @@
+"""`onward job`: looking at jobs and steering them."""
+
+import pytest
+
+from onward import Onward, State
+from onward.backend import Claim
+from onward.cli.ids import find
+
+
+def enqueue(jobs, count, *, job="welcome", **options):
+    return [jobs.enqueue(job, {"n": n}, **options).id for n in range(count)]
+
+
+class TestList:
+    def test_jobs_come_in_the_order_they_were_enqueued(self, onward, jobs):
+        ids = enqueue(jobs, 3)
+
+        assert [line["id"] for line in onward("job", "list", "--json").json] == ids
+        assert [line["id"] for line in onward("job", "list", "--json", "--newest").json] == ids[::-1]
+
+    def test_people_see_columns(self, onward, jobs):
+        (job_id,) = enqueue(jobs, 1, queue="mail", delay="2h")
+
+        heading, row = onward("job", "list").out.splitlines()
+
+        assert heading.split() == ["ID", "STATE", "JOB", "QUEUE", "WHEN", "TRIES", "PRIORITY", "ENQUEUED"]
+        assert row.split()[:7] == [job_id, "scheduled", "welcome", "mail", "in", "119", "m"]
+
+    def test_machines_see_every_field_and_iso_times(self, onward, jobs):
+        enqueue(jobs, 1)
+
+        (line,) = onward("job", "list", "--json").json
+
+        assert line["state"] == "available"
+        assert line["payload"] == {"n": 0}
+        assert line["enqueued_at"].endswith("Z")
+        assert "raw" not in line
+
+    def test_filters_narrow_it(self, onward, jobs):
+        enqueue(jobs, 1)
+        (mail,) = enqueue(jobs, 1, queue="mail")
+        (other,) = enqueue(jobs, 1, job="other")
+        (later,) = enqueue(jobs, 1, delay="1h")
+
+        def listed(*words):
+            return [line["id"] for line in onward("job", "list", "--json", *words).json]
+
+        assert listed("--queue", "mail") == [mail]
+        assert listed("--job", "other") == [other]
+        assert listed("--state", "scheduled") == [later]
+        assert len(listed("--state", "scheduled", "--state", "available")) == 4
+
+    def test_a_full_page_says_how_to_see_the_next(self, onward, jobs):
+        ids = enqueue(jobs, 5)
+
+        first = onward("job", "list", "--json", "--limit", "3")
+        second = onward("job", "list", "--json", "--limit", "3", "--after", ids[2])
+
+        assert f"--after {ids[2]}" in first.err
+        assert [line["id"] for line in second.json] == ids[3:]
+        assert second.err == ""
+
+    def test_all_walks_every_page(self, onward, jobs):
+        job = jobs.job(name="welcome")(lambda: None)
+        job.enqueue_many([()] * 1_203)
+
+        ran = onward("job", "list", "--all")
+
+        assert ran.err == ""
+        assert len(ran.out.splitlines()) == 1_203 + 1
+        assert ran.out.count("STATE") == 1
+
+    def test_an_empty_list_is_no_failure(self, onward, jobs):
+        ran = onward("job", "list")
+
+        assert (ran.code, ran.out, ran.err) == (0, "", "no job matches\n")
+
+    def test_an_unknown_state_is_answered_with_the_nearest(self, onward, jobs):
+        ran = onward("job", "list", "--state", "discardet")
+
+        assert ran.code == 2
+        assert "did you mean 'discarded'?" in ran.err
+
+
+class TestShow:
+    def test_the_story_of_a_dead_job(self, onward, kill):
+        (job_id,) = kill("the bank does not answer")
+
+        shown = onward("job", "show", job_id).out
+
+        assert shown.startswith("fail  discarded\n")
+        for part in (
+            job_id,
+            '{"message":"the bank does not answer"}',
+            "enqueued",
+            "in typed",
+            "gave up after 1 attempt",
+        ):
+            assert part in shown
+        assert "run 1 failed" in shown
+        assert "RuntimeError: the bank does not answer" in shown
+
+    def test_the_result_of_a_completed_job(self, onward, jobs):
+        handle = jobs.job(name="add")(lambda: {"sum": 3}).enqueue()
+        jobs.drain()
+
+        assert 'result    {"sum":3}' in onward("job", "show", handle.id).out
+        assert onward("job", "show", handle.id, "--json").json[0]["result"] == {"sum": 3}
+
+    def test_a_running_job_shows_its_progress_and_that_it_was_asked_to_stop(self, onward, jobs):
+        (job_id,) = enqueue(jobs, 1)
+        (lease,) = jobs.backend.claim(Claim(queues=("default",), owner="elsewhere"))
+        jobs.backend.progress(lease, b'{"fraction": 0.5, "note": "halfway"}')
+        jobs.cancel(job_id)
+
+        shown = onward("job", "show", job_id).out
+
+        assert "progress  50%, halfway" in shown
+        assert "run 1 started" in shown
+        assert "asked to stop" in shown
+
+    def test_a_job_that_cannot_be_read_is_shown_with_the_reason(self, onward, jobs, sql):
+        (job_id,) = enqueue(jobs, 1)
+        sql("UPDATE onward_jobs SET sealed = ?", b"onward/9 - -\n{}")
+
+        assert "unreadable: envelope version 9 is newer than 1" in onward("job", "show", job_id).out
+        (line,) = onward("job", "show", job_id, "--json").json
+        assert "version 9" in line["unreadable"]
+        assert line["raw"]
+
+    def test_a_tombstone_is_called_one(self, onward, url):
+        with Onward(url, retention={"completed": 0}) as jobs:
+            handle = jobs.job(name="add")(lambda: 3).enqueue()
+            jobs.drain()
+
+        assert "nothing but a tombstone is left" in onward("job", "show", handle.id).out
+
+
+class TestIds:
+    def test_the_beginning_of_an_id_will_do(self, onward, jobs):
+        (job_id,) = enqueue(jobs, 1)
+
+        assert onward("job", "show", job_id[:8], "--json").json[0]["id"] == job_id
+        assert onward("job", "show", job_id[:31].upper(), "--json").json[0]["id"] == job_id
+
+    def test_an_id_may_be_written_as_a_uuid(self, onward, jobs):
+        (job_id,) = enqueue(jobs, 1)
+        dashed = "-".join([job_id[:8], job_id[8:12], job_id[12:16], job_id[16:20], job_id[20:]])
+
+        assert onward("job", "show", dashed).code == 0
+
+    def test_it_is_found_among_finished_jobs_and_between_others(self, past, clock, onward, jobs):
+        (old,) = enqueue(past, 1)
+        clock.advance(300)
+        (middle,) = enqueue(past, 1)
+        clock.advance(300)
+        enqueue(past, 1)
+        past.cancel(middle)
+
+        assert find(jobs, middle[:9]).id == middle
+        assert find(jobs, old[:9]).id == old
+
+    def test_a_beginning_of_several_ids_is_an_error_that_names_them(self, onward, past):
+        ids = enqueue(past, 7)
+
+        ran = onward("job", "cancel", ids[6], ids[0][:8])
+
+        assert ran.code == 2
+        assert all(job_id in ran.err for job_id in ids[:5])
+        assert "…" in ran.err
+        assert past.counts()[State.CANCELLED] == 0
+
+    def test_a_few_characters_are_too_few(self, onward, jobs):
+        (job_id,) = enqueue(jobs, 1)
+
+        ran = onward("job", "show", job_id[:7])
+
+        assert ran.code == 2
+        assert "8 characters" in ran.err
+
+    @pytest.mark.parametrize("unknown", ["0" * 32, "0" * 8, "f" * 32, "f" * 8, "no-such-job", "'; --", "é" * 9])
+    def test_an_unknown_id_is_nothing(self, onward, jobs, unknown):
+        enqueue(jobs, 1)
+
+        ran = onward("job", "show", unknown)
+
+        assert (ran.code, ran.out) == (6, "")
+        assert f"there is no job {unknown}" in ran.err
+
+
+class TestRetry:
+    def test_a_waiting_job_becomes_due_and_a_dead_one_lives_again(self, onward, jobs, kill):
+        (later,) = enqueue(jobs, 1, delay="1h", queue="mail")
+        (dead,) = kill("no")
+
+        ran = onward("job", "retry", later, dead)
+
+        assert ran.code == 0
+        assert ran.out.splitlines() == [f"{later}  due now", f"{dead}  due now"]
+        assert {jobs.get(each).state for each in (later, dead)} == {State.AVAILABLE}
+
+    def test_what_cannot_be_retried_says_why_and_the_others_are(self, onward, jobs):
+        (due,) = enqueue(jobs, 1)
+        (later,) = enqueue(jobs, 1, delay="1h")
+
+        ran = onward("job", "retry", due, "0" * 32, later)
+
+        assert ran.code == 1
+        assert ran.out == f"{later}  due now\n"
+        assert "it is due already" in ran.err
+        assert "there is no job" in ran.err
+
+    def test_machines_get_a_line_for_each(self, onward, jobs):
+        (due,) = enqueue(jobs, 1)
+
+        ran = onward("job", "retry", due, "--json")
+
+        assert ran.code == 6
+        assert ran.json == [{"id": due, "done": False, "detail": "it is due already; a worker will take it"}]
+
+
+class TestCancel:
+    def test_a_waiting_job_is_cancelled_with_the_reason(self, onward, jobs):
+        (job_id,) = enqueue(jobs, 1)
+
+        ran = onward("job", "cancel", job_id, "--reason", "wrong customer")
+
+        assert (ran.code, ran.out) == (0, f"{job_id}  cancelled\n")
+        assert jobs.get(job_id).reason == "wrong customer"
+
+    def test_a_running_job_is_asked_to_stop(self, onward, jobs):
+        (job_id,) = enqueue(jobs, 1)
+        jobs.backend.claim(Claim(queues=("default",), owner="elsewhere"))
+
+        ran = onward("job", "cancel", job_id)
+
+        assert ran.code == 0
+        assert "asked to stop" in ran.out
+        assert jobs.get(job_id).cancel_requested
+
+    def test_there_is_nothing_to_cancel_in_a_finished_job(self, onward, kill):
+        (dead,) = kill("no")
+
+        ran = onward("job", "cancel", dead)
+
+        assert ran.code == 6
+        assert "it is discarded" in ran.err

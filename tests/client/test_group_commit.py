@@ -1,0 +1,322 @@
+"""Concurrent enqueues share a commit: nobody pays for another's bad job, and nothing is stored twice."""
+
+import signal
+import threading
+import time
+
+import pytest
+
+from onward import BackendUnavailable, group_commit
+from onward.errors import BackendRefused, StoreFull
+from onward.telemetry import JobDeduplicated, JobEnqueued
+
+
+class Watched:
+    """A real backend whose enqueues can be counted, held up, refused and cut short by a test."""
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.calls = []
+        self.before = lambda envelopes: None
+        self.after = lambda envelopes: None
+
+    def enqueue(self, envelopes, *, retried=False):
+        self.calls.append((len(envelopes), retried))
+        self.before(envelopes)
+        answers = super().enqueue(envelopes, retried=retried)
+        self.after(envelopes)
+        return answers
+
+
+@pytest.fixture
+def jobs(open_app_on):
+    return open_app_on(Watched)
+
+
+@pytest.fixture
+def work(jobs):
+    @jobs.job
+    def work(n: int = 0) -> int:
+        return n
+
+    return work
+
+
+def holds(envelopes, text):
+    return any(text in envelope.data for envelope in envelopes)
+
+
+@pytest.fixture
+def together(jobs, work, eventually):
+    """Let several threads enqueue in one commit: hold up a first one until all the others wait behind it.
+
+    ``together(calls, meanwhile)`` returns, for each call, its handle or its error; `meanwhile` is run when all of them wait.
+    """
+
+    def together(calls, meanwhile=lambda: None):
+        entered, gate, outcomes = threading.Event(), threading.Event(), {}
+        before, jobs.backend.before = jobs.backend.before, lambda envelopes: (entered.set(), gate.wait(20))
+
+        def body(number, call):
+            try:
+                outcomes[number] = call()
+            except BaseException as error:  # noqa: BLE001  looked at by the test
+                outcomes[number] = error
+
+        leader = threading.Thread(target=work.enqueue, daemon=True)
+        leader.start()
+        assert entered.wait(20)
+        threads = []
+        for number, call in enumerate(calls):
+            threads.append(threading.Thread(target=body, args=(number, call), daemon=True))
+            threads[-1].start()
+            eventually(lambda number=number: len(jobs._client._commit._pile) == number + 1)
+        jobs.backend.before = before
+        jobs.backend.calls.clear()
+        meanwhile()
+        gate.set()
+        for thread in (leader, *threads):
+            thread.join(20)
+            assert not thread.is_alive(), "a caller hangs"
+        return [outcomes[number] for number in range(len(calls))]
+
+    return together
+
+
+def test_sixteen_threads_need_far_fewer_commits_than_they_enqueue_jobs(jobs, work, in_threads, report):
+    jobs.backend.before = lambda envelopes: time.sleep(0.002)  # what a disk takes to be sure
+
+    in_threads(16, lambda _: [work.enqueue() for _ in range(25)])
+
+    report(
+        f"group commit: 16 threads x 25 enqueues = {len(jobs.backend.calls)} commits on {type(jobs.backend).__name__}"
+    )
+    assert jobs.counts()["available"] == 400
+    assert len(jobs.backend.calls) < 150
+
+
+def test_every_caller_gets_the_handle_of_its_own_job(jobs, work, in_threads):
+    handles = in_threads(16, lambda n: [work.enqueue(100 * n + m) for m in range(10)])
+
+    for n, mine in enumerate(handles):
+        assert [jobs.get(handle.id).payload["n"] for handle in mine] == [100 * n + m for m in range(10)]
+
+
+def test_a_caller_returns_only_when_its_job_is_stored(jobs, work, in_threads):
+    in_threads(16, lambda n: [jobs.get(work.enqueue(n).id).state for _ in range(10)])
+
+
+def test_callers_that_wait_together_share_one_commit(jobs, work, together):
+    handles = together([work.enqueue] * 8)
+
+    assert jobs.backend.calls == [(8, False)]
+    assert len({handle.id for handle in handles}) == 8
+
+
+def test_a_commit_is_not_made_larger_than_the_store_should_be_held_up_for(jobs, work, together):
+    together([lambda: work.enqueue_many([()] * 600)] * 4)
+
+    assert jobs.backend.calls == [(600, False)] * 4
+    assert jobs.counts()["available"] == 2_401
+
+
+def test_a_refused_job_is_the_error_of_its_own_caller_only(jobs, work, together):
+    def refuse(envelopes):
+        if holds(envelopes, b"666"):
+            raise BackendRefused("no such number")
+
+    jobs.backend.before = refuse
+    outcomes = together([lambda n=n: work.enqueue(n) for n in (1, 2, 666, 4, 5)])
+
+    assert [type(outcome).__name__ for outcome in outcomes] == [
+        "JobHandle",
+        "JobHandle",
+        "BackendRefused",
+        "JobHandle",
+        "JobHandle",
+    ]
+    assert sorted(record.payload.get("n", 0) for record in jobs.list()) == [0, 1, 2, 4, 5]
+
+
+def test_a_caller_whose_job_was_stored_is_not_told_of_the_outage_that_came_after(jobs, work, together):
+    """It would enqueue the job again."""
+
+    def refuse(envelopes):
+        if len(envelopes) > 1:
+            raise BackendRefused("not these two together")
+        if holds(envelopes, b"666"):
+            raise StoreFull("no space left")
+
+    jobs.backend.before = refuse
+    stored, failed = together([lambda: work.enqueue(1), lambda: work.enqueue(666)])
+
+    assert stored.state() == "available"
+    assert isinstance(failed, StoreFull)
+
+
+@pytest.mark.promise("S34")
+def test_of_equal_unique_keys_in_one_commit_the_first_in_line_wins(jobs, work, together):
+    unique = work.using(unique_key="k")
+    handles = together([lambda n=n: unique.enqueue(n) for n in range(6)])
+
+    assert jobs.backend.calls == [(6, False)]
+    assert {handle.id for handle in handles} == {handles[0].id}
+    assert [handle.created for handle in handles] == [True] + [False] * 5
+
+
+@pytest.mark.promise("F71")
+def test_a_unique_key_is_not_lost_to_a_winner_that_was_refused(jobs, work, together):
+    def refuse(envelopes):
+        if holds(envelopes, b"666"):
+            raise BackendRefused("no such number")
+
+    jobs.backend.before = refuse
+    unique = work.using(unique_key="k")
+    refused, second, third = together([lambda n=n: unique.enqueue(n) for n in (666, 2, 3)])
+
+    assert isinstance(refused, BackendRefused)
+    assert (second.created, third.created) == (True, False)
+    assert third.id == second.id
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+def test_the_jobs_behind_an_interrupted_leader_are_stored_once(jobs, work, together, moment):
+    """Ctrl-C strikes whoever leads, before or after its commit; the others neither hang nor are stored twice."""
+    struck = []
+
+    def strike(envelopes):
+        if len(envelopes) > 1 and not struck:
+            struck.append(1)
+            raise KeyboardInterrupt
+
+    outcomes = together(
+        [lambda n=n: work.enqueue(n) for n in range(1, 7)], meanwhile=lambda: setattr(jobs.backend, moment, strike)
+    )
+
+    interrupted = [outcome for outcome in outcomes if isinstance(outcome, KeyboardInterrupt)]
+    handles = [outcome for outcome in outcomes if not isinstance(outcome, BaseException)]
+    numbers = [record.payload.get("n", 0) for record in jobs.list()]
+    assert (len(interrupted), len(handles)) == (1, 5)
+    assert all(handle.created for handle in handles)
+    assert len(numbers) == len(set(numbers)) == (6 if moment == "before" else 7)
+
+
+def test_a_caller_interrupted_while_it_waits_leaves_nothing_behind(jobs, work, eventually):
+    """Ctrl-C reaches the main thread, which waits behind another thread's commit."""
+    entered, gate = threading.Event(), threading.Event()
+    jobs.backend.before = lambda envelopes: (entered.set(), gate.wait(20))
+    leader = threading.Thread(target=work.enqueue, args=(1,))
+    leader.start()
+    assert entered.wait(20)
+
+    def interrupt():
+        eventually(lambda: jobs._client._commit._pile)
+        signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
+
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        work.enqueue(2)
+    gate.set()
+    leader.join()
+
+    assert work.enqueue(3).state() == "available"
+    assert [record.payload["n"] for record in jobs.list()] == [1, 3]
+
+
+class TestAnEnqueueOfUnknownFate:
+    @pytest.fixture(autouse=True)
+    def impatient(self, impatient):
+        """No pauses between the tries."""
+
+    @pytest.mark.promise("F28")
+    def test_a_thousand_enqueues_whose_answers_were_lost_are_a_thousand_jobs(self, jobs, work):
+        seen = set()
+
+        def lose(envelopes):
+            if not seen.issuperset(envelope.id for envelope in envelopes):
+                seen.update(envelope.id for envelope in envelopes)
+                raise BackendUnavailable("the answer was lost")
+
+        jobs.backend.after = lose
+        handles = [work.enqueue(n) for n in range(1_000)]
+
+        assert len({handle.id for handle in handles}) == 1_000
+        assert jobs.counts()["available"] == 1_000
+        assert jobs.backend.calls == [(1, False), (1, True)] * 1_000
+
+    @pytest.mark.promise("F28")
+    @pytest.mark.parametrize("moment", ["before", "after"])
+    def test_whoever_enqueued_learns_nothing_of_it(self, jobs, work, moment, listen):
+        heard = listen(jobs)
+        failures = [BackendUnavailable("away"), BackendUnavailable("away")]
+
+        def lose(envelopes):
+            if failures:
+                raise failures.pop()
+
+        setattr(jobs.backend, moment, lose)
+        handle = work.enqueue(7)
+
+        assert handle.created
+        assert [type(event) for event in heard(JobEnqueued, JobDeduplicated)] == [JobEnqueued]
+        assert jobs.counts()["available"] == 1
+
+    @pytest.mark.promise("F28")
+    def test_a_duplicate_is_still_a_duplicate(self, jobs, work):
+        unique = work.using(unique_key="k")
+        first = unique.enqueue(1)
+        failures = [BackendUnavailable("away")]
+
+        def lose(envelopes):
+            if failures:
+                raise failures.pop()
+
+        jobs.backend.after = lose
+        second = unique.enqueue(2)
+
+        assert (second.created, second.id) == (False, first.id)
+
+    @pytest.mark.promise("F28")
+    @pytest.mark.parametrize("kept", [86_400, 0], ids=["kept", "tombstone"])
+    def test_a_job_that_has_run_before_its_enqueue_is_repeated_does_not_run_again(self, open_app_on, kept):
+        jobs = open_app_on(Watched, retention={"completed": kept})
+        ran = []
+
+        @jobs.job
+        def work(n: int):
+            ran.append(n)
+
+        def run_and_lose(envelopes):
+            if not ran:
+                jobs.drain()
+                raise BackendUnavailable("the answer was lost")
+
+        jobs.backend.after = run_and_lose
+        handle = work.enqueue(7)
+        jobs.drain()
+
+        assert (ran, handle.state()) == ([7], "completed")
+
+    def test_a_store_that_stays_away_is_told_to_the_caller(self, jobs, work, monkeypatch):
+        monkeypatch.setattr(group_commit, "_PATIENCE", 0.0)
+
+        def away(envelopes):
+            raise BackendUnavailable("away")
+
+        jobs.backend.before = away
+        with pytest.raises(BackendUnavailable):
+            work.enqueue()
+        jobs.backend.before = lambda envelopes: None
+
+        assert sum(jobs.counts().values()) == 0
+        assert work.enqueue().state() == "available"
+
+    def test_a_full_store_is_told_at_once(self, jobs, work):
+        def full(envelopes):
+            raise StoreFull("no space left")
+
+        jobs.backend.before = full
+        with pytest.raises(StoreFull):
+            work.enqueue()
+
+        assert len(jobs.backend.calls) == 1

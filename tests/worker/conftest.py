@@ -1,0 +1,245 @@
+"""Workers on each store that needs no server, and stores that misbehave.
+
+Nothing here sleeps to let something happen: tests wait for a fact of the worker, or for the store to say so.
+"""
+
+import os
+import threading
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from types import SimpleNamespace
+
+import pytest
+
+from onward import JobContext, Onward, State, app
+from onward.telemetry import Event
+from onward.testing import FakeClock
+from onward.worker import Worker, WorkerOptions, pump
+from onward.worker.session import boottime
+
+SHARED_MEMORY = Path("/dev/shm")
+BACKENDS = {"memory": "MemoryBackend", "sqlite": "SqliteBackend"}
+
+
+@pytest.fixture(autouse=True)
+def own_settings(monkeypatch, tmp_path):
+    """No setting of the person who runs the tests reaches them."""
+    for name in [name for name in os.environ if name.startswith("ONWARD_") and name != "ONWARD_PROOF_SCALE"]:
+        monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture(params=["memory", "sqlite"])
+def store(request):
+    return request.param
+
+
+@pytest.fixture
+def file(tmp_path):
+    """In memory where the system has room for that, since no machine dies here."""
+    if not SHARED_MEMORY.is_dir():
+        yield tmp_path / "jobs.db"
+        return
+    with TemporaryDirectory(prefix="onward-", dir=SHARED_MEMORY) as folder:
+        yield Path(folder) / "jobs.db"
+
+
+@pytest.fixture
+def url(store, file):
+    return "memory://" if store == "memory" else f"sqlite:///{file}"
+
+
+@pytest.fixture
+def open_app(url, clock):
+    """Open an application: ``open_app(lease_for=1)``.  On SQLite the second one sees the first one's jobs."""
+    with ExitStack() as stack:
+        yield lambda **settings: stack.enter_context(Onward(url, **{"clock": clock, **settings}))
+
+
+@pytest.fixture
+def jobs(open_app):
+    return open_app()
+
+
+@pytest.fixture
+def open_app_on(open_app, store, monkeypatch):
+    """Open an application on the real backend with some of its verbs overridden: ``open_app_on(Mixin, lease_for=1)``."""
+
+    def open_app_on(mixin, **settings):
+        name = BACKENDS[store]
+        with monkeypatch.context() as patch:
+            patch.setattr(app, name, type(name, (mixin, getattr(app, name)), {}))
+            return open_app(**settings)
+
+    return open_app_on
+
+
+@pytest.fixture
+def listen():
+    """Hear every event of an application: ``heard = listen(jobs)``, later ``heard(JobFailed)``."""
+
+    def listen(jobs):
+        events = []
+        jobs.on(Event, events.append)
+
+        def heard(*kinds):
+            assert jobs.telemetry.flush()
+            return [event for event in events if isinstance(event, kinds or Event)]
+
+        return heard
+
+    return listen
+
+
+@pytest.fixture
+def eventually():
+    """Wait for a fact: ``eventually(lambda: ctx.cancelled)``.  It fails if the fact never comes, it never just sleeps."""
+
+    def eventually(fact, within=20.0):
+        deadline = time.monotonic() + within
+        while not (value := fact()):
+            assert time.monotonic() < deadline, "it did not come"
+            time.sleep(0.002)
+        return value
+
+    return eventually
+
+
+@pytest.fixture
+def work_on():
+    """Start a worker: ``work_on(jobs, concurrency=2)``.  What still runs when the test ends is given ten seconds."""
+    started = []
+
+    def work_on(jobs, *, clock=boottime, breaker=None, queues=None, concurrency=4, limits=None, shutdown_timeout=20):
+        queues = queues if queues is not None else jobs._registry.queues()
+        options = WorkerOptions.check(queues, concurrency, limits or {}, shutdown_timeout)
+        worker = Worker(jobs._parts(), options, clock=clock, breaker=breaker)
+        started.append(worker.start())
+        return worker
+
+    yield work_on
+    for worker in started:
+        assert worker.stop(timeout=10) == []
+
+
+class Gate:
+    """A handler waits here until the test lets it through: ``gate.reached.wait()``, ``gate.open()``."""
+
+    def __init__(self):
+        self._reached = threading.Semaphore(0)
+        self._open = threading.Event()
+
+    def pass_through(self):
+        self._reached.release()
+        assert self._open.wait(30), "nobody opened the gate"
+
+    def wait_for(self, count=1):
+        """Until so many handlers stand here."""
+        for _ in range(count):
+            assert self._reached.acquire(timeout=20), "nobody came"
+
+    def open(self):
+        self._open.set()
+
+
+@pytest.fixture
+def gate():
+    gate = Gate()
+    yield gate
+    gate.open()
+
+
+@pytest.fixture
+def counters():
+    """What a worker's counters say, summed over queues."""
+
+    def counters(jobs):
+        return {name: sum(by_queue.values()) for name, by_queue in jobs.metrics.snapshot().items()}
+
+    return counters
+
+
+@pytest.fixture
+def count_of():
+    """How many jobs are in each state that has any."""
+
+    def count_of(jobs, queue=None):
+        return {str(state): count for state, count in jobs.counts(queue).items() if count}
+
+    return count_of
+
+
+@pytest.fixture
+def ended(eventually):
+    """Wait until these jobs have come to an end."""
+
+    def ended(jobs, *handles):
+        finished = {State.COMPLETED, State.DISCARDED, State.CANCELLED}
+        for handle in handles:
+            eventually(lambda handle=handle: handle.state() in finished)
+        return [handle.state() for handle in handles]
+
+    return ended
+
+
+class BootClock:
+    """The clock that runs while the machine sleeps, moved by the test."""
+
+    def __init__(self):
+        self._ahead = 0.0
+
+    def __call__(self):
+        return boottime() + self._ahead
+
+    def advance(self, seconds):
+        self._ahead += seconds
+
+
+@pytest.fixture
+def boot():
+    return BootClock()
+
+
+@pytest.fixture
+def patient(monkeypatch):
+    """What waits in hand may wait for ever."""
+    monkeypatch.setattr(pump, "_LONGEST_WAIT_IN_HAND", 3600)
+
+
+@pytest.fixture
+def full_hand(work_on, gate, patient, eventually):
+    """A worker with one slot, in which a job runs up to the gate, and jobs that it has claimed and not begun.
+
+    ``done`` gets the numbers of those that ran, ``contexts`` the context of the one at the gate.
+    """
+
+    def full_hand(jobs, **options):
+        done, contexts = [], []
+
+        @jobs.job(name="short")
+        def short(n: int):
+            done.append(n)
+
+        @jobs.job(name="slow")
+        def slow(ctx: JobContext):
+            contexts.append(ctx)
+            gate.pass_through()
+
+        short.enqueue_many([(n,) for n in range(1_000)])
+        slow.enqueue()
+        short.enqueue_many([(n,) for n in range(1_000, 1_100)])
+        worker = work_on(jobs, concurrency=1, **options)
+        gate.wait_for()
+        worker.facts.wait_for("claimed", 1_002)
+        worker.facts.wait_for("settled", 1_000)
+        eventually(lambda: jobs.counts()["executing"] == len(worker._hand.calls.works) + 1)
+        return SimpleNamespace(worker=worker, done=done, contexts=contexts, short=short)
+
+    return full_hand

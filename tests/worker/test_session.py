@@ -1,0 +1,244 @@
+"""The session by itself: how long it is fresh, when it is renewed, and who may judge others."""
+
+from datetime import timedelta
+
+import pytest
+
+from onward.backend import Renewal
+from onward.errors import BackendUnavailable
+from onward.worker.session import WorkerSession
+
+
+class Store:
+    """Answers as it is told to."""
+
+    def __init__(self, clock):
+        self.clock = clock
+        self.takes = 0.0
+        self.answer = Renewal(alive=True)
+        self.extended = []
+
+    def open_session(self, session, *, adopts=None):
+        self.clock.now += self.takes
+        return []
+
+    def extend(self, owner):
+        self.extended.append(owner)
+        self.clock.now += self.takes
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+
+class Hands:
+    """A clock moved by hand."""
+
+    def __init__(self, now=1_000.0):
+        self.now = now
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Hands()
+
+
+@pytest.fixture
+def wall():
+    return Hands(1_700_000_000.0)
+
+
+@pytest.fixture
+def store(clock):
+    return Store(clock)
+
+
+@pytest.fixture
+def events():
+    return []
+
+
+@pytest.fixture
+def session(store, clock, wall, events):
+    return WorkerSession(
+        store,
+        timedelta(seconds=30),
+        on_renewal=lambda owner, renewal: events.append((owner, renewal.alive)),
+        on_fresh=lambda: events.append("fresh"),
+        died=events.append,
+        clock=clock,
+        wall=wall,
+    )
+
+
+def pass_time(seconds, *clocks):
+    for clock in clocks:
+        clock.now += seconds
+
+
+class TestFreshness:
+    def test_before_it_is_opened_it_is_stale(self, session):
+        assert not session.fresh()
+
+    def test_it_is_fresh_for_the_lease_without_a_margin(self, session, clock):
+        session.open("me")
+
+        clock.now += 24.9
+        assert session.fresh()
+        clock.now += 0.2
+        assert not session.fresh()
+
+    def test_it_counts_from_when_it_was_asked(self, session, store, clock):
+        store.takes = 20.0
+        session.open("me")
+
+        clock.now += 4.9
+        assert session.fresh()
+        clock.now += 0.2
+        assert not session.fresh()
+
+    def test_a_renewal_makes_it_fresh_again(self, session, clock, events):
+        session.open("me")
+        clock.now += 60
+        events.clear()
+
+        session.renew()
+
+        assert session.fresh()
+        assert events == ["fresh", ("me", True)]
+
+    def test_a_renewal_of_a_fresh_one_calls_nobody(self, session, clock, events):
+        session.open("me")
+        events.clear()
+
+        session.renew()
+
+        assert events == [("me", True)]
+
+    def test_a_failed_renewal_makes_it_stale(self, session, store):
+        session.open("me")
+        store.answer = BackendUnavailable("away")
+
+        assert session.renew() is False
+        assert not session.fresh()
+
+    def test_a_dead_session_is_stale_and_told(self, session, store, events):
+        session.open("me")
+        store.answer = Renewal(alive=False)
+
+        session.renew()
+
+        assert not session.fresh()
+        assert events[-1] == ("me", False)
+
+    def test_an_answer_about_a_predecessor_is_about_nobody(self, session, store, events, monkeypatch):
+        session.open("me")
+
+        def extend(owner):
+            session.open("successor", adopts="me")
+            return Renewal(alive=False)
+
+        monkeypatch.setattr(store, "extend", extend)
+        events.clear()
+        session.renew()
+
+        assert session.fresh()
+        assert events == []
+
+
+class TestTheThread:
+    def test_a_stale_session_is_renewed_as_soon_as_somebody_asks(self, session, store, clock, eventually):
+        session.open("me")
+        session.start()
+        clock.now += 60
+
+        assert not session.fresh()
+        eventually(session.fresh)
+
+        assert store.extended == ["me"]
+        session.end()
+
+    def test_a_dead_session_is_not_asked_about_again(self, session, store, clock, events, eventually):
+        session.open("me")
+        session.start()
+        clock.now += 60
+        store.answer = Renewal(alive=False)
+        session.fresh()
+        eventually(lambda: ("me", False) in events)
+
+        for _ in range(1_000):
+            session.fresh()
+
+        assert store.extended == ["me"]
+        session.end()
+
+    def test_a_store_that_is_away_is_not_asked_by_everybody(self, session, store, clock, eventually):
+        session.open("me")
+        session.start()
+        clock.now += 60
+        store.answer = BackendUnavailable("away")
+
+        eventually(lambda: session.fresh() or len(store.extended) >= 3)
+
+        assert len(store.extended) < 10
+        session.end()
+
+    def test_whatever_else_it_raises_is_the_end_of_the_worker(self, session, store, clock, events, eventually):
+        session.open("me")
+        session.start()
+        clock.now += 60
+        store.answer = ZeroDivisionError("a bug")
+        session.fresh()
+
+        eventually(lambda: store.answer in events)
+
+
+class TestJudging:
+    def test_after_one_lease_of_contact(self, session, clock, wall):
+        session.open("me")
+        for _ in range(3):
+            assert not session.may_judge()
+            pass_time(10, clock, wall)
+            session.renew()
+
+        assert session.may_judge()
+
+    @pytest.mark.parametrize("gap", ["a failed call", "a pause of its own", "a step of the clock"])
+    def test_a_gap_begins_it_anew(self, session, store, clock, wall, gap):
+        session.open("me")
+        for _ in range(4):
+            pass_time(10, clock, wall)
+            session.renew()
+        assert session.may_judge()
+
+        match gap:
+            case "a failed call":
+                store.answer = BackendUnavailable("away")
+                session.renew()
+                store.answer = Renewal(alive=True)
+            case "a pause of its own":
+                pass_time(40, clock, wall)
+            case "a step of the clock":
+                wall.now += 3600
+        session.renew()
+
+        assert not session.may_judge()
+        for _ in range(3):
+            pass_time(10, clock, wall)
+            session.renew()
+        assert session.may_judge()
+
+    def test_a_call_of_the_pump_that_failed_is_a_gap_too(self, session, clock, wall):
+        session.open("me")
+        for _ in range(4):
+            pass_time(10, clock, wall)
+            session.renew()
+
+        session.out_of_contact()
+
+        assert not session.fresh()
+        session.renew()
+        assert session.fresh()
+        assert not session.may_judge()
