@@ -51,7 +51,8 @@ executing with that token, or, once an ack confirmed an idempotency key, until i
 claim, lease by lease in claim order, all of a job's or none (a job that must wait for one key does not keep others from the
 other), and the lease says: done beats busy beats held.  The write that ends a hold makes a waiter due: another job
 `scheduled` with waits > 0, not parked, that carries the key (the first in claim order; all of them when the key was
-confirmed) becomes available, due now.
+confirmed) becomes available, due now.  The holds of a turn end when all its settlements are applied: who is snoozed by
+the same turn is woken too.
 
 Reaping.  A started lease: crashes + 1, a record with move "crashed" and the cause; then cancelled if that was asked,
 discarded (reason "crashed …") at max_crashes, else retryable: due at once after the first crash, then after

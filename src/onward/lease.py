@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from onward.clock import SECOND
 from onward.envelope import Envelope, Sealed
 from onward.failure import Failure
 from onward.states import State
@@ -190,6 +191,19 @@ _APPLIED = {state: Settled(Answer.APPLIED, state) for state in State}
 _ALREADY = {state: Settled(Answer.ALREADY_APPLIED, state) for state in State}
 LEASE_LOST = Settled(Answer.LEASE_LOST)
 GONE = Settled(Answer.GONE)
+
+
+# What a nack records that was given no failure.
+UNEXPLAINED = Failure("Failure", "no details were given")
+
+
+def crash_pause(crashes: int) -> int:
+    """Microseconds until a crashed job is due: at once the first time, for it may have been another's crash; then longer.
+
+    >>> [crash_pause(k) // SECOND for k in (1, 2, 3, 4, 20)]
+    [0, 10, 20, 40, 600]
+    """
+    return 0 if crashes <= 1 else min(10 * 2 ** min(crashes - 2, 10), 600) * SECOND
 
 
 def applied(state: State) -> Settled:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["FINISHED", "LIVE", "MOVES", "Move", "State", "allows"]
+__all__ = ["FINISHED", "LIVE", "MOVES", "TARGETS", "Move", "State", "allows"]
 
 
 class State(StrEnum):
@@ -79,6 +79,7 @@ MOVES: tuple[Move, ...] = (
 )
 
 _TARGETS = {(move.name, source): move.target for move in MOVES for source in move.sources}
+TARGETS = {move.name: move.target for move in MOVES}  # a move always leads to the same state
 
 
 def allows(name: str, source: State | None) -> bool:

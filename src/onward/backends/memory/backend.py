@@ -68,7 +68,7 @@ class MemoryBackend(MemoryInspection, Backend):
             if session is None:
                 settled = [settling.classify(self._store, settlement) for settlement in turn.settlements]
                 return TurnResult(settled=settled, leases=[], alive=False)
-            settled = [settling.settle(self._store, each, turn.owner, now) for each in turn.settlements]
+            settled = settling.settle(self._store, turn.settlements, turn.owner, now)
             for settlement, answer in zip(turn.settlements, settled, strict=True):
                 if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
                     self._add(settlement.dead_letter, now)
@@ -76,7 +76,11 @@ class MemoryBackend(MemoryInspection, Backend):
             promoted = 0
             if turn.claim is not None and turn.claim.limit > 0:
                 promoted = self._expire_and_promote(turn.claim, now)
-                released = {each.lease.envelope.id for each in turn.settlements if each.move == "release"}
+                released = {
+                    each.lease.envelope.id
+                    for each, answer in zip(turn.settlements, settled, strict=True)
+                    if each.move == "release" and answer.applied
+                }
                 leases = [
                     self._take(job, turn.owner, session, now) for job in self._candidates(turn.claim, released, now)
                 ]

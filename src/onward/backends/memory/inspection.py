@@ -139,6 +139,8 @@ class MemoryInspection:
     def _obstacle(self, job: Job, now: int) -> str | None:
         if job.expired(now):
             return "expired"
+        if job.id in self._store.live:  # enqueued anew under its old id
+            return f"key held by {job.id}"
         holder = self._store.unique.get(job.envelope.unique_key or "")
         return None if holder is None or job.envelope.unique_key is None else f"key held by {holder}"
 

@@ -2,38 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onward.backend import Reaped, Run
 from onward.backends.memory.store import HoldKey, Job, Pointer, Store
 from onward.clock import SECOND
 from onward.failure import Failure
-from onward.lease import GONE, LEASE_LOST, Hold, Settled, Settlement, already_applied, applied
-from onward.states import FINISHED, State
+from onward.lease import GONE, LEASE_LOST, UNEXPLAINED, Hold, Settled, Settlement, already_applied, applied, crash_pause
+from onward.states import FINISHED, TARGETS, State
 
 __all__ = ["classify", "give_back", "settle", "take_holds"]
 
-_TARGET = {
-    "ack": State.COMPLETED,
-    "skip": State.COMPLETED,
-    "nack": State.RETRYABLE,
-    "abandon": State.DISCARDED,
-    "snooze": State.SCHEDULED,
-    "park": State.SCHEDULED,
-    "cancelled": State.CANCELLED,
-    "release": State.AVAILABLE,
-}
-_UNEXPLAINED = Failure("Failure", "no details were given")
+
+def settle(store: Store, settlements: Sequence[Settlement], owner: str, now: int) -> list[Settled]:
+    """Apply those whose fence holds and say what the evidence says of the others; then end the holds of the former."""
+    jobs = [store.live.get(settlement.lease.envelope.id) for settlement in settlements]
+    answers = [_settle(store, settlement, owner, now) for settlement in settlements]
+    for settlement, job, answer in zip(settlements, jobs, answers, strict=True):
+        if job is not None and answer.applied:
+            end_holds(store, job, now, confirmed=settlement.move == "ack")
+    return answers
 
 
-def settle(store: Store, settlement: Settlement, owner: str, now: int) -> Settled:
-    """Apply one settlement if its fence holds; else say what the evidence says."""
+def _settle(store: Store, settlement: Settlement, owner: str, now: int) -> Settled:
     lease = settlement.lease
     job = store.live.get(lease.envelope.id)
     if job is None or lease.owner != owner or not _holds(job, lease.token, owner):
         return classify(store, settlement)
     turned = job.cancel_reason is not None and settlement.move != "ack"
-    state = State.CANCELLED if turned else _TARGET[settlement.move]
+    state = State.CANCELLED if turned else TARGETS[settlement.move]
     if settlement.failure is not None or settlement.move == "nack":
-        failure = settlement.failure or _UNEXPLAINED
+        failure = settlement.failure or UNEXPLAINED
         _record(store, job, settlement.move, state, failure, at=now, duration_ms=settlement.duration_ms)
     job.attempts += settlement.ran
     job.interruptions += settlement.move == "release"
@@ -41,7 +40,6 @@ def settle(store: Store, settlement: Settlement, owner: str, now: int) -> Settle
         _finish(store, job, settlement, state, now)
     else:
         _stay(store, job, settlement, state, now)
-    end_holds(store, job, now, confirmed=settlement.move == "ack")
     return applied(state)
 
 
@@ -50,7 +48,7 @@ def _holds(job: Job, token: int, owner: str) -> bool:
 
 
 def _finish(store: Store, job: Job, settlement: Settlement, state: State, now: int) -> None:
-    reason = settlement.reason if state is _TARGET[settlement.move] else job.cancel_reason
+    reason = settlement.reason if state is TARGETS[settlement.move] else job.cancel_reason
     if settlement.move == "ack":
         job.tombstone = not settlement.keep
         job.result = settlement.result if settlement.keep else None
@@ -82,7 +80,7 @@ def classify(store: Store, settlement: Settlement) -> Settled:
     if job is None or job.delivery != token:
         return LEASE_LOST
     turned = job.state is State.CANCELLED and move != "ack"
-    return already_applied(job.state) if turned or job.state is _TARGET[move] else LEASE_LOST
+    return already_applied(job.state) if turned or job.state is TARGETS[move] else LEASE_LOST
 
 
 def give_back(store: Store, job: Job, now: int, cause: str, *, started: bool) -> Reaped:
@@ -123,13 +121,8 @@ def _crash(store: Store, job: Job, now: int, cause: str) -> State:
     elif to is State.DISCARDED:
         store.finish(job, to, now, f"crashed {job.crashes} times: {cause}")
     else:
-        store.place(job, to, available_at=now + _crash_delay(job.crashes))
+        store.place(job, to, available_at=now + crash_pause(job.crashes))
     return to
-
-
-def _crash_delay(crashes: int) -> int:
-    """At once after the first crash, which may have been somebody else's; then with a growing pause."""
-    return 0 if crashes <= 1 else min(10 * 2 ** min(crashes - 2, 10), 600) * SECOND
 
 
 def _record(store: Store, job: Job, move: str, to: State, failure: Failure, *, at: int, duration_ms: int) -> None:
@@ -157,7 +150,7 @@ def take_holds(store: Store, job: Job, now: int) -> tuple[Hold, str | None]:
         if pointer.until is not None:
             if pointer.until > now:
                 return Hold.DONE, pointer.job_id
-        elif _valid(store, pointer):
+        elif blocked is None and _valid(store, pointer):
             blocked = (Hold.BUSY, pointer.job_id)
     if blocked is not None:
         return blocked

@@ -38,11 +38,10 @@ class Keyed(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """A lease that is over; ``confirmed`` if it was a success, ``unheard`` by those who began to wait only after it."""
+    """A lease that is over; ``confirmed`` if it was a success."""
 
     keyed: Keyed
     confirmed: bool
-    unheard: tuple[str, ...] = ()
 
 
 def take(tx: Transaction, claimed: Sequence[Keyed]) -> dict[str, tuple[Hold, str | None]]:
@@ -67,14 +66,14 @@ def of_settled(tx: Transaction, owner: str, ids: Sequence[str]) -> dict[tuple[st
 
 def end(tx: Transaction, ended: Sequence[Ended]) -> None:
     """Confirm or drop what these leases held, and wake who waits for it."""
-    for keyed, confirmed, unheard in ended:
+    for keyed, confirmed in ended:
         for kind, key in keyed.carried():
             pointer = (kind, key, keyed.id, keyed.token)
             if confirmed and kind == ONCE:
                 held, woken = tx.run("confirm_hold", (*pointer, tx.now + keyed.idempotency_ttl)), _EVERYBODY
             else:
                 held, woken = tx.run("drop_hold", pointer), 1
-            if held and tx.run(_WAKE[kind], (key, tx.now, as_json([keyed.id, *unheard]), woken)):
+            if held and tx.run(_WAKE[kind], (key, tx.now, keyed.id, woken)):
                 tx.wakes = True
 
 

@@ -131,7 +131,7 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
  WHERE rowid IN (SELECT rowid
                    FROM onward_jobs INDEXED BY onward_jobs_once_idx
                   WHERE idempotency_key = ?1 AND idempotency_key IS NOT NULL AND state = 'scheduled' AND waits > 0
-                    AND parked_since IS NULL AND id NOT IN (SELECT value FROM json_each(?3))
+                    AND parked_since IS NULL AND id <> ?3
                   ORDER BY rank, available_at, id
                   LIMIT ?4);
 
@@ -140,7 +140,7 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
  WHERE rowid IN (SELECT rowid
                    FROM onward_jobs INDEXED BY onward_jobs_single_idx
                   WHERE single_instance = ?1 AND single_instance IS NOT NULL AND state = 'scheduled' AND waits > 0
-                    AND parked_since IS NULL AND id NOT IN (SELECT value FROM json_each(?3))
+                    AND parked_since IS NULL AND id <> ?3
                   ORDER BY rank, available_at, id
                   LIMIT ?4);
 

@@ -11,8 +11,8 @@ from onward.backend import Held, Reaped
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.moves import Moves
 from onward.backends.sqlite.transaction import Transaction
-from onward.clock import SECOND
 from onward.failure import Failure
+from onward.lease import crash_pause
 from onward.states import State
 
 __all__ = ["reap"]
@@ -97,7 +97,7 @@ def _plan(moves: Moves, lease: _Lease, now: int, cause: str, *, crashed: bool) -
     elif to is State.DISCARDED:
         moves.finish(fence, to, at=now, crashes=1, reason=f"crashed {crashes} times: {cause}")
     elif to is State.RETRYABLE:
-        moves.crash(fence, due=now + _pause_after(crashes))
+        moves.crash(fence, due=now + crash_pause(crashes))
     else:
         moves.release(fence)
     return Reaped(
@@ -110,8 +110,3 @@ def _plan(moves: Moves, lease: _Lease, now: int, cause: str, *, crashed: bool) -
         crashed=crashed,
         crashes=crashes,
     )
-
-
-def _pause_after(crashes: int) -> int:
-    """At once after the first crash, which may have been somebody else's; then longer and longer."""
-    return 0 if crashes <= 1 else min(10 * 2 ** min(crashes - 2, 10), 600) * SECOND

@@ -8,23 +8,11 @@ from onward.backends.sqlite import enqueueing, holds
 from onward.backends.sqlite.moves import Fence, Moves
 from onward.backends.sqlite.transaction import Transaction
 from onward.clock import SECOND
-from onward.failure import Failure
-from onward.lease import GONE, LEASE_LOST, Settled, Settlement, already_applied, applied
-from onward.states import FINISHED, State
+from onward.lease import GONE, LEASE_LOST, UNEXPLAINED, Lease, Settled, Settlement, already_applied, applied
+from onward.states import FINISHED, TARGETS, State
 
 __all__ = ["classify", "released", "settle"]
 
-_TARGET = {
-    "ack": State.COMPLETED,
-    "skip": State.COMPLETED,
-    "nack": State.RETRYABLE,
-    "abandon": State.DISCARDED,
-    "snooze": State.SCHEDULED,
-    "park": State.SCHEDULED,
-    "cancelled": State.CANCELLED,
-    "release": State.AVAILABLE,
-}
-_UNEXPLAINED = Failure("Failure", "no details were given")
 
 Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and why
 
@@ -61,7 +49,7 @@ def classify(tx: Transaction, settlement: Settlement) -> Settled:
     if not traced:
         return GONE
     turned = finished_as == State.CANCELLED and settlement.move != "ack"
-    if turned or finished_as == _TARGET[settlement.move]:
+    if turned or finished_as == TARGETS[settlement.move]:
         return already_applied(State(finished_as))
     return LEASE_LOST
 
@@ -95,12 +83,12 @@ def _plan(moves: Moves, tx: Transaction, owner: str, settlement: Settlement, ask
     if lease.owner != owner:
         raise _LeaseLost
     fence = (lease.envelope.id, lease.token, owner)
-    to = _TARGET[move]
+    to = TARGETS[move]
     reason = settlement.reason
     if asked and move not in ("ack", "cancelled") and (lease.envelope.id, lease.token) in asked:
         to, reason = State.CANCELLED, asked[lease.envelope.id, lease.token]
     if settlement.failure is not None or move == "nack":
-        failure = settlement.failure or _UNEXPLAINED
+        failure = settlement.failure or UNEXPLAINED
         moves.record_run(fence, move, to, failure, at=tx.now, duration_ms=settlement.duration_ms)
     if to in FINISHED:
         _plan_finish(moves, fence, settlement, to, reason=reason, now=tx.now)
@@ -146,13 +134,12 @@ def _plan_stay(moves: Moves, tx: Transaction, fence: Fence, settlement: Settleme
 def _ended(
     settlements: Sequence[Settlement], answers: Sequence[Settled], keyed: dict[tuple[str, int], holds.Keyed]
 ) -> list[holds.Ended]:
-    """Settlements count in their order: who is snoozed after a hold ended did not hear of it."""
-    ended: list[holds.Ended] = []
-    unheard: tuple[str, ...] = ()
-    for settlement, answer in zip(reversed(settlements), reversed(answers), strict=True):
-        lease = keyed.get((settlement.lease.envelope.id, settlement.lease.token))
-        if lease is not None and answer.applied:
-            ended.append(holds.Ended(lease, settlement.move == "ack", unheard))
-            if settlement.waits:
-                unheard = (*unheard, lease.id)
-    return ended[::-1]
+    return [
+        holds.Ended(keyed[_held(settlement.lease)], confirmed=settlement.move == "ack")
+        for settlement, answer in zip(settlements, answers, strict=True)
+        if answer.applied and _held(settlement.lease) in keyed
+    ]
+
+
+def _held(lease: Lease) -> tuple[str, int]:
+    return lease.envelope.id, lease.token

@@ -114,6 +114,18 @@ class WakingContract:
 
         assert backend.get(waiter.envelope.id).state is State.SCHEDULED
 
+    @either_kind
+    @pytest.mark.parametrize("holder_first", [True, False])
+    def test_a_waiter_snoozed_in_the_turn_that_ends_the_hold_is_woken_too(self, backend, key, holder_first):
+        envelopes = [an_envelope(**key), an_envelope(**key)]
+        backend.enqueue(envelopes)
+        holder, waiter = backend.claim(a_claim(limit=2))
+        settlements = [Settlement.ack(holder), Settlement.snooze(waiter, FAR, waits=1)]
+
+        backend.settle(settlements if holder_first else settlements[::-1])
+
+        assert backend.get(waiter.envelope.id).state is State.AVAILABLE
+
     def test_a_settlement_and_a_claim_in_one_turn_take_the_waiter_up(self, backend):
         holder = a_lease(backend, **SINGLE)
         waiter = _waiter(backend, **SINGLE)

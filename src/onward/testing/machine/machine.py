@@ -154,8 +154,8 @@ class ContractMachine(RuleBasedStateMachine):
         self._turn(acts if self.leases else [], claim, owner)
 
     def _turn(self, acts: list[tuple[int, Act]], claim: Claim | None = None, owner: str | None = None) -> None:
-        chosen = [(self._lease(number), act) for number, act in acts]
-        self._exchange(chosen, claim, owner or chosen[0][0].owner)
+        owner = owner or self._lease(acts[0][0]).owner
+        self._exchange([(self._lease(at + number, owner), act) for at, (number, act) in enumerate(acts)], claim, owner)
 
     def _exchange(self, acts: Sequence[tuple[Lease, Act]], claim: Claim | None, owner: str) -> None:
         settlements = [settlement(*act, lease, self.backend.capabilities) for lease, act in acts]
@@ -174,11 +174,11 @@ class ContractMachine(RuleBasedStateMachine):
         self.leases += found
         self._count(verb, *(f"claimed, hold {lease.hold}" for lease in found))
 
-    def _lease(self, number: int) -> Lease:
-        """The first are those that are still good, the newest of them first; then come the stale ones."""
-        newest_first = self.leases[::-1]
-        newest_first.sort(key=lambda lease: not self.model.holds_lease(lease, lease.owner))
-        return newest_first[number % len(newest_first)]
+    def _lease(self, number: int, owner: str | None = None) -> Lease:
+        """Those that are still good first, this owner's before others', new ones before old ones; then the stale ones."""
+        ranked = self.leases[::-1]
+        ranked.sort(key=lambda lease: (not self.model.holds_lease(lease, lease.owner), lease.owner != owner))
+        return ranked[number % len(ranked)]
 
     @rule(owner=owners)
     def extend(self, owner: str) -> None:

@@ -142,7 +142,7 @@ class Model:
     def turn(self, turn: Turn) -> TurnResult:
         if turn.owner not in self.sessions:
             return TurnResult(settled=[self._classify(each) for each in turn.settlements], leases=[], alive=False)
-        settled = [self._settle(each, turn.owner) for each in turn.settlements]
+        settled = self._settle_all(turn.settlements, turn.owner)
         released = {
             each.lease.envelope.id
             for each, answer in zip(turn.settlements, settled, strict=True)
@@ -176,6 +176,14 @@ class Model:
         fence = (State.EXECUTING, lease.token, lease.owner)
         return job is not None and (job.state, job.delivery, job.owner) == fence and lease.owner == owner
 
+    def _settle_all(self, settlements: Sequence[Settlement], owner: str) -> list[Settled]:
+        jobs = [self.live.get(each.lease.envelope.id) for each in settlements]
+        answers = [self._settle(each, owner) for each in settlements]
+        for each, job, answer in zip(settlements, jobs, answers, strict=True):
+            if job is not None and answer.answer is Answer.APPLIED:
+                self._end_holds(job, confirmed=each.move == "ack")
+        return answers
+
     def _settle(self, settlement: Settlement, owner: str) -> Settled:
         if not self.holds_lease(settlement.lease, owner):
             return self._classify(settlement)
@@ -194,7 +202,6 @@ class Model:
             self._end_by(job, state, settlement)
         else:
             self._put_back(job, state, settlement)
-        self._end_holds(job, confirmed=settlement.move == "ack")
         return Settled(Answer.APPLIED, state)
 
     def _end_by(self, job: Job, state: State, settlement: Settlement) -> None:
