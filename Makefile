@@ -37,12 +37,16 @@ check: setup ## Style, types, layers, promises, documentation
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/python -m tools.promises check
+	$(BIN)/python -m tools.lifecycle check
+	$(BIN)/python -m tools.cli_reference check
 	$(BIN)/zensical build --strict
 
 format: setup ## Format the code and mend what the linter can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/python -m tools.promises write
+	$(BIN)/python -m tools.lifecycle write
+	$(BIN)/python -m tools.cli_reference write
 
 proof: setup ## The tests' claims at full scale (takes long)
 	HYPOTHESIS_PROFILE=proof $(BIN)/python -m tools.proof

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast, overload
@@ -83,7 +83,7 @@ class Onward:
         if not isinstance(backend, Inspection):
             raise BackendMisconfigured(f"{type(backend).__name__} cannot be inspected, which this version needs")
         self._ledger = ledger = Ledger(self.metrics, self.telemetry)
-        self._client = Client(
+        self.client = Client(
             backend,
             self._registry,
             self.telemetry,
@@ -94,7 +94,7 @@ class Onward:
             max_payload=settings.max_payload,
             after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
         )
-        self.dead_letters = DeadLetters(backend, self._client, queue=settings.dead_letter_queue)
+        self.dead_letters = DeadLetters(backend, self.client, queue=settings.dead_letter_queue)
         self._handles = HandleSource(backend, cancel=self.cancel, hopeless=self._nobody_works)
         self._inspector = Inspector(
             backend,
@@ -149,17 +149,25 @@ class Onward:
 
     def define(self, handler: str, payload: Any = None) -> Builder:
         """Build a job for a handler named by key: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
-        return Builder(handler, payload, self._client, self._handles)
+        return Builder(handler, payload, self.client, self._handles)
 
     def enqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
         """Enqueue by name, for jobs that only another service knows."""
-        envelope = self._client.seal_by_name(job, payload, EnqueueOptions.check(options))
-        return self._handles.handle(self._client.enqueue([envelope])[0])
+        envelope = self.client.seal_by_name(job, payload, EnqueueOptions.check(options))
+        return self._handles.handle(self.client.enqueue([envelope])[0])
 
     async def aenqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
         """The same without blocking the event loop."""
-        envelope = self._client.seal_by_name(job, payload, EnqueueOptions.check(options))
-        return self._handles.handle((await self._client.aenqueue([envelope]))[0])
+        envelope = self.client.seal_by_name(job, payload, EnqueueOptions.check(options))
+        return self._handles.handle((await self.client.aenqueue([envelope]))[0])
+
+    def enqueue_many(
+        self, job: str, payloads: Iterable[Any], **options: Unpack[UsingOptions]
+    ) -> Sequence[JobHandle[Any]]:
+        """Enqueue many jobs of one name in one write, all or nothing."""
+        checked = EnqueueOptions.check(options)
+        envelopes = [self.client.seal_by_name(job, payload, checked) for payload in payloads]
+        return [self._handles.handle(answer) for answer in self.client.enqueue(envelopes)]
 
     # Looking and steering
 
@@ -300,7 +308,7 @@ class Onward:
             raise OptionError("@jobs.job decorates a function; options are keywords: @jobs.job(queue='mail')")
         entry = FunctionEntry(define(getattr(function, "__name__", ""), options), function)
         self._registry.add(entry)
-        return Job(entry, self._client, self._handles)
+        return Job(entry, self.client, self._handles)
 
     def _parts(self) -> WorkerParts:
         return WorkerParts(

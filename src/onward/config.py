@@ -103,6 +103,8 @@ def _from_file(start: Path) -> tuple[str, dict[str, Any]]:
             return str(own), _anchored(_parse(own), folder)
         if shared.is_file():
             table = _parse(shared).get("tool", {}).get("onward")
+            if table is not None and not isinstance(table, dict):
+                raise OptionError(f"{shared}: tool.onward must be a table of settings, not {table!r:.60}")
             if table is not None:
                 return f"{shared} [tool.onward]", _anchored(table, folder)
     return "no file", {}
@@ -149,8 +151,6 @@ def _typed(text: str, kind: str, name: str) -> Any:
 
 
 def _overlay(settings: Settings, values: Mapping[str, Any], source: str) -> Settings:
-    if not isinstance(values, Mapping):
-        raise OptionError(f"{source} must be a table of settings, not {values!r:.60}")
     known = {each.name for each in fields(Settings)}
     checked: dict[str, Any] = {}
     for name, value in values.items():

@@ -133,7 +133,8 @@ class DeadLetters:
         self, ids: Sequence[str] | None, queue: str | None, job: str | None, limit: int | None
     ) -> Sequence[Query]:
         """Small batches, so that a million dead jobs do not hold the store's lock: the ids are read first."""
-        chosen = list(ids) if ids is not None else self._ids(queue, job, limit)
+        named = [ids] if isinstance(ids, str) else ids
+        chosen = list(named) if named is not None else self._ids(queue, job, limit)
         if limit is not None:
             chosen = chosen[:limit]
         return [

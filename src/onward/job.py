@@ -88,6 +88,11 @@ class Job(Generic[P, Q, R, T]):
         envelopes = [self._seal(*_arguments(call)) for call in calls]
         return [self._handle(answer) for answer in self._client.enqueue(envelopes)]
 
+    async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
+        """The same without blocking the event loop."""
+        envelopes = [self._seal(*_arguments(call)) for call in calls]
+        return [self._handle(answer) for answer in await self._client.aenqueue(envelopes)]
+
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
         """One call for `enqueue_many`, with keywords if need be."""
         return Call(args, kwargs)

@@ -143,6 +143,26 @@ def test_a_table_that_is_no_table_is_refused_by_name(folder, text):
         loaded(folder)
 
 
+@pytest.mark.parametrize(
+    ("url", "means"),
+    [
+        ("sqlite:///jobs.db", "sqlite:///{folder}/jobs.db"),
+        ("sqlite:///data/jobs.db", "sqlite:///{folder}/data/jobs.db"),
+        ("sqlite:////var/jobs.db", "sqlite:////var/jobs.db"),
+        ("memory://", "memory://"),
+        ("postgresql:///jobs", "postgresql:///jobs"),
+    ],
+)
+def test_a_relative_path_in_a_file_counts_from_its_folder(folder, url, means):
+    (folder.parent / "onward.toml").write_text(f'url = "{url}"')
+
+    assert loaded(folder).url == means.format(folder=folder.parent)
+
+
+def test_a_relative_path_in_an_argument_is_left_to_the_program(folder):
+    assert loaded(folder, url="sqlite:///jobs.db").url == "sqlite:///jobs.db"
+
+
 # The environment
 
 

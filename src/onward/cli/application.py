@@ -20,9 +20,8 @@ from onward.names import suggestion
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.client import Client
 
-__all__ = ["client_of", "given", "load", "on_new_store", "on_store"]
+__all__ = ["given", "load", "on_new_store", "on_store"]
 
 Run = Callable[["Onward", Namespace], int]
 
@@ -58,11 +57,6 @@ def load(name: str) -> Onward:
     known = [each for each, value in vars(module).items() if isinstance(value, Onward)]
     hint = suggestion(attribute, known) if known else ", nor any other"
     raise CommandError(f"--app {name}: {module_name} has no application {attribute!r}{hint}", Exit.CONFIG)
-
-
-def client_of(app: Onward) -> Client:
-    """The client behind the facade, which has no word for enqueueing by name in batches."""
-    return app._client  # noqa: SLF001
 
 
 def _run(run: Run, args: Namespace, *, creates: bool) -> int:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import msgspec
 
 from onward.cli import output, values
-from onward.cli.application import client_of, on_new_store
+from onward.cli.application import on_new_store
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.text import json_text
@@ -77,7 +77,7 @@ def _tell(args: Namespace, job_id: str, *, created: bool) -> None:
 
 
 def _refuse_unknown(app: Onward, args: Namespace) -> None:
-    known = client_of(app).registry
+    known = app.client.registry
     if known.find(args.name) is None:
         raise CommandError(f"{args.app} has no job {args.name!r}{suggestion(args.name, known)}", Exit.USAGE)
 
@@ -143,7 +143,7 @@ def _refuse_one_for_many(args: Namespace) -> None:
 
 
 def _enqueue_batch(app: Onward, name: str, batch: list[tuple[int, bytes]], options: EnqueueOptions) -> list[Enqueued]:
-    client = client_of(app)
+    client = app.client
     envelopes = []
     for number, line in batch:
         payload = _decoded(line, f"line {number}")
