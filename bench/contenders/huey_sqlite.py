@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from huey import SqliteHuey
@@ -27,12 +29,12 @@ def reset() -> None:
     huey.flush()
 
 
-def fill(n: int) -> None:
-    reset()
-    enqueue(n)
+@contextmanager
+def opened() -> Iterator[None]:
+    yield
 
 
-def enqueue(n: int) -> None:
+def enqueue(_: None, n: int) -> None:
     for number in range(n):
         work(payload(number))
 

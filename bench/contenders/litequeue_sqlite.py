@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from litequeue import LiteQueue
@@ -23,13 +25,12 @@ def reset() -> None:
         file.unlink()
 
 
-def fill(n: int) -> None:
-    reset()
-    enqueue(n)
+@contextmanager
+def opened() -> Iterator[Any]:
+    yield LiteQueue(str(FILE))
 
 
-def enqueue(n: int) -> None:
-    queue = LiteQueue(str(FILE))
+def enqueue(queue: Any, n: int) -> None:
     for number in range(n):
         queue.put(json.dumps(payload(number)))
 
@@ -51,4 +52,7 @@ def serve(config: str) -> None:
             time.sleep(0.01)
             continue
         noop(json.loads(message.data))
-        queue.done(message.message_id, claim_id=message.claim_id)
+        if hasattr(message, "claim_id"):  # from 0.10 on it fences
+            queue.done(message.message_id, claim_id=message.claim_id)
+        else:
+            queue.done(message.message_id)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from bench.body import FOLDER, noop, payload
@@ -30,38 +32,29 @@ def reset() -> None:
         file.unlink()
 
 
-def fill(n: int) -> None:
-    reset()
-    bulk(n)
-
-
-def enqueue(n: int) -> None:
+@contextmanager
+def opened() -> Iterator[Any]:
     jobs, work = application()
+    with jobs:
+        yield work
+
+
+def enqueue(work: Any, n: int) -> None:
     for number in range(n):
         work.enqueue(**payload(number))
-    jobs.close()
 
 
-def bulk(n: int) -> None:
-    jobs, work = application()
+def bulk(work: Any, n: int) -> None:
     for start in range(0, n, 1000):
         work.enqueue_many([tuple(payload(number).values()) for number in range(start, min(n, start + 1000))])
-    jobs.close()
 
 
-def crowd(n: int, threads: int) -> None:
-    jobs, work = application()
-
-    def produce() -> None:
-        for number in range(n // threads):
-            work.enqueue(**payload(number))
-
-    producers = [threading.Thread(target=produce) for _ in range(threads)]
+def crowd(work: Any, n: int, threads: int) -> None:
+    producers = [threading.Thread(target=enqueue, args=(work, n // threads)) for _ in range(threads)]
     for producer in producers:
         producer.start()
     for producer in producers:
         producer.join()
-    jobs.close()
 
 
 def sender() -> Any:

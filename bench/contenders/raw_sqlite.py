@@ -7,7 +7,10 @@ only the statements that every job costs.
 
 from __future__ import annotations
 
+import itertools
 import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from bench.body import FOLDER, noop, payload
@@ -16,6 +19,7 @@ from onward.envelope import Letter, seal
 
 FILE = FOLDER / "raw.db"
 BATCH = 500
+_numbers = itertools.count()
 CONFIGS = {f"claim + move, batch {BATCH}": "move", f"claim + delete, batch {BATCH}": "delete"}
 
 _BODY = seal(
@@ -50,22 +54,20 @@ def reset() -> None:
     SqliteBackend.open(FILE).close()  # the real schema
 
 
-def fill(n: int) -> None:
-    reset()
-    bulk(n)
+@contextmanager
+def opened() -> Iterator[sqlite3.Connection]:
+    yield connect()
 
 
-def enqueue(n: int) -> None:
-    connection = connect()
-    for number in range(n):
-        connection.execute(_INSERT, (f"{number:032x}", _BODY))
+def enqueue(connection: sqlite3.Connection, n: int) -> None:
+    for _ in range(n):
+        connection.execute(_INSERT, (f"{next(_numbers):032x}", _BODY))
 
 
-def bulk(n: int) -> None:
-    connection = connect()
+def bulk(connection: sqlite3.Connection, n: int) -> None:
     for start in range(0, n, 1000):
         connection.execute("BEGIN IMMEDIATE")
-        rows = [(f"{number:032x}", _BODY) for number in range(start, min(n, start + 1000))]
+        rows = [(f"{next(_numbers):032x}", _BODY) for _ in range(start, min(n, start + 1000))]
         connection.executemany(_INSERT, rows)
         connection.execute("COMMIT")
 
