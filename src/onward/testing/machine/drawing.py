@@ -43,7 +43,7 @@ _yes, _no = st.sampled_from((True,)), st.sampled_from((False,))
 
 spans = st.sampled_from(SECONDS)
 owners = st.sampled_from((*OWNERS, OWNERS[0]))
-numbers = st.sampled_from((0, 1, 0, 1, 2, 0, 1, 2, 3, 5, 8))  # which of several: the first are most worth picking
+numbers = st.sampled_from((0, 0, 1, 0, 1, 2, 0, 1, 3, 7))  # which of several: the first are most worth picking
 several = st.lists(numbers, min_size=1, max_size=3)
 
 

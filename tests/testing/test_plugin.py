@@ -1,0 +1,130 @@
+"""The pytest plugin, as a project of its own meets it."""
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+APPLICATION = """
+from onward import Onward
+jobs = Onward()
+
+@jobs.job
+def send(to: int): ...
+"""
+
+
+@pytest.fixture
+def run_pytest(tmp_path):
+    """Run the tests of a small project in a process of its own, with no plugin but ours."""
+
+    def run_pytest(*options, ini="", **files):
+        (tmp_path / "pytest.ini").write_text(f"[pytest]\npythonpath = .\n{ini}\n")
+        for name, text in files.items():
+            (tmp_path / f"{name}.py").write_text(text)
+        environ = {name: value for name, value in os.environ.items() if not name.startswith(("ONWARD_", "PYTEST_"))}
+        ran = subprocess.run(
+            [sys.executable, "-m", "pytest", "-q", "-p", "pytest_onward", "-p", "no:cacheprovider", *options],
+            cwd=tmp_path,
+            env={**environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+        )
+        return ran.returncode, ran.stdout
+
+    return run_pytest
+
+
+def test_the_package_announces_the_plugin():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+    assert project["project"]["entry-points"]["pytest11"] == {"onward": "pytest_onward"}
+    assert "src/pytest_onward.py" in project["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"]
+
+
+def test_applications_that_name_no_store_get_the_one_of_the_ini_file(run_pytest):
+    code, printed = run_pytest(
+        ini="onward_url = memory://",
+        shop=APPLICATION,
+        conftest="from shop import jobs  # as early as can be",
+        test_shop="""
+from onward.testing import assert_enqueued
+from shop import jobs, send
+
+def test_it():
+    assert jobs.settings.url == "memory://"
+    send.enqueue(42)
+    assert_enqueued(jobs, send, 42)
+""",
+    )
+
+    assert code == 0, printed
+
+
+def test_without_the_option_the_environment_is_left_alone(run_pytest):
+    code, printed = run_pytest(
+        test_it="import os\ndef test_it():\n    assert 'ONWARD_URL' not in os.environ\n",
+    )
+
+    assert code == 0, printed
+
+
+def test_the_environment_is_as_before_when_the_tests_are_over(run_pytest):
+    code, printed = run_pytest(
+        ini="onward_url = memory://",
+        test_it="""
+import os, pytest
+
+@pytest.mark.parametrize("before", [None, "sqlite:///mine.db"])
+def test_it(monkeypatch, tmp_path, before):
+    if before is None:
+        monkeypatch.delenv("ONWARD_URL")
+    else:
+        monkeypatch.setenv("ONWARD_URL", before)
+    (tmp_path / "pytest.ini").write_text("[pytest]\\nonward_url = sync://\\n")
+    (tmp_path / "test_inner.py").write_text(
+        "import os\\ndef test_it():\\n    assert os.environ['ONWARD_URL'] == 'sync://'\\n"
+    )
+    inner = pytest.main(["-q", "--import-mode=importlib", "-p", "pytest_onward", f"--rootdir={tmp_path}", str(tmp_path)])
+    assert inner == 0
+    assert os.environ.get("ONWARD_URL") == before
+""",
+    )
+
+    assert code == 0, printed
+
+
+def test_the_clock_is_a_fixture_and_stands_still(run_pytest):
+    code, printed = run_pytest(
+        test_it="""
+from onward import Onward
+
+def test_it(fake_clock):
+    with Onward("memory://", clock=fake_clock) as jobs:
+        @jobs.job
+        def work(): ...
+
+        work.using(delay="1h").enqueue()
+        assert jobs.drain() == 0
+        fake_clock.advance(3600)
+        assert jobs.drain() == 1
+""",
+    )
+
+    assert code == 0, printed
+
+
+def test_a_project_that_does_not_ask_pays_nothing(run_pytest):
+    code, printed = run_pytest(
+        ini="onward_url = memory://",
+        test_it="import sys\ndef test_it():\n    assert not {'onward', 'msgspec'} & set(sys.modules)\n",
+    )
+
+    assert code == 0, printed
