@@ -22,6 +22,8 @@ from onward.names import suggestion
 
 __all__ = ["Arguments", "decode_result", "encode_value"]
 
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+
 
 class Arguments:
     """The parameters of one handler: binds and checks a call, packs it, and unpacks it again."""
@@ -101,6 +103,10 @@ class Arguments:
                     raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
         for name, given in call.items():
             arrived = getattr(decoded, name)
+            if (
+                type(given) is type(arrived) and type(given) in _PLAIN
+            ):  # nearly all there is: JSON carries them as they are
+                continue
             if not _survived(given, arrived, exactly=name in self._unannotated):
                 raise ArgumentError(
                     f"{self._name}: {name}={given!r:.60} would come back as {arrived!r:.60}: "

@@ -161,7 +161,9 @@ class Client:
             payload=msgspec.Raw(payload),
             enqueued_at=now,
             not_before=not_before,
-            retry=retry if isinstance(retry, PortablePolicy) else None,  # a function stays with its decorator
+            retry=retry
+            if retry is not None and isinstance(retry, PortablePolicy)
+            else None,  # a function stays with its decorator
             unique_key=options.unique_key,
             unique_strategy=options.unique_strategy,
             idempotency_key=options.idempotency_key,
