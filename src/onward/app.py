@@ -39,7 +39,7 @@ from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
 from onward.states import State
 from onward.telemetry import Event, Metrics, Telemetry
-from onward.worker import Worker, WorkerOptions, WorkerParts
+from onward.worker import Worker, WorkerOptions, WorkerParts, stop_all
 
 __all__ = ["Onward"]
 
@@ -279,10 +279,7 @@ class Onward:
             return
         self._closed = True
         workers = [worker for worker in self._workers if worker.running]
-        for worker in workers:
-            worker.stop(timeout=0)
-        for worker in workers:
-            worker.stop()
+        stop_all(workers)
         self._runner.close()
         self.telemetry.close()
         if any(worker.running for worker in workers):  # what they still run must be settled

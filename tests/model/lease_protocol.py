@@ -10,7 +10,9 @@ A call is on its way until the store executes it, and its answer is on its way u
 cut the worker off in between: the answer is lost, and the call, if it was not executed yet, may still be executed, at any
 later time.  So after a cut the worker trusts nothing.  It opens a session *under a name never used before*, which adopts
 the session in doubt; if that call is cut too, the next name adopts the oldest in doubt first, and goes on to the next
-while nothing comes back.  What comes back and was unknown is taken up; what has ended is settled again.
+while nothing comes back.  (Or it sends the very same call again, if an adoption opens nothing where neither session is
+there: else a late copy of it could bring a reaped session back to life.)  What comes back and was unknown is taken up;
+what has ended is settled again.
 
 A process may die, also between two calls; its supervisor then gives back what it knows to be this session's, and starts
 another process.  A session that nobody renews expires, and so does a living one if its process is paused; what has
@@ -64,8 +66,9 @@ class Size:
     releases: int = 0
 
     def __str__(self) -> str:
-        faults = f"{self.cuts} cuts, {self.deaths} deaths, {self.pauses} pauses, {self.releases} releases"
-        return f"{self.workers} workers x {self.jobs} jobs, {self.slots} slots, {faults}"
+        parts = {name: getattr(self, name) for name in ("slots", "cuts", "deaths", "pauses", "releases")}
+        told = ", ".join(f"{name} {number}" for name, number in parts.items() if number)
+        return f"{self.workers} workers x {self.jobs} jobs ({told})"
 
 
 class Machine:
@@ -191,7 +194,8 @@ class Machine:
         world = _let_go(world, worker)._replace(cuts=world.cuts - 1)
         worker = worker._replace(call=None, answer=None)
         opens = call.settlements is None
-        if (opens and not self.rules.fresh_names) or (not opens and self.rules.after_a_cut == "resend"):
+        sent_again = not self.rules.new_names if call.adopts else not opens and self.rules.after_a_cut == "resend"
+        if sent_again:
             worker = worker._replace(again=call)
         elif not opens and self.rules.after_a_cut != "go on":
             worker = worker._replace(doubts=(call.session,))

@@ -13,7 +13,8 @@ class Rules:
 
     fence: Literal["token", "state", "none"] = "token"  # what a settlement must still find
     after_a_cut: Literal["adopt", "go on", "read back", "resend"] = "adopt"
-    fresh_names: bool = True  # a call to open that was cut is tried again under another name
+    new_names: bool = True  # an adoption that was cut is tried again under another name, not sent again as it was
+    adoption_needs_a_row: bool = False  # where neither the old nor the new session is there, it opens none
     turns_need_a_session: bool = True
     reaper_is_atomic: bool = True
     reaping_ends_the_session: bool = True
@@ -98,10 +99,16 @@ BURNING = {"ack", "nack", "abandon"}  # the moves that end a run
 
 
 def execute(world: World, call: Call, rules: Rules) -> tuple[World, Answer]:
-    return _open(world, call) if call.settlements is None else _turn(world, call, rules)
+    return _open(world, call, rules) if call.settlements is None else _turn(world, call, rules)
 
 
-def _open(world: World, call: Call) -> tuple[World, Answer]:
+def _open(world: World, call: Call, rules: Rules) -> tuple[World, Answer]:
+    if (
+        rules.adoption_needs_a_row
+        and call.adopts is not None
+        and world.sessions.isdisjoint({call.session, call.adopts})
+    ):
+        return world, Answer(())
     sessions = (world.sessions | {call.session}) - {call.adopts}
     jobs = tuple(
         job._replace(owner=call.session) if job.state == "executing" and job.owner == call.adopts is not None else job

@@ -43,6 +43,14 @@ def test_the_protocol_holds_in_every_state(size, report):
     assert found.broken is None, found
 
 
+@pytest.mark.parametrize("size", [Size(workers=1, jobs=1, cuts=3, pauses=1), Size(workers=2, jobs=1, cuts=2)], ids=str)
+def test_an_adoption_may_be_sent_again_if_it_brings_no_session_back_to_life(size, report):
+    found = explore_leases(size, Rules(new_names=False, adoption_needs_a_row=True))
+
+    report(f"lease protocol, adoptions sent again, {size}: {found}")
+    assert found.broken is None, found
+
+
 # Each broken rule: how much world it takes, the invariant that goes, and steps that cannot be missing from the way there.
 BROKEN = {
     "a worker that was cut off goes on in its session": (
@@ -74,11 +82,11 @@ BROKEN = {
         "a lease has a session",
         ["A is cut off", "executes the opening of A2, adopting A1", "executes a turn of A1, late"],
     ),
-    "a session is opened again under the name that was cut": (
-        Rules(fresh_names=False),
-        Size(workers=2, jobs=1, cuts=1, pauses=1),
+    "an adoption that was cut is sent again": (
+        Rules(new_names=False),
+        Size(workers=2, jobs=1, cuts=2, pauses=1),
         "no job is valid for two workers",
-        ["B is cut off", "the reaper sweeps B1", "executes a turn of A1", "executes the opening of B1, late"],
+        ["is cut off", "is cut off", "executes the opening of", "the reaper sweeps", "executes a turn of", ", late"],
     ),
     "a settlement is matched by id alone": (
         Rules(fence="none"),

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
-from tests.proof import enqueuers, labour, long_log
+from tests.proof import enqueuers, labour, long_log, soak
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
 
@@ -21,6 +21,8 @@ __all__ = [
     "processes_share_a_file",
     "threads_share_a_file",
     "threads_share_memory",
+    "worker_in_memory",
+    "worker_on_a_file",
 ]
 
 Proof = Callable[[Path, float, Tell], Ledger]
@@ -52,6 +54,14 @@ def log_behind_a_reader(folder: Path, scale: float, _: Tell) -> Ledger:
     return long_log.behind_a_reader(folder / "jobs.db", times_the_limit=1.2 + 10 * scale)
 
 
+def worker_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _soak(f"sqlite:///{folder / 'jobs.db'}", scale, tell)
+
+
+def worker_in_memory(_: Path, scale: float, tell: Tell) -> Ledger:
+    return _soak("memory://", scale, tell)
+
+
 PROOFS: tuple[Proof, ...] = (
     processes_share_a_file,
     threads_share_a_file,
@@ -59,7 +69,13 @@ PROOFS: tuple[Proof, ...] = (
     processes_enqueue_one_by_one,
     many_rivals_for_one_key,
     log_behind_a_reader,
+    worker_on_a_file,
+    worker_in_memory,
 )
+
+
+def _soak(url: str, scale: float, tell: Tell) -> Ledger:
+    return soak.of_a_worker(url, jobs=round(100_000 * scale), restarts=max(8, round(50 * scale)), tell=tell)
 
 
 def _jobs(claims: int, scale: float) -> int:

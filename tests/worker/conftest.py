@@ -7,6 +7,8 @@ import os
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import SimpleNamespace
@@ -18,6 +20,7 @@ from onward.telemetry import Event
 from onward.testing import FakeClock
 from onward.worker import Worker, WorkerOptions, pump
 from onward.worker.session import boottime
+from tests.worker.stores import Weather, weathered
 
 SHARED_MEMORY = Path("/dev/shm")
 BACKENDS = {"memory": "MemoryBackend", "sqlite": "SqliteBackend"}
@@ -117,10 +120,13 @@ def work_on():
     """Start a worker: ``work_on(jobs, concurrency=2)``.  What still runs when the test ends is given ten seconds."""
     started = []
 
-    def work_on(jobs, *, clock=boottime, breaker=None, queues=None, concurrency=4, limits=None, shutdown_timeout=20):
+    def work_on(jobs, *, lease_for=None, clock=boottime, breaker=None, queues=None, concurrency=4, limits=None):
+        parts = jobs._parts()
+        if lease_for is not None:  # shorter than a setting may be
+            parts = replace(parts, lease_for=timedelta(seconds=lease_for))
         queues = queues if queues is not None else jobs._registry.queues()
-        options = WorkerOptions.check(queues, concurrency, limits or {}, shutdown_timeout)
-        worker = Worker(jobs._parts(), options, clock=clock, breaker=breaker)
+        options = WorkerOptions.check(queues, concurrency, limits or {}, shutdown_timeout=20)
+        worker = Worker(parts, options, clock=clock, breaker=breaker)
         started.append(worker.start())
         return worker
 
@@ -243,3 +249,34 @@ def full_hand(work_on, gate, patient, eventually):
         return SimpleNamespace(worker=worker, done=done, contexts=contexts, short=short)
 
     return full_hand
+
+
+@pytest.fixture
+def in_background():
+    """Call something in a thread: ``stopping = in_background(worker.stop)``, and later ``stopping()`` for its answer."""
+
+    def in_background(function):
+        answers = []
+        thread = threading.Thread(target=lambda: answers.append(function()), daemon=True)
+        thread.start()
+
+        def answer():
+            thread.join(30)
+            assert answers, "it did not return"
+            return answers[0]
+
+        return answer
+
+    return in_background
+
+
+@pytest.fixture
+def weather_of():
+    """What happens to some verbs of a store: ``weather = weather_of("turn")``, ``open_app_on(weather.mixin)``."""
+
+    def weather_of(*verbs):
+        weather = Weather(verbs or Weather.VERBS)
+        weather.mixin = weathered(weather)
+        return weather
+
+    return weather_of

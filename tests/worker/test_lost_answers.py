@@ -75,7 +75,9 @@ def test_thousands_of_jobs_through_a_store_that_loses_calls_and_answers(
     assert worker.stop() == []
 
     lost = f"{dice.lost_calls} calls and {dice.lost_answers} answers"
-    report(f"lost on the way to and from a worker's store ({store}): {lost}; {4 * each:,} jobs ran and were settled once")
+    report(
+        f"lost on the way to and from a worker's store ({store}): {lost}; {4 * each:,} jobs ran and were settled once"
+    )
     assert dice.lost_calls > 10
     assert dice.lost_answers > 10
     assert count_of(jobs) == {"completed": 3 * each, "discarded": each}

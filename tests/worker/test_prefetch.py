@@ -5,7 +5,6 @@ import time
 import pytest
 
 from onward.worker.prefetch import Prefetch
-from tests.worker.stores import counting
 
 
 class TestTheRate:

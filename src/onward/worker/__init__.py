@@ -2,6 +2,6 @@
 
 from onward.worker.interrupt import JobStopped, JobTimeout
 from onward.worker.options import WorkerOptions, WorkerParts
-from onward.worker.worker import Worker
+from onward.worker.worker import Worker, stop_all
 
-__all__ = ["JobStopped", "JobTimeout", "Worker", "WorkerOptions", "WorkerParts"]
+__all__ = ["JobStopped", "JobTimeout", "Worker", "WorkerOptions", "WorkerParts", "stop_all"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable
 
 from onward._attempt import Attempt, Runtime, run_async
@@ -41,7 +42,7 @@ class Coroutines:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._starting = threading.Lock()
-        self._called = False
+        self._called: float | None = None  # when it was called and has not looked since
         self._stopping = False
 
     def cancel(self, work: Work) -> bool:
@@ -57,13 +58,18 @@ class Coroutines:
         if self._loop is not None:
             self._soon(self._loop.stop)
 
+    def lag(self) -> float:
+        """For how many seconds the event loop has not answered a call."""
+        called = self._called
+        return 0.0 if called is None else time.monotonic() - called
+
     def __contains__(self, thread: int) -> bool:
         return thread == self._thread
 
     def _call(self, count: int) -> None:
-        if self._called:
-            return  # it has not looked since: it will see this too
-        self._called = True
+        if self._called is not None:
+            return  # it will see this too
+        self._called = time.monotonic()
         if self._loop is None:
             self._start()
         self._soon(self._begin_what_may)
@@ -106,7 +112,7 @@ class Coroutines:
             loop.close()
 
     def _begin_what_may(self) -> None:
-        self._called = False
+        self._called = None
         try:
             while (work := self._hand.begin(self._line)) is not None:
                 task = asyncio.get_running_loop().create_task(self._run(work))

@@ -14,6 +14,8 @@ from onward.worker.work import Hand
 
 __all__ = ["Deadlines", "JobStopped", "JobTimeout"]
 
+_SOON = 0.001
+
 
 class JobTimeout(TimeoutError):
     """The job ran past its time-out."""
@@ -78,7 +80,8 @@ class Deadlines:
                 continue
             if deadline > now:
                 after = min(after, deadline)
-            else:
+            elif work.guard.interrupt(work, JobTimeout):
                 work.deadline = None
-                work.guard.interrupt(work, JobTimeout)
+            else:  # it is being left, or about to be entered
+                after = min(after, now + _SOON)
         return after

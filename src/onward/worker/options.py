@@ -56,7 +56,9 @@ class WorkerOptions:
         """Read what `jobs.worker(...)` was given."""
         if isinstance(queues, str):
             raise OptionError(f"queues must be a list of names, not the text {queues!r}")
-        served = [queue_name(queue) for queue in queues]
+        served = list(dict.fromkeys(queue_name(queue) for queue in queues))
+        if not served:
+            raise OptionError("queues is empty: a worker needs at least one")
         weights = dict(queues) if isinstance(queues, Mapping) else {}
         for what, numbers in (("weight", weights), ("limit", limits)):
             for queue, number in numbers.items():

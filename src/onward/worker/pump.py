@@ -80,6 +80,7 @@ class Pump:
         breaker: Breaker,
         lost: Callable[[Work], None],
         asked_to_stop: Callable[[Work], None],
+        gave_back: Callable[[int], None],
     ) -> None:
         self._parts = parts
         self._session = session
@@ -89,6 +90,7 @@ class Pump:
         self._breaker = breaker
         self._lost = lost
         self._asked_to_stop = asked_to_stop
+        self._gave_back = gave_back
         self._prefetch = Prefetch(hand.concurrency)
         self._done: deque[Attempt] = deque()
         self._known: dict[Key, str] = {}  # every lease in hand or outbox, with its queue; only this thread changes it
@@ -176,7 +178,7 @@ class Pump:
         overdue = self._hand.withdraw(older_than=None if self.draining else now - _LONGEST_WAIT_IN_HAND)
         if overdue:
             self._prefetch.forget()
-            self._facts.note("given back", len(overdue))
+            self._gave_back(len(overdue))
             for work in overdue:
                 attempt = Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released())
                 self._outbox.append((attempt, self._settlement(attempt)))

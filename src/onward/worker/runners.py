@@ -41,21 +41,22 @@ class Runners:
         self._finished = finished
         self._died = died
         self._parked: deque[threading.Lock] = deque()
-        self._threads: set[int] = set()
+        self._threads = 0
+        self._idents: set[int] = set()
         self._starting = threading.Lock()
         self._stopping = False
 
     def stop(self) -> None:
         """Let threads go as they become idle."""
         self._stopping = True
-        self._wake(len(self._threads))
+        self._wake(self._threads)
 
     def __contains__(self, thread: int) -> bool:
-        return thread in self._threads
+        return thread in self._idents
 
     def _call(self, count: int) -> None:
         missing = count - self._wake(count)
-        if missing > 0 and len(self._threads) < self._hand.concurrency:
+        if missing > 0 and self._threads < self._hand.concurrency:
             self._start(missing)
 
     def _wake(self, count: int) -> int:
@@ -70,14 +71,12 @@ class Runners:
 
     def _start(self, count: int) -> None:
         with self._starting:
-            for _ in range(min(count, self._hand.concurrency - len(self._threads))):
-                number = len(self._threads)
-                thread = threading.Thread(target=self._serve, name=f"onward-run-{number}", daemon=True)
-                thread.start()
-                assert thread.ident is not None
-                self._threads.add(thread.ident)
+            for _ in range(min(count, self._hand.concurrency - self._threads)):
+                threading.Thread(target=self._serve, name=f"onward-run-{self._threads}", daemon=True).start()
+                self._threads += 1
 
     def _serve(self) -> None:
+        self._idents.add(threading.get_ident())
         bench = threading.Lock()
         bench.acquire()
         slot = _Slot(self._deadlines)
@@ -124,12 +123,12 @@ class _Slot:
     def enter(self) -> None:
         """The handler is about to be called: from here on it may be interrupted."""
         work = self.work
-        self._guard.enter(work)
         work.guard = self._guard
         timeout = work.ready.terms.timeout
         if timeout is not None:
             work.deadline = time.monotonic() + timeout
             self._deadlines.watch(work.deadline)
+        self._guard.enter(work)
 
     def leave(self) -> None:
         self._guard.leave()

@@ -104,9 +104,7 @@ class Hand:
             del self.running[work.key]
             other = self._other(line)
             call_other = bool(other.works) and (
-                not line.works
-                or other.works[0].order < line.works[0].order
-                or self.concurrency - len(self.running) > 1
+                not line.works or other.works[0].order < line.works[0].order or self.concurrency - len(self.running) > 1
             )
         if call_other:
             other.call(1)

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Self
 
 import msgspec
@@ -29,12 +29,13 @@ from onward.worker.runners import Runners
 from onward.worker.session import WorkerSession, boottime
 from onward.worker.work import Hand, Work
 
-__all__ = ["Worker", "WorkerParts"]
+__all__ = ["Worker", "WorkerParts", "stop_all"]
 
 logger = get_logger("onward.worker")
 
 _WAIT, _SHORT_WAIT = 1.0, 0.1
 _PRUNE_EVERY = 60.0
+_LONG_LAG = 0.5
 
 
 class Worker:
@@ -75,6 +76,7 @@ class Worker:
             breaker=breaker or Breaker(),
             lost=self._on_lost,
             asked_to_stop=self._stop_work,
+            gave_back=self._on_given_back,
         )
         self._runners = Runners(
             hand,
@@ -102,13 +104,17 @@ class Worker:
             raise OnwardError("this worker was started before: make a new one with jobs.worker()")
         self._session.open(random_owner())
         self._pid = os.getpid()
-        self._session.start()
-        for target, name in (
-            (self._pumping, "onward-pump"),
-            (self._waking, "onward-wake"),
-            (self._sweeping, "onward-sweep"),
-        ):
-            threading.Thread(target=self._until_the_end, args=(target,), name=name, daemon=True).start()
+        try:
+            self._session.start()
+            for target, name in (
+                (self._pumping, "onward-pump"),
+                (self._waking, "onward-wake"),
+                (self._sweeping, "onward-sweep"),
+            ):
+                threading.Thread(target=self._until_the_end, args=(target,), name=name, daemon=True).start()
+        except BaseException:  # Ctrl-C: nobody will stop what did not start
+            self.drain()
+            raise
         return self
 
     def stop(self, timeout: float | None = None) -> list[str]:
@@ -120,7 +126,7 @@ class Worker:
         """
         if self._pid != os.getpid():  # never started, or started before a fork: then it is our parent's
             return []
-        self._pump.drain()
+        self.drain()
         here = threading.get_ident()
         if here not in self._runners and here not in self._coroutines:
             self._ended.wait(self.options.shutdown_timeout if timeout is None else timeout)
@@ -128,6 +134,10 @@ class Worker:
         if unsettled:
             logger.warning("the worker was told to stop, and has not settled %s", ", ".join(unsettled))
         return unsettled
+
+    def drain(self) -> None:
+        """Begin to stop, and do not wait for it."""
+        self._pump.drain()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the worker has ended."""
@@ -257,6 +267,17 @@ class Worker:
             work.ready.context.lose()
         self.facts.note("lost")
 
+    def _on_given_back(self, count: int) -> None:
+        self.facts.note("given back", count)
+        lag = self._coroutines.lag()
+        if lag > _LONG_LAG:
+            running = sorted({work.ready.letter.job for work in self._hand.running.values() if work.task is not None})
+            logger.warning(
+                "the event loop has not answered for %.1f s and async jobs wait for it: does one of these block it? %s",
+                lag,
+                ", ".join(running),
+            )
+
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
         """Progress, under the name that the session has now: the lease may have been adopted since it was claimed."""
         owner = self._session.owner
@@ -264,3 +285,12 @@ class Worker:
         held = self._report_of_the_application(current, fraction, note)
         # While a successor is being opened, nobody can tell.
         return held or self._pump.recovering or owner != self._session.owner
+
+
+def stop_all(workers: Sequence[Worker]) -> None:
+    """Stop several at the same time: each has its own time-out, but they do not add up."""
+    for worker in workers:
+        worker.drain()
+    asked = time.monotonic()
+    for worker in workers:
+        worker.stop(max(0.0, asked + worker.options.shutdown_timeout - time.monotonic()))

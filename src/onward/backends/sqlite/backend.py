@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import sqlite3
 import time
 from collections.abc import Iterator, Sequence
@@ -47,6 +48,7 @@ from onward.names import namespace_name
 __all__ = ["SqliteBackend"]
 
 _LOOK_EVERY = 0.05
+_LEAVE_IT_TO_OTHERS = 0.02
 
 
 class SqliteBackend(SqliteInspection, Backend):
@@ -162,18 +164,27 @@ class SqliteBackend(SqliteInspection, Backend):
         seen: int | None = None
         due: int | None = None
         rung = passed_on = False
+        at_once = True  # there may be work already, and nobody has been rung for it
         while not self._connections.closed:
             version = self._connections.version()
             if rung or version != seen:
                 seen, due = version, self._next_due(queues)
             pause = min(_LOOK_EVERY, deadline - time.monotonic(), self._until(due))
+            if pause <= 0 and not (rung or at_once) and time.monotonic() < deadline:
+                # Everybody who looks sees it; one of them was rung, or is quicker.
+                time.sleep(random.uniform(0, _LEAVE_IT_TO_OTHERS))
+                seen, at_once = None, True
+                continue
             if pause <= 0:
+                if not rung and self._until(due) <= 0:
+                    self._bell.listen(0)  # what it tells is known
                 return
+            at_once = False
             if rung and not passed_on:
                 # It rang for a queue we do not serve: pass it on, and leave it to the others for a moment.
                 self._bell.ring()
                 rung, passed_on = False, True
-                time.sleep(pause)
+                time.sleep(min(pause, _LEAVE_IT_TO_OTHERS))
             else:
                 rung = self._bell.listen(pause)
                 passed_on = passed_on and rung

@@ -9,6 +9,6 @@ an answer or a job differs, finds the shortest story that shows it.  For stores 
 
 from __future__ import annotations
 
-from onward.testing.machine.machine import ContractMachine, InspectedBackend, check_against_model
+from onward.testing.machine.machine import ContractMachine, InspectedBackend, Tally, check_against_model
 
-__all__ = ["ContractMachine", "InspectedBackend", "check_against_model"]
+__all__ = ["ContractMachine", "InspectedBackend", "Tally", "check_against_model"]

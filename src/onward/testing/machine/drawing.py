@@ -30,6 +30,7 @@ __all__ = [
     "settlings",
     "several",
     "spans",
+    "themes",
 ]
 
 QUEUES = ("mail", "slow")
@@ -73,6 +74,23 @@ plans = _some_of(
 )
 
 
+# What all jobs of one story share, unless they say otherwise: what is rare among many meets often among its like.
+themes = st.sampled_from(
+    (
+        {},
+        {},
+        {},
+        {},
+        {"idempotency_key": "k"},
+        {"single_instance": True},
+        {"idempotency_key": "k", "single_instance": True},
+        {"unique_key": "u"},
+        {"replaces": "u"},
+        {"expires": 30.0},
+    )
+)
+
+
 def an_envelope(job_id: str, plan: Options, now: int, can: Capabilities) -> Envelope:
     """The job of a plan, as far as this backend can carry it."""
     keys = ("unique_key", "idempotency_key", "single_instance") if can.deduplicates else ()
@@ -93,7 +111,7 @@ def an_envelope(job_id: str, plan: Options, now: int, can: Capabilities) -> Enve
         "enqueued_at": now,
         "payload": msgspec.Raw(b'{"n": 1}'),
         "key_scope": "global",
-        "idempotency_ttl": 60.0,
+        "idempotency_ttl": 600.0,
     }
     delay = round(plan.get("delay", 0) * SECOND) if can.delays else 0
     return seal(Letter(id=job_id, **(plain | asked)), delay=delay)
@@ -108,6 +126,7 @@ _ran = st.booleans()
 
 # A move and its options, for a lease that is not chosen yet.
 settlings = st.one_of(
+    _settling("ack"),
     _settling("ack", keep=_no, result=st.just(b'"done"'), reason=st.just("no result: too large")),
     _settling("skip"),
     _settling("nack", delay=spans, failure=_failure, ran=_ran, spent=st.just("no room for its dead letter")),
@@ -140,8 +159,8 @@ def settlement(move: str, options: Options, lease: Lease, can: Capabilities) -> 
 claims = st.builds(
     Claim,
     queues=st.sampled_from((QUEUES, QUEUES[::-1], QUEUES, QUEUES[:1], QUEUES[1:])),
-    limit=st.integers(1, 4),
-    at_most=st.sampled_from(({}, {}, {"mail": 1}, {"mail": 0, "slow": 2})),
+    limit=st.sampled_from((1, 2, 3, 4, 2, 3, 0)),
+    at_most=st.sampled_from(({}, {}, {}, {}, {"mail": 1}, {"mail": 0, "slow": 2})),
 )
 
 queries = st.builds(

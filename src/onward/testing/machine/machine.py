@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any, ClassVar, Protocol
 
@@ -39,9 +40,10 @@ from onward.testing.machine.drawing import (
     settlings,
     several,
     spans,
+    themes,
 )
 
-__all__ = ["ContractMachine", "InspectedBackend", "check_against_model"]
+__all__ = ["ContractMachine", "InspectedBackend", "Tally", "check_against_model"]
 
 Act = tuple[str, Options]  # a move and its options
 HEEDED: Mapping[Hold, Act] = {Hold.BUSY: ("snooze", {}), Hold.DONE: ("skip", {})}
@@ -55,11 +57,19 @@ class InspectedBackend(Backend, Inspection, Protocol):
 NewStore = Callable[[FakeClock], Callable[[], InspectedBackend]]  # makes an empty store, and gives what opens it
 
 
+@dataclass
+class Tally:
+    """How often each command was given, and what came of it."""
+
+    commands: Counter[str] = field(default_factory=Counter)
+    outcomes: Counter[str] = field(default_factory=Counter)
+
+
 class ContractMachine(RuleBasedStateMachine):
     """Every command of the contract, with the backend in one hand and the model in the other."""
 
     new_store: ClassVar[NewStore]
-    fired: ClassVar[Counter[str]]
+    tally: ClassVar[Tally]
 
     def __init__(self) -> None:
         super().__init__()
@@ -68,17 +78,19 @@ class ContractMachine(RuleBasedStateMachine):
         self.open = type(self).new_store(self.clock)
         self.backend = self.open()
         self.others: list[InspectedBackend] = []
+        self.theme: Options = {}
         self.ids: list[str] = []
         self.leases: list[Lease] = []
         self.got: dict[str, StoredJob | None] = {}
 
     def teardown(self) -> None:
-        self.fired.update(self.model.events)
+        self.tally.outcomes.update(self.model.events)
         for client in (self.backend, *self.others):
             client.close()
 
-    @initialize(batch=st.lists(plans, min_size=2, max_size=5))
-    def begin(self, batch: list[Options]) -> None:
+    @initialize(theme=themes, batch=st.lists(plans, min_size=2, max_size=5))
+    def begin(self, theme: Options, batch: list[Options]) -> None:
+        self.theme = theme
         for owner in OWNERS:
             self.open_session(owner, 60, None)
         self.enqueue(batch, retried=False)
@@ -88,9 +100,10 @@ class ContractMachine(RuleBasedStateMachine):
     @rule(batch=st.lists(plans, min_size=1, max_size=3), retried=st.booleans())
     def enqueue(self, batch: list[Options], retried: bool) -> None:
         envelopes = [self._envelope(plan) for plan in batch]
-        ids = [envelope.id for envelope in envelopes]
-        # Only a repeated enqueue may name a job that has finished, be it by this very batch: a first one has a new id.
-        retried = retried or len(set(ids)) < len(ids) or not self.model.finished.keys().isdisjoint(ids)
+        # A first enqueue has new ids.  One that names a finished job is a repeated one, and any job of a batch may be
+        # finished by another of it, which replaces it.
+        repeats = any("again" in plan for plan in batch)
+        retried = retried or (repeats and (len(batch) > 1 or envelopes[0].id in self.model.finished))
         answers = self._both("enqueue", envelopes, retried=retried)
         self._count("enqueue", *("created" if answer.created else "not created" for answer in answers))
 
@@ -100,7 +113,7 @@ class ContractMachine(RuleBasedStateMachine):
         else:
             job_id = f"{plan.get('leading', 0)}{len(self.ids):031x}"
             self.ids.append(job_id)
-        return an_envelope(job_id, plan, self.clock.micros(), self.backend.capabilities)
+        return an_envelope(job_id, {**self.theme, **plan}, self.clock.micros(), self.backend.capabilities)
 
     # Workers.
 
@@ -167,13 +180,12 @@ class ContractMachine(RuleBasedStateMachine):
         agree("the session", found.alive, expected.alive)
         agree("the number promoted", found.promoted, expected.promoted)
         agree("what should stop", sorted(found.cancel_requested), sorted(expected.cancel_requested))
-        for each, answer in zip(settlements, found.settled, strict=True):
-            self._count(f"{each.move} {answer.answer}")
-        self._take_up("turn" if found.alive else "turn of a dead session", found.leases)
+        settled = (f"{each.move} {answer.answer}" for each, answer in zip(settlements, found.settled, strict=True))
+        self._take_up("turn" if found.alive else "turn of a dead session", found.leases, *settled)
 
-    def _take_up(self, verb: str, found: Sequence[Lease]) -> None:
+    def _take_up(self, command: str, found: Sequence[Lease], *outcomes: str) -> None:
         self.leases += found
-        self._count(verb, *(f"claimed, hold {lease.hold}" for lease in found))
+        self._count(command, *outcomes, *(f"claimed, {lease.hold}" for lease in found))
 
     def _something_is_held(self) -> bool:
         return any(job.state is State.EXECUTING for job in self.model.live.values())
@@ -204,6 +216,7 @@ class ContractMachine(RuleBasedStateMachine):
         agree("what was reaped", reaped(found, cause=None), reaped(expected, cause=None))
         self._count("reap", *(f"reaped, {each.to}" for each in found))
 
+    @precondition(lambda self: self._something_is_held())
     @rule(owner=owners, begun=st.none() | several, cause=st.sampled_from((None, "killed by signal 9")))
     def reap_owner(self, owner: str, begun: list[int] | None, cause: str | None) -> None:
         held = [(job.id, job.delivery) for job in self.model.held_by(owner)]
@@ -326,19 +339,20 @@ class ContractMachine(RuleBasedStateMachine):
         agree(f"the answer to {verb}", found, expected)
         return found
 
-    def _count(self, *names: str) -> None:
-        self.fired.update(names)
+    def _count(self, command: str, *outcomes: str) -> None:
+        self.tally.commands[command] += 1
+        self.tally.outcomes.update(outcomes)
 
 
-def check_against_model(new_store: NewStore, settings: hypothesis_settings | None = None) -> Counter[str]:
-    """Run the machine over new stores; gives how often each command and each answer came up.
+def check_against_model(new_store: NewStore, settings: hypothesis_settings | None = None) -> Tally:
+    """Run the machine over new stores.
 
     ``new_store(clock)`` makes an empty store and returns a function that opens a client on it.
     """
 
     class Machine(ContractMachine):
-        fired: ClassVar[Counter[str]] = Counter()
+        tally: ClassVar[Tally] = Tally()
 
     Machine.new_store = staticmethod(new_store)
     run_state_machine_as_test(Machine, settings=settings)
-    return Machine.fired
+    return Machine.tally

@@ -1,0 +1,194 @@
+"""Sleeping and waking: one job wakes one worker, and sleeping costs next to nothing."""
+
+import subprocess
+import sys
+import textwrap
+import time
+
+import pytest
+
+from onward import Onward
+from onward.backends.sqlite.connection import Connections
+from onward.clock import SystemClock
+from tests.worker.stores import counting
+
+PATIENCE = 60
+
+
+@pytest.fixture
+def writes(monkeypatch):
+    """Count what takes the write lock, on SQLite."""
+    taken = []
+    real = Connections.writing
+
+    def writing(self):
+        taken.append(time.monotonic())
+        return real(self)
+
+    monkeypatch.setattr(Connections, "writing", writing)
+    return taken
+
+
+@pytest.mark.promise("F40")
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, report):
+    """Of fifty idle workers, one gets it; hardly another even asks for the write lock."""
+    turns = []
+
+    class Claims:
+        """Turns that claim with the write lock in hand."""
+
+        def _idle(self, turn):
+            answer = super()._idle(turn)
+            if answer is None and turn.claim is not None:
+                turns.append(turn.owner)
+            return answer
+
+    jobs = open_app_on(Claims, lease_for="10m")
+    done = []
+
+    @jobs.job
+    def work(n: int):
+        done.append(n)
+
+    workers = [work_on(jobs, concurrency=2) for _ in range(50)]
+    for worker in workers:
+        worker.facts.wait_for("idle")
+    most = 0
+    for n in range(10):
+        turns.clear()
+        work.enqueue(n)
+        while sum(worker.facts.count("settled") for worker in workers) <= n:
+            workers[0].wait(0.005)
+        most = max(most, len(turns))
+
+    report(f"one job, fifty idle workers of one process: at most {most} claims took the write lock")
+    assert done == list(range(10))
+    assert most <= 3
+
+
+_IDLE = """
+    import sys, threading, time
+    from onward import Onward
+
+    claims = 0
+    with Onward(sys.argv[1], lease_for="10m") as jobs:
+        real = type(jobs.backend)._idle
+
+        def idle(self, turn):
+            global claims
+            answer = real(self, turn)
+            claims += answer is None and turn.claim is not None
+            return answer
+
+        type(jobs.backend)._idle = idle
+
+        @jobs.job
+        def work():
+            print("ran", flush=True)
+
+        workers = [jobs.worker(concurrency=2).start() for _ in range(int(sys.argv[2]))]
+        for worker in workers:
+            worker.facts.wait_for("idle")
+        print("idle", flush=True)
+        for line in sys.stdin:
+            print("claims", claims, flush=True)
+            claims = 0
+"""
+
+
+@pytest.mark.promise("F40")
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_nor_does_it_wake_the_workers_of_other_processes(url, report):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", textwrap.dedent(_IDLE), url, "10"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            env={"PYTHONPATH": ":".join(sys.path)},
+        )
+        for _ in range(5)
+    ]
+    try:
+        with Onward(url) as jobs:
+            for process in processes:
+                assert process.stdout.readline() == "idle\n"
+            most = 0
+            for _ in range(5):
+                handle = jobs.enqueue("work")
+                handle.result(timeout=PATIENCE)
+                claims = 0
+                for process in processes:
+                    process.stdin.write("?\n")
+                    process.stdin.flush()
+                    while not (line := process.stdout.readline()).startswith("claims"):
+                        assert line == "ran\n"
+                    claims += int(line.split()[1])
+                most = max(most, claims)
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+    report(f"one job, fifty idle workers of five processes: at most {most} claims took the write lock")
+    assert 1 <= most <= 3
+
+
+def test_an_idle_worker_costs_less_than_a_hundredth_of_a_core(open_app_on, work_on, writes, store, report):
+    turns = []
+    jobs = open_app_on(counting(turns), lease_for="10m")
+
+    @jobs.job
+    def work(): ...
+
+    work.enqueue()
+    worker = work_on(jobs)
+    worker.facts.wait_for("settled")
+    worker.facts.wait_for("idle")
+    turns.clear()
+    writes.clear()
+
+    def share():
+        used, began = time.process_time(), time.monotonic()
+        worker.wait(1)
+        return (time.process_time() - used) / (time.monotonic() - began)
+
+    best = min(share(), share())  # what else this process does is none of the worker's
+    report(f"an idle worker ({store}): {best:.2%} of a core")
+    assert best < 0.01
+    assert len(turns) <= 3  # a look every second
+    assert writes == []
+
+
+def test_a_job_is_begun_within_moments(jobs, work_on, store, report):
+    @jobs.job
+    def work(): ...
+
+    worker = work_on(jobs)
+    worker.facts.wait_for("idle")
+    delays = []
+    for n in range(50):
+        enqueued = time.perf_counter()
+        work.enqueue()
+        worker.facts.wait_for("settled", n + 1)
+        delays.append(time.perf_counter() - enqueued)
+
+    delays.sort()
+    report(f"from enqueue to settled, one job at a time ({store}): median {delays[25] * 1000:.1f} ms")
+    assert delays[25] < 0.04  # by the bell, not by the look of every 50 ms
+
+
+def test_a_job_that_falls_due_is_claimed_without_a_bell(open_app, work_on):
+    jobs = open_app(clock=SystemClock())
+
+    @jobs.job
+    def work(): ...
+
+    worker = work_on(jobs)
+    worker.facts.wait_for("idle")
+    began = time.monotonic()
+    work.using(delay=0.3).enqueue()
+    worker.facts.wait_for("settled")
+
+    assert 0.3 <= time.monotonic() - began < 2
