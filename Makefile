@@ -4,6 +4,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := .venv-bench
 PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
@@ -54,8 +55,14 @@ proof: setup ## The tests' claims at full scale (takes long)
 mutants: setup ## Break the code on purpose; the tests must notice
 	$(BIN)/python -m tools.mutants
 
-bench: setup ## Throughput and latency
-	@echo "There is nothing to measure yet: the bench comes with the worker."; exit 1
+bench: setup $(PEERS)/.installed ## Throughput and latency beside the raw engine and the peers; writes docs/benchmarks.md
+	$(BIN)/python -m bench --peers $(PEERS)/bin/python --write $(BENCH)
+
+# The peers have an environment of their own: their dependencies are none of ours.
+$(PEERS)/.installed: Makefile
+	@$(PYTHON) -m venv --clear $(PEERS)
+	@$(PEERS)/bin/pip install --quiet huey litequeue
+	@touch $@
 
 docs: setup ## Build the site into build/site
 	$(BIN)/zensical build --strict --clean
@@ -66,7 +73,7 @@ lock: setup ## Choose newer versions of everything into constraints.txt
 		--universal --no-header --no-emit-index-url --no-annotate --output-file constraints.txt
 
 clean: ## Remove everything that can be made again
-	rm -rf $(VENV) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) build dist .cache .hypothesis .import_linter_cache .mypy_cache .pytest_cache .ruff_cache
 	find src tests tools examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 help: ## List the commands
