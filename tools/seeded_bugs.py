@@ -198,7 +198,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             Edit(
                 f"{SQLITE}/backend.py",
                 "            tx = Transaction(connection, self._sql, self.clock.micros())\n",
-                "            tx = Transaction(connection, self._sql, __import__(\"time\").time_ns() // 1000)\n",
+                '            tx = Transaction(connection, self._sql, __import__("time").time_ns() // 1000)\n',
             ),
         ),
         (f"{ON_SQLITE}::test_a_session_is_swept_at_its_very_microsecond",),
