@@ -280,3 +280,13 @@ def weather_of():
         return weather
 
     return weather_of
+
+
+# Seen to fail on a machine under heavy load, for a cause that is not known yet: run by `make stress`, not by `make test`.
+_UNSETTLED = ("test_timeouts.py", "test_thousands_of_jobs_through_a_store")
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        if any(name in item.nodeid for name in _UNSETTLED):
+            item.add_marker(pytest.mark.stress)
