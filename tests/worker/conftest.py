@@ -283,7 +283,7 @@ def weather_of():
 
 
 # Seen to fail on a machine under heavy load, for a cause that is not known yet: run by `make stress`, not by `make test`.
-_UNSETTLED = ("test_timeouts.py", "test_thousands_of_jobs_through_a_store")
+_UNSETTLED = ("test_timeouts.py", "test_thousands_of_jobs_through_a_store", "test_a_terminated_program_finishes")
 
 
 def pytest_collection_modifyitems(items):
