@@ -98,6 +98,7 @@ MEANINGS = {
     "release": "Given back unharmed: its code does not run.",
     "abandon": "It failed for good, or must not run: it is a dead letter now.",
     "cancelled": "The run was asked to stop, or the job expired before its handler was called.",
+    "crashed": "It ran in a process of its own, which died: a crash.",
     "reap_started": "Its session died while it ran: a crash.",
     "reap_poison": "The same, for the last time: `max_crashes` is reached.",
     "reap_unstarted": "Its session ended before it had begun: an interruption.",

@@ -61,7 +61,7 @@ class Slot(Protocol):
     def leave(self) -> None: ...
 
 
-class Terms(msgspec.Struct, frozen=True):
+class Terms(msgspec.Struct, frozen=True, gc=False):
     """A job's budget after envelope, definition and defaults have been weighed.  The envelope wins: it was frozen first."""
 
     max_retries: int
@@ -71,7 +71,7 @@ class Terms(msgspec.Struct, frozen=True):
     timeout: float | None
 
 
-class Ready(msgspec.Struct, frozen=True):
+class Ready(msgspec.Struct, frozen=True, gc=False):
     """A lease whose handler can be called."""
 
     lease: Lease
@@ -81,7 +81,7 @@ class Ready(msgspec.Struct, frozen=True):
     context: JobContext | None
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True):
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A lease with its outcome, and what is to be recorded of it."""
 
     lease: Lease

@@ -13,15 +13,16 @@ from contextlib import suppress
 import msgspec
 
 from onward._attempt import Attempt
-from onward.backend import Backend, Claim, Turn, TurnResult
+from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.envelope import Envelope
 from onward.errors import BackendRefused
 from onward.failure import Failure, storable
 from onward.lease import Settled, Settlement
 from onward.logs import get_logger
-from onward.outcome import Cancelled, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
+from onward.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
+from onward.states import State
 
-__all__ = ["DeadLetterCopy", "Exchange", "exchange", "settlement"]
+__all__ = ["DeadLetterCopy", "Exchange", "exchange", "reaped_alone", "settlement"]
 
 logger = get_logger("onward")
 
@@ -53,6 +54,24 @@ def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy
             return Settlement.cancelled(lease, reason, ran=ran, failure=failure, duration_ms=duration_ms)
         case Released():
             return Settlement.release(lease)
+        case Crashed(cause):
+            return Settlement.crashed(lease, cause)
+
+
+def reaped_alone(attempt: Attempt, went_to: State) -> Reaped:
+    """A job that crashed in a process of its own, told as if its session had been reaped."""
+    assert isinstance(attempt.outcome, Crashed)
+    lease = attempt.lease
+    return Reaped(
+        id=lease.envelope.id,
+        queue=lease.envelope.queue,
+        job=attempt.letter.job if attempt.letter is not None else "",
+        token=lease.token,
+        to=went_to,
+        cause=attempt.outcome.cause,
+        crashed=True,
+        crashes=lease.crashes + 1,
+    )
 
 
 def _no_copy(attempt: Attempt, dead: Dead) -> None:

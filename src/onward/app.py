@@ -8,7 +8,6 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast, overload
-from urllib.parse import urlsplit
 
 import msgspec
 
@@ -16,9 +15,6 @@ from onward import handlers as keyed
 from onward._attempt import Runtime
 from onward._ledger import Ledger
 from onward.backend import Backend, Check, Inline, Inspection, Lease, QueueState, Reaped
-from onward.backends.memory import MemoryBackend
-from onward.backends.sqlite import SqliteBackend
-from onward.backends.sync import SyncBackend
 from onward.builder import Builder
 from onward.client import Client
 from onward.clock import Clock, SystemClock
@@ -32,12 +28,12 @@ from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
 from onward.inspector import Inspector
 from onward.job import Job, JobDecorator
-from onward.names import suggestion
 from onward.record import JobRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
 from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
 from onward.states import State
+from onward.stores import open_store
 from onward.telemetry import Event, Metrics, Telemetry
 from onward.worker import Worker, WorkerOptions, WorkerParts, stop_all
 
@@ -67,7 +63,7 @@ class Onward:
         **settings: Unpack[SettingsOptions],
     ) -> None:
         self.settings: Settings = load({**settings, **({} if url is None else {"url": url})})
-        self.backend: Backend = _open_backend(self.settings, clock)
+        self.backend: Backend = open_store(self.settings, clock)
         self.metrics = Metrics(enabled=self.settings.metrics)
         self.telemetry = Telemetry()
         self._closed = False
@@ -256,7 +252,7 @@ class Onward:
         options = WorkerOptions.check(
             queues if queues is not None else self._registry.queues(), concurrency, limits or {}, shutdown_timeout
         )
-        worker = Worker(self._parts(), options)
+        worker = Worker(self.parts(), options)
         self._workers.add(worker)
         return worker
 
@@ -307,7 +303,23 @@ class Onward:
         self._registry.add(entry)
         return Job(entry, self.client, self._handles)
 
-    def _parts(self) -> WorkerParts:
+    # For those who run a worker in a way of their own
+
+    @property
+    def names(self) -> Sequence[str]:
+        """The jobs that are registered here."""
+        return list(self._registry)
+
+    def queues_of_jobs(self) -> Sequence[str]:
+        """The queues of the registered jobs, and ``default``."""
+        return self._registry.queues()
+
+    def rescued(self, reaped: Sequence[Reaped]) -> None:
+        """Tell of leases that somebody else gave back."""
+        self._inspector.rescued(reaped)
+
+    def parts(self) -> WorkerParts:
+        """What a worker is made of."""
         return WorkerParts(
             backend=self.backend,
             runtime=self._runtime,
@@ -317,6 +329,7 @@ class Onward:
             keep_completed=self.settings.retention[State.COMPLETED] != 0,
             drop_dead=self.settings.drop_on_dlq_failure,
             dead_letter_copy=self.dead_letters.copy_of,
+            rescued=self._inspector.rescued,
             reap=self._inspector.reap,
             prune=self._inspector.prune,
         )
@@ -333,15 +346,3 @@ class Onward:
             return cast("Inspection", self.backend).progress(lease, msgspec.json.encode(progress))
         except BackendUnavailable:
             return True  # it is told next time; a job does not fail for it
-
-
-def _open_backend(settings: Settings, clock: Clock | None) -> Backend:
-    schemes: dict[str, Callable[[], Backend]] = {
-        "memory": lambda: MemoryBackend(clock=clock),
-        "sync": lambda: SyncBackend(clock=clock),
-        "sqlite": lambda: SqliteBackend.from_url(settings.url, clock=clock, namespace=settings.namespace),
-    }
-    scheme = urlsplit(settings.url).scheme
-    if scheme not in schemes:
-        raise BackendMisconfigured(f"there is no backend for {settings.url!r:.60}{suggestion(scheme, schemes)}")
-    return schemes[scheme]()

@@ -29,6 +29,8 @@ Settling.  Every write after a claim is conditional on (id, token, owner, execut
     park       scheduled    -               due after delay; waits set; parked_since set if it was not
     cancelled  cancelled    +1 if ran       reason
     release    available    -               interruptions + 1; due time, waits and parking kept: it keeps its place
+    crashed    retryable    -               the fate of a started lease that is reaped (below), its cause being the reason:
+                                            for a job that ran in a process of its own, which died
 
     A job asked to cancel goes to `cancelled` by any move but ack, with the reason given when it was asked (its own, if the
     move is `cancelled`); counters move all the same, and no dead letter is stored.

@@ -43,6 +43,7 @@ class JobOptions(SharedOptions, total=False):
     discard_on: ExceptionTypes
     max_crashes: int
     isolation: Isolation
+    max_memory: int
     interrupt: bool
 
 
@@ -124,6 +125,7 @@ class JobDefinition:
     discard_on: tuple[type[BaseException], ...] = ()
     max_crashes: int | None = None
     isolation: Isolation = "thread"
+    max_memory: int | None = None  # bytes of data, with isolation="process"
     interrupt: bool = True
     payload: Any = None
 
@@ -144,6 +146,10 @@ def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
         checked["max_crashes"] = _whole(options["max_crashes"], 1, 1000, "max_crashes")
     if "isolation" in options:
         checked["isolation"] = _one_of(options["isolation"], ("thread", "process"), "isolation")
+    if "max_memory" in options:
+        checked["max_memory"] = _whole(options["max_memory"], 1 << 20, 1 << 50, "max_memory")
+        if options.get("isolation") != "process":
+            raise OptionError('max_memory limits a process: it needs isolation="process"')
     if "interrupt" in options:
         checked["interrupt"] = _flag(options["interrupt"], "interrupt")
     return JobDefinition(name=name, handler=name, aliases=tuple(map(names.job_name, aliases)), **checked)

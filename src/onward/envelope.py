@@ -43,7 +43,7 @@ UniqueStrategy = Literal["ignore_new", "cancel_existing"]
 Isolation = Literal["thread", "process"]
 
 
-class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The sealed contents.  What is absent is decided by the worker's own definition of the job."""
 
     id: str
@@ -71,7 +71,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     enc: str | None = None
 
 
-class Sealed(msgspec.Struct, frozen=True):
+class Sealed(msgspec.Struct, frozen=True, gc=False):
     """A sealed job as a store hands it back: where it was found, and the bytes."""
 
     id: str
@@ -79,7 +79,7 @@ class Sealed(msgspec.Struct, frozen=True):
     data: bytes
 
 
-class Envelope(Sealed, frozen=True, kw_only=True):
+class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
     """A sealed job with the columns that let a store order, delay, expire and deduplicate it.
 
     Instants and lengths are microseconds.  ``delay`` is relative, so that the store's clock alone decides when it ends.

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from onward import names
+from onward import names, pruning
 from onward._ledger import Ledger
 from onward.backend import Backend, Check, Health, Inspection, Query, QueueState, Reaped
-from onward.clock import SECOND, Clock
+from onward.clock import Clock
 from onward.dead_letters import DeadLetters
 from onward.durations import instant
 from onward.errors import OptionError
@@ -17,8 +17,6 @@ from onward.states import State
 from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
 
 __all__ = ["Inspector"]
-
-_PRUNE_BATCH = 500
 
 
 class Inspector:
@@ -88,24 +86,21 @@ class Inspector:
 
     def reap(self) -> Sequence[Reaped]:
         reaped = self._backend.reap()
+        self.rescued(reaped)
+        return reaped
+
+    def rescued(self, reaped: Sequence[Reaped]) -> None:
+        """Count and tell what was given back, and copy dead letters."""
         self._ledger.reaped(reaped)
         self._dead_letters.copy_crashed(reaped)
-        return reaped
 
     def prune(self, *, completed_before: datetime | None = None) -> int:
         """Completed jobs older than this; or, without it, whatever its state's retention says."""
         if completed_before is not None:
-            cutoffs = {State.COMPLETED: instant(completed_before, "completed_before")}
+            before = {State.COMPLETED: instant(completed_before, "completed_before")}
         else:
-            now = self._clock.micros()
-            cutoffs = {state: now - round(kept * SECOND) for state, kept in self._retention.items() if kept is not None}
-        removed = 0
-        after: str | None = ""
-        while after is not None:
-            batch = self._inspection.prune(cutoffs, after=after, limit=_PRUNE_BATCH)
-            removed += sum(batch.removed.values())
-            after = batch.next
-        return removed
+            before = pruning.cutoffs(self._retention, self._clock.micros())
+        return sum(pruning.prune(self._inspection, before))
 
     def health(self) -> Sequence[Check]:
         return self._backend.health() if isinstance(self._backend, Health) else []

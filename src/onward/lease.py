@@ -30,7 +30,7 @@ class Hold(StrEnum):
     DONE = "done"  # a job with this idempotency key has succeeded
 
 
-class Lease(msgspec.Struct, frozen=True, kw_only=True):
+class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """Permission to run one attempt of one job, while its session lives."""
 
     envelope: Sealed
@@ -49,10 +49,10 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True):
     receipt: object = None  # private to the backend that issued it
 
 
-SettlingMove = Literal["ack", "skip", "nack", "abandon", "snooze", "park", "cancelled", "release"]
+SettlingMove = Literal["ack", "skip", "nack", "abandon", "snooze", "park", "cancelled", "release", "crashed"]
 
 
-class Settlement(msgspec.Struct, frozen=True, kw_only=True):
+class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An outcome as a fenced move of one job.  Built only by the named constructors below; delays are seconds."""
 
     lease: Lease
@@ -146,6 +146,11 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True):
         """Given back unharmed, by somebody who knows that its code does not run."""
         return cls(lease=lease, move="release", ran=False, waits=lease.waits)
 
+    @classmethod
+    def crashed(cls, lease: Lease, cause: str) -> Settlement:
+        """The process that it ran in, alone, died."""
+        return cls(lease=lease, move="crashed", ran=False, reason=cause)
+
 
 class Answer(StrEnum):
     APPLIED = "applied"
@@ -193,8 +198,9 @@ LEASE_LOST = Settled(Answer.LEASE_LOST)
 GONE = Settled(Answer.GONE)
 
 
-# What a nack records that was given no failure.
+# What a nack records that was given no failure, and a crash that was given no cause.
 UNEXPLAINED = Failure("Failure", "no details were given")
+UNKNOWN_CAUSE = "its process died"
 
 
 def crash_pause(crashes: int) -> int:

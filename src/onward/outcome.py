@@ -14,6 +14,7 @@ from onward.signals import Discard, Retry, Snooze
 __all__ = [
     "Budget",
     "Cancelled",
+    "Crashed",
     "Dead",
     "Done",
     "Outcome",
@@ -26,24 +27,24 @@ __all__ = [
 ]
 
 
-class Done(msgspec.Struct, frozen=True):
+class Done(msgspec.Struct, frozen=True, tag=True):
     """It succeeded."""
 
 
-class Skipped(msgspec.Struct, frozen=True):
+class Skipped(msgspec.Struct, frozen=True, tag=True):
     """It need not run."""
 
     reason: str
 
 
-class RetryLater(msgspec.Struct, frozen=True):
+class RetryLater(msgspec.Struct, frozen=True, tag=True):
     """It failed and is tried again after ``delay`` seconds."""
 
     delay: float
     problem: str | None = None  # what was wrong with the policy that should have said how long
 
 
-class Dead(msgspec.Struct, frozen=True):
+class Dead(msgspec.Struct, frozen=True, tag=True):
     """It is not tried again.  ``cause`` says which counter knows it; ``ran``, whether a run was completed."""
 
     reason: str
@@ -51,32 +52,38 @@ class Dead(msgspec.Struct, frozen=True):
     ran: bool = True
 
 
-class Snoozed(msgspec.Struct, frozen=True):
+class Snoozed(msgspec.Struct, frozen=True, tag=True):
     """It comes back later; nothing was burned."""
 
     delay: float
     waits: int = 0
 
 
-class Parked(msgspec.Struct, frozen=True):
+class Parked(msgspec.Struct, frozen=True, tag=True):
     """Nobody here can run it; perhaps somebody will be able to."""
 
     delay: float
     reason: str
 
 
-class Cancelled(msgspec.Struct, frozen=True):
+class Cancelled(msgspec.Struct, frozen=True, tag=True):
     """It was stopped, or expired before it started."""
 
     reason: str
     ran: bool = False
 
 
-class Released(msgspec.Struct, frozen=True):
+class Released(msgspec.Struct, frozen=True, tag=True):
     """It goes back as it came."""
 
 
-Outcome = Done | Skipped | RetryLater | Dead | Snoozed | Parked | Cancelled | Released
+class Crashed(msgspec.Struct, frozen=True, tag=True):
+    """The process that it ran in, alone, died."""
+
+    cause: str
+
+
+Outcome = Done | Skipped | RetryLater | Dead | Snoozed | Parked | Cancelled | Released | Crashed
 
 
 class Budget(Protocol):

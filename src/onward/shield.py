@@ -4,8 +4,8 @@ A handler that runs past its time-out gets an exception at its next byte-code.  
 left, or in the middle of an enqueue that it calls, where it would tear a lock or a store apart.  So there are two rules.
 
 A `Guard` is entered when its thread calls a handler, and left with it.  Sending and leaving take the same lock: once the
-handler was left nothing can be sent.  One exception is sent for one run, so whoever is hit while leaving can leave again,
-undisturbed.
+handler was left nothing can be sent.  Whoever is hit while leaving leaves again, undisturbed: senders let seconds pass
+before they send another.
 
 Code that must not be torn apart runs under ``with shield():``.  What is sent meanwhile is kept, and raised when the block
 ends.  Where no handler runs, that costs a look at a thread's own variable.
@@ -23,7 +23,7 @@ __all__ = ["Guard", "shield"]
 
 
 class Guard:
-    """The right to raise one exception in one thread, while one handler runs there.  Made by that thread."""
+    """The right to raise an exception in one thread, while one handler runs there.  Made by that thread."""
 
     __slots__ = ("_depth", "_kept", "_lock", "_run", "_sent", "_thread")
 
@@ -50,9 +50,9 @@ class Guard:
                 self._sent = False
 
     def interrupt(self, run: object, kind: type[BaseException]) -> bool:
-        """Raise ``kind`` in the handler.  False if it was left, or was interrupted before."""
+        """Raise ``kind`` in the handler.  False if it was left, or not entered yet."""
         with self._lock:
-            if self._run is not run or self._sent:
+            if self._run is not run:
                 return False
             self._sent = True
             if self._depth:

@@ -66,6 +66,7 @@ MOVES: tuple[Move, ...] = (
     _move("release", _RUNNING, State.AVAILABLE),
     _move("abandon", _RUNNING, State.DISCARDED),
     _move("cancelled", _RUNNING, State.CANCELLED),
+    _move("crashed", _RUNNING, State.RETRYABLE),  # or, once too often, `reap_poison`
     # What happens to the leases of a session that died.
     _move("reap_started", _RUNNING, State.RETRYABLE),
     _move("reap_poison", _RUNNING, State.DISCARDED),

@@ -21,6 +21,7 @@ SETTLEMENTS = {
     "park": Settlement.park(LEASE, 5, "unknown"),
     "cancelled": Settlement.cancelled(LEASE, "by request"),
     "release": Settlement.release(LEASE),
+    "crashed": Settlement.crashed(LEASE, "killed by SIGKILL"),
 }
 
 

@@ -29,10 +29,18 @@ def test_everything_listed_can_be_imported():
 
 
 def test_everything_that_can_be_imported_is_listed():
-    modules = {name for name, value in vars(onward).items() if type(value) is type(sys)}
-    public = {name for name in vars(onward) if not name.startswith("_")} - modules
+    named = fresh_interpreter(
+        "import json, onward; [getattr(onward, name) for name in onward.__all__];"
+        "print(json.dumps([n for n, value in vars(onward).items() if type(value) is not type(json) and n[0] != '_']))"
+    )
 
-    assert public | {"__version__"} == set(onward.__all__)
+    assert set(named) | {"__version__"} == {*onward.__all__, "TYPE_CHECKING", "Any"}
+    assert dir(onward) == onward.__all__
+
+
+def test_a_name_that_is_not_there_is_missed_as_in_any_module():
+    with pytest.raises(AttributeError, match="has no attribute 'Onwards'"):
+        _ = onward.Onwards
 
 
 def test_the_list_is_sorted_and_small():

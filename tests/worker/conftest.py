@@ -4,6 +4,7 @@ Nothing here sleeps to let something happen: tests wait for a fact of the worker
 """
 
 import os
+import sys
 import threading
 import time
 from contextlib import ExitStack
@@ -290,3 +291,13 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if any(name in item.nodeid for name in _UNSETTLED):
             item.add_marker(pytest.mark.stress)
+
+
+@pytest.fixture
+def restless(monkeypatch, patient):
+    """Let threads take turns every few byte-codes, so that whatever can come between two of them does."""
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    monkeypatch.setattr(sys, "unraisablehook", lambda _: None)  # the garbage collector swallows what hits its callbacks
+    yield
+    sys.setswitchinterval(interval)

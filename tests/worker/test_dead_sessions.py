@@ -69,21 +69,21 @@ def test_a_session_that_dies_over_and_over_loses_nothing(jobs, work_on, reap, ev
     def work(n: int):
         done.append(n)
 
-    work.enqueue_many([(n,) for n in range(500)])
+    work.enqueue_many([(n,) for n in range(200)])
     stop = threading.Event()
     worker = work_on(jobs)
 
     def reaper():
-        while not stop.wait(0.02):
+        while not stop.wait(0.1):
             reap()
 
     thread = threading.Thread(target=reaper)
     thread.start()
-    eventually(lambda: set(done) == set(range(500)))
+    eventually(lambda: set(done) == set(range(200)))
     stop.set()
     thread.join()
 
-    eventually(lambda: count_of(jobs) == {"completed": 500})
+    eventually(lambda: count_of(jobs) == {"completed": 200})
     assert worker.running
 
 

@@ -193,6 +193,7 @@ class TestABlockedEventLoop:
         gate.open()
         worker.facts.wait_for("settled", 102)
 
+    @pytest.mark.parametrize("store", ["memory"])
     def test_what_waits_for_the_loop_is_given_back_and_the_loop_is_blamed(self, jobs, work_on, gate, caplog):
         @jobs.job
         async def rude():
@@ -303,6 +304,7 @@ class TestHooks:
 
 
 class TestSweeping:
+    @pytest.mark.parametrize("store", ["memory"])
     def test_a_long_sweep_delays_no_renewal(self, jobs, work_on, gate, monkeypatch):
         monkeypatch.setattr(jobs._inspector, "prune", gate.pass_through)
         worker = work_on(jobs, lease_for=0.3)
@@ -312,6 +314,7 @@ class TestSweeping:
         worker.facts.wait_for("renewed", renewed + 4)  # more than a lease
         gate.open()
 
+    @pytest.mark.parametrize("store", ["memory"])
     def test_a_sweep_that_fails_is_tried_again(self, open_app_on, work_on, weather_of, caplog):
         weather = weather_of("reap")
         jobs = open_app_on(weather.mixin)

@@ -54,6 +54,7 @@ def test_a_worker_that_wakes_up_to_a_dead_session_drops_what_it_holds(
     # What was dropped comes back as a suspect, one by one, and runs once.
     eventually(lambda: count_of(jobs) == {"completed": 1_101})
     assert sorted(hand.done) == list(range(1_100))
+    hand.worker.stop()
     assert counters(jobs)["leases_lost"] == 1
     assert counters(jobs)["jobs_succeeded"] == 1_101
 
@@ -71,6 +72,29 @@ def test_while_the_store_is_away_nothing_new_begins(jobs, weather, full_hand, ga
     weather.error = None
     eventually(lambda: count_of(jobs) == {"completed": 1_101})
     assert sorted(hand.done) == list(range(1_100))
+
+
+@pytest.mark.promise("F17")
+def test_what_was_given_to_others_during_an_outage_does_not_begin_after_it(
+    jobs, weather, clock, full_hand, gate, restless, count_of
+):
+    """The outage was longer than a lease: others have run everything by the time the store answers again."""
+    hand = full_hand(jobs)
+    weather.threads = "onward-"  # only the worker's: others reach the store
+    weather.error = AWAY
+    hand.worker._session.out_of_contact()
+    gate.open()
+    hand.worker.facts.wait_for("unanswered", 2)
+    clock.advance(31)
+    jobs.reap()
+    assert jobs.drain() == 101
+    assert sorted(hand.done) == list(range(1_100))
+
+    weather.error = None
+    hand.worker.facts.wait_for("adopted")
+    hand.worker.stop()
+    assert sorted(hand.done) == list(range(1_100))
+    assert count_of(jobs) == {"completed": 1_101}
 
 
 def test_an_idle_worker_renews_before_it_claims(jobs, weather, boot, work_on):

@@ -8,6 +8,8 @@ import pytest
 from onward import NoDelay
 from tests.worker.stores import counting
 
+pytestmark = pytest.mark.usefixtures("patient")  # on a busy machine, too, every job is claimed once
+
 
 class Unspeakable(Exception):
     def __str__(self):

@@ -34,7 +34,7 @@ def jobs(open_app_on, weather):
 @pytest.mark.promise("F26", "F27")
 @pytest.mark.parametrize("seed", [1, 2])
 def test_thousands_of_jobs_through_a_store_that_loses_calls_and_answers(
-    open_app_on, work_on, monkeypatch, store, seed, counters, count_of, report
+    open_app_on, work_on, patient, monkeypatch, store, seed, counters, count_of, report
 ):
     monkeypatch.setattr(prefetch, "_LARGEST_CLAIM", 4)  # many turns, many chances
     dice = Dice(0.2, seed)
@@ -94,7 +94,7 @@ def test_thousands_of_jobs_through_a_store_that_loses_calls_and_answers(
 
 
 def test_what_leaves_no_evidence_is_settled_once_all_the_same(
-    open_app_on, work_on, monkeypatch, clock, counters, count_of
+    open_app_on, work_on, patient, monkeypatch, clock, counters, count_of
 ):
     monkeypatch.setattr(prefetch, "_LARGEST_CLAIM", 8)
     dice = Dice(0, 3)

@@ -4,6 +4,7 @@ import time
 
 import pytest
 
+from onward.worker import pump
 from onward.worker.prefetch import Prefetch
 
 
@@ -142,7 +143,9 @@ def test_what_was_claimed_ahead_of_a_slow_job_is_given_back(jobs, work_on, gate,
     eventually(lambda: count_of(jobs) == {"completed": 2_501})
 
 
-def test_what_waits_is_given_back_unharmed(jobs, work_on, gate, eventually):
+def test_what_waits_is_given_back_unharmed(jobs, work_on, gate, eventually, monkeypatch):
+    monkeypatch.setattr(pump, "_LONGEST_WAIT_IN_HAND", 0.2)
+
     @jobs.job
     def short(n: int): ...
 

@@ -222,7 +222,8 @@ def test_a_worker_may_live_outside_the_main_thread(start, enqueue, state):
         signal.signal(signal.SIGTERM, lambda *_: said.set())
         thread = threading.Thread(target=serve)
         thread.start()
-        thread.join()
+        while thread.is_alive():
+            thread.join(0.1)  # a signal that comes just before a wait without end would not be heard
     """)
     said(process, "running")
     process.send_signal(signal.SIGTERM)

@@ -117,6 +117,17 @@ class TestFreshness:
 
         assert events == [("me", True)]
 
+    def test_nothing_is_fresh_before_what_is_held_was_compared(self, session, clock):
+        session.open("me")
+        clock.now += 60
+        seen = []
+
+        session.open("successor", adopts="me", compare=lambda held: seen.append((held, session.fresh(), session.owner)))
+
+        assert seen == [([], False, "me")]
+        assert session.fresh()
+        assert session.owner == "successor"
+
     def test_a_failed_renewal_makes_it_stale(self, session, store):
         session.open("me")
         store.answer = BackendUnavailable("away")

@@ -77,22 +77,6 @@ def test_another_run_is_not_hit(in_a_thread):
     assert in_a_thread(thread) is False
 
 
-def test_one_run_is_hit_once(in_a_thread):
-    def thread():
-        guard = Guard()
-        guard.enter("run")
-        sent = []
-        try:
-            sent.append(send(guard, "run"))
-            spin()
-        except Stop:
-            sent.append(send(guard, "run"))
-            guard.leave()
-        return sent
-
-    assert in_a_thread(thread)[-1] is False
-
-
 def test_in_a_shielded_block_it_waits(in_a_thread):
     def thread():
         guard = Guard()

@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import random
-import sys
 import threading
 import time
 
@@ -11,7 +10,7 @@ import pytest
 
 from onward import JobContext, NoDelay
 from onward.telemetry import Event
-from onward.worker import JobTimeout
+from onward.worker import JobTimeout, interrupt
 
 
 def spin(seconds=30.0):
@@ -19,15 +18,6 @@ def spin(seconds=30.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         pass
-
-
-@pytest.fixture
-def restless():
-    """Let threads take turns every few byte-codes, so that whatever can come between two of them does."""
-    interval = sys.getswitchinterval()
-    sys.setswitchinterval(1e-5)
-    yield
-    sys.setswitchinterval(interval)
 
 
 def last_error(jobs, handle):
@@ -102,6 +92,26 @@ def test_a_handler_may_tidy_up_after_its_time_out(jobs, work_on, ended):
 
     assert ended(jobs, handle) == ["discarded"]
     assert tidied == [1]
+
+
+def test_a_time_out_that_was_swallowed_comes_again(jobs, work_on, ended, monkeypatch):
+    monkeypatch.setattr(interrupt, "_AGAIN", 0.05)
+    swallowed = []
+
+    @jobs.job(timeout=0.05)
+    def work():
+        while len(swallowed) < 3:
+            try:
+                spin()
+            except Exception as error:  # noqa: BLE001  as handlers do
+                swallowed.append(type(error))
+        spin()
+
+    handle = work.enqueue()
+    work_on(jobs)
+
+    assert ended(jobs, handle) == ["discarded"]
+    assert swallowed == [JobTimeout] * 3
 
 
 def test_a_handler_that_catches_its_time_out_has_succeeded(jobs, work_on, ended):
@@ -221,8 +231,9 @@ def test_a_time_out_never_hits_anybody_else(jobs, work_on, restless, count_of, c
     )
 
 
-def test_a_time_out_never_tears_our_own_code_apart(jobs, work_on, restless, count_of, report):
+def test_a_time_out_never_tears_our_own_code_apart(jobs, work_on, restless, count_of, monkeypatch, report):
     """Handlers that enqueue, look, report and emit all the time, and are interrupted in the middle of it."""
+    monkeypatch.setattr(interrupt, "_AGAIN", 0.2)
     jobs.on(Event, lambda event: None)
     enqueued = []
 

@@ -5,6 +5,8 @@ import pytest
 from onward import NoDelay, Snooze
 from tests.worker.stores import counting
 
+pytestmark = pytest.mark.usefixtures("patient")  # on a busy machine, too, every job is claimed once
+
 
 @pytest.fixture
 def turns():

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import textwrap
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -29,22 +30,26 @@ def writes(monkeypatch):
     return taken
 
 
-@pytest.mark.promise("F40")
-@pytest.mark.parametrize("store", ["sqlite"])
-def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, report):
-    """Of fifty idle workers, one gets it; hardly another even asks for the write lock."""
+@pytest.fixture
+def claims():
+    """Count the turns that claim with SQLite's write lock in hand."""
     turns = []
 
     class Claims:
-        """Turns that claim with the write lock in hand."""
-
         def _idle(self, turn):
             answer = super()._idle(turn)
             if answer is None and turn.claim is not None:
                 turns.append(turn.owner)
             return answer
 
-    jobs = open_app_on(Claims, lease_for="10m")
+    return SimpleNamespace(mixin=Claims, turns=turns)
+
+
+@pytest.mark.promise("F40")
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, claims, report):
+    """Of fifty idle workers, one gets it; hardly another even asks for the write lock."""
+    jobs = open_app_on(claims.mixin, lease_for="10m")
     done = []
 
     @jobs.job
@@ -56,14 +61,38 @@ def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, report):
         worker.facts.wait_for("idle")
     most = 0
     for n in range(10):
-        turns.clear()
+        claims.turns.clear()
         work.enqueue(n)
         while sum(worker.facts.count("settled") for worker in workers) <= n:
             workers[0].wait(0.005)
-        most = max(most, len(turns))
+        most = max(most, len(claims.turns))
 
     report(f"one job, fifty idle workers of one process: at most {most} claims took the write lock")
     assert done == list(range(10))
+    assert most <= 3
+
+
+@pytest.mark.promise("F40")
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_nor_does_one_that_falls_due(open_app_on, work_on, claims, report):
+    """Nobody is rung for it, and all of them know when it is due."""
+    jobs = open_app_on(claims.mixin, lease_for="10m", clock=SystemClock())
+
+    @jobs.job
+    def work(n: int): ...
+
+    workers = [work_on(jobs, concurrency=2) for _ in range(50)]
+    for worker in workers:
+        worker.facts.wait_for("idle")
+    most = 0
+    for n in range(3):
+        claims.turns.clear()
+        work.using(delay=0.15).enqueue(n)
+        while sum(worker.facts.count("settled") for worker in workers) <= n:
+            workers[0].wait(0.005)
+        most = max(most, len(claims.turns))
+
+    report(f"one job that falls due, fifty idle workers: at most {most} claims took the write lock")
     assert most <= 3
 
 

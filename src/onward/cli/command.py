@@ -56,6 +56,7 @@ class Command(NamedTuple):
     run: Callable[[Namespace], int]
     arguments: tuple[Argument, ...] = ()
     about: str = ""  # what the summary has no room for
+    narrates: bool = False  # its log is what it has to say
 
     @property
     def usage(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onward.cli import completion, config, dead, enqueue, jobs, maintenance, queues
+from onward.cli import completion, config, dead, enqueue, jobs, maintenance, queues, worker
 from onward.cli.command import Command, Group, argument
 
 __all__ = ["GLOBALS", "TREE"]
@@ -22,6 +22,7 @@ GLOBALS = (
 
 TREE: tuple[Command | Group, ...] = (
     enqueue.COMMAND,
+    worker.COMMAND,
     jobs.GROUP,
     dead.GROUP,
     queues.GROUP,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 import traceback
+from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
@@ -12,6 +13,7 @@ from onward.cli import output
 from onward.cli.exits import Exit, code_of
 from onward.cli.parser import parse
 from onward.cli.text import escaped_lines
+from onward.cli.worker import LOG_FORMAT, log_level
 
 __all__ = ["main"]
 
@@ -22,7 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output.survive_any_text()
     try:
         args = parse(words)
-        with _log_heard(everything=args.debug):
+        with _log_heard(args):
             code: int = args.run(args)
         sys.stdout.flush()
     except SystemExit as ended:  # --help
@@ -49,17 +51,22 @@ def _failed(error: Exception) -> int:
 
 
 @contextmanager
-def _log_heard(*, everything: bool) -> Iterator[None]:
+def _log_heard(args: Namespace) -> Iterator[None]:
     """The library's log on stderr.  Its warnings are `health`'s to tell, not every command's."""
+    narrates = args.command is not None and args.command.narrates
     handler = logging.StreamHandler()
-    handler.setLevel(logging.DEBUG if everything else logging.ERROR)
-    handler.setFormatter(_Escaping("%(name)s: %(message)s"))
+    handler.setLevel(log_level(args) if narrates else logging.DEBUG if args.debug else logging.ERROR)
+    handler.setFormatter(_Escaping(LOG_FORMAT if narrates else "%(name)s: %(message)s"))
     logger = logging.getLogger("onward")
+    before = logger.level
     logger.addHandler(handler)
+    if narrates:
+        logger.setLevel(handler.level)
     try:
         yield
     finally:
         logger.removeHandler(handler)
+        logger.setLevel(before)
 
 
 class _Escaping(logging.Formatter):

@@ -1,7 +1,9 @@
-"""The worker: the engine that runs jobs, inside a program."""
+"""The worker: the engine that runs jobs."""
 
 from onward.worker.interrupt import JobStopped, JobTimeout
 from onward.worker.options import WorkerOptions, WorkerParts
+from onward.worker.pump import Bequest
+from onward.worker.quota import Quota
 from onward.worker.worker import Worker, stop_all
 
-__all__ = ["JobStopped", "JobTimeout", "Worker", "WorkerOptions", "WorkerParts", "stop_all"]
+__all__ = ["Bequest", "JobStopped", "JobTimeout", "Quota", "Worker", "WorkerOptions", "WorkerParts", "stop_all"]

@@ -1,4 +1,4 @@
-"""What a worker's loops have done, for whoever waits on it: tests wait for facts, never for time to pass."""
+"""What a worker's loops have done, and its end, for whoever waits on it: tests wait for facts, never for time to pass."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 import time
 from collections import Counter
 
-__all__ = ["Facts"]
+__all__ = ["Ending", "Facts"]
 
 
 class Facts:
@@ -35,3 +35,32 @@ class Facts:
                     raise TimeoutError(f"{name} happened {self._counts[name]} times, not {count}: {dict(self._counts)}")
                 self._changed.wait(left)
             return self._counts[name]
+
+
+class Ending:
+    """Something that happens once.
+
+    An `Event` is not enough: a signal's handler that waits on it, while the thread it came to is about to wait on it too,
+    waits for a lock that its own thread holds.
+    """
+
+    def __init__(self) -> None:
+        self._turnstile = threading.Lock()  # held until it has happened
+        self._turnstile.acquire()
+        self._setting = threading.Lock()
+        self._happened = False
+
+    def is_set(self) -> bool:
+        return self._happened
+
+    def set(self) -> None:
+        with self._setting:
+            if not self._happened:
+                self._happened = True
+                self._turnstile.release()
+
+    def wait(self, timeout: float) -> bool:
+        """Wait until it has happened, at most so many seconds."""
+        if not self._happened and self._turnstile.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX))):
+            self._turnstile.release()
+        return self._happened

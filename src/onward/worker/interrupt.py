@@ -1,7 +1,8 @@
 """Stopping a handler that runs: at its deadline, or because somebody cancelled the job.
 
-An async handler's task is cancelled.  A sync handler gets an exception at its next byte-code, once and no more.
-`onward.shield` sees to it that this never hits our own code or the next job.
+An async handler's task is cancelled.  A sync handler gets an exception at its next byte-code; `onward.shield` sees to it
+that this never hits our own code or the next job.  If it still runs seconds later it gets another one: the first may have
+been swallowed, by an `except Exception` or in a callback of the garbage collector.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ import threading
 import time
 from collections.abc import Callable
 
-from onward.worker.work import Hand
+from onward.worker.work import Hand, Work
 
 __all__ = ["Deadlines", "JobStopped", "JobTimeout"]
 
 _SOON = 0.001
+_AGAIN = 5.0  # seconds to tidy up
 
 
 class JobTimeout(TimeoutError):
@@ -46,9 +48,11 @@ class Deadlines:
         self._thread: threading.Thread | None = None
         self._closed = False
 
-    def watch(self, deadline: float) -> None:
-        """Something that runs has this deadline."""
+    def watch(self, work: Work, deadline: float, kind: type[BaseException]) -> None:
+        """Interrupt it then, if it still runs, unless it is to be interrupted before."""
         with self._changed:
+            if work.deadline is None or deadline < work.deadline:
+                work.deadline, work.interruption = deadline, kind
             if deadline < self._next:
                 self._next = deadline
                 self._changed.notify()
@@ -75,13 +79,10 @@ class Deadlines:
         """Gives the next deadline."""
         now, after = time.monotonic(), float("inf")
         for work in list(self._hand.running.values()):
-            deadline = work.deadline
-            if deadline is None:
+            if work.deadline is None:
                 continue
-            if deadline > now:
-                after = min(after, deadline)
-            elif work.guard.interrupt(work, JobTimeout):
-                work.deadline = None
-            else:  # it is being left, or about to be entered
-                after = min(after, now + _SOON)
+            if work.deadline <= now:
+                sent = work.guard is not None and work.guard.interrupt(work, work.interruption)
+                work.deadline = now + (_AGAIN if sent else _SOON)  # else it is about to be entered, or being left
+            after = min(after, work.deadline)
         return after

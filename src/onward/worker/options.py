@@ -10,7 +10,7 @@ from datetime import timedelta
 from onward._attempt import Runtime
 from onward._ledger import Ledger
 from onward._settle import DeadLetterCopy
-from onward.backend import Backend
+from onward.backend import Backend, Reaped
 from onward.durations import Duration, seconds
 from onward.errors import OptionError
 from onward.names import queue_name
@@ -31,6 +31,7 @@ class WorkerParts:
     keep_completed: bool
     drop_dead: bool
     dead_letter_copy: DeadLetterCopy
+    rescued: Callable[[Sequence[Reaped]], None]
     reap: Callable[[], object]
     prune: Callable[[], object]
 

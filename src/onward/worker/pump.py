@@ -38,32 +38,46 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import msgspec
 
-from onward._attempt import Attempt, Ready, prepare
-from onward._settle import exchange, settlement
+from onward._attempt import Attempt, Ready, conclude, prepare
+from onward._settle import exchange, reaped_alone, settlement
 from onward.backend import Claim, Lease, TurnResult
 from onward.errors import BackendError
 from onward.ids import random_owner
 from onward.lease import Settled, Settlement, already_applied
 from onward.logs import get_logger
-from onward.outcome import Dead, Released
+from onward.outcome import Crashed, Dead, Released
 from onward.states import MOVES
 from onward.worker.breaker import Breaker
 from onward.worker.facts import Facts
 from onward.worker.options import QueuePlan, WorkerParts
 from onward.worker.prefetch import Prefetch
+from onward.worker.quota import Quota
 from onward.worker.session import WorkerSession
+from onward.worker.solitary import Solitary
+from onward.worker.witness import Witness
 from onward.worker.work import Hand, Key, Work
 
-__all__ = ["Pump"]
+__all__ = ["Bequest", "Pump"]
 
 logger = get_logger("onward.worker")
 
 _LONGEST_WAIT_IN_HAND = 1.0
+_LARGEST_SURPRISE = 1000  # leases that an adoption may bring
 _PARKED_AT_MOST = 1.0
+_QUICK_JOBS_TAKE_LESS = 0.002
 _TARGET = {move.name: move.target for move in MOVES}
+
+
+class Bequest(NamedTuple):
+    """The session of a process that was killed, what had failed there, and what was only interrupted."""
+
+    owner: str
+    verdicts: dict[Key, TimeoutError | None]
+    adopted: Callable[[], None]
 
 
 class Pump:
@@ -76,8 +90,11 @@ class Pump:
         hand: Hand,
         *,
         plan: QueuePlan,
+        quota: Quota,
         facts: Facts,
         breaker: Breaker,
+        witness: Witness,
+        solitary: Solitary | None,
         lost: Callable[[Work], None],
         asked_to_stop: Callable[[Work], None],
         gave_back: Callable[[int], None],
@@ -85,9 +102,12 @@ class Pump:
         self._parts = parts
         self._session = session
         self._hand = hand
+        self._quota = quota
         self._plan = plan
         self._facts = facts
         self._breaker = breaker
+        self._witness = witness
+        self._solitary = solitary
         self._lost = lost
         self._asked_to_stop = asked_to_stop
         self._gave_back = gave_back
@@ -98,6 +118,8 @@ class Pump:
         self._outbox: list[tuple[Attempt, Settlement]] = []
         self._sent: set[Key] = set()  # of the outbox, what was sent before and not answered
         self._applied: set[Key] = set()  # of those, what is known to have been applied
+        self._bequests: deque[Bequest] = deque()
+        self._verdicts: dict[Key, TimeoutError | None] = {}  # of leases that an inheritance brings
         self._bench = threading.Event()
         self._hurry = threading.Event()
         self._parked = False
@@ -124,12 +146,19 @@ class Pump:
         self._may_be_work = True
         self._bench.set()
 
+    def inherit(self, bequest: Bequest) -> None:
+        """Adopt the session of a process that was killed."""
+        self._bequests.append(bequest)
+        self._bench.set()
+
     def session_died(self, owner: str) -> None:
         self._dead = owner
         self._bench.set()
 
     def drain(self) -> None:
         """Claim nothing any more, settle what is known, then end."""
+        if self.draining:  # a signal's handler may call this in the middle of itself: no lock is taken twice
+            return
         self.draining = True
         self._bench.set()
         self._hurry.set()
@@ -149,6 +178,9 @@ class Pump:
     def run(self) -> None:
         """Turn after turn, until all is settled after the order to drain."""
         while not self._quit and not (self.draining and not self._known):
+            self._witness.beat()
+            if self._bequests:
+                self._inherit()
             if self._dead == self._session.owner:
                 self._replace_session()
                 continue
@@ -201,16 +233,18 @@ class Pump:
         if self.draining or not self._session.fresh():
             return None
         wanted = self._prefetch.wanted(len(self._known) - len(self._outbox), time.monotonic())
-        if wanted == 0:
+        room = self._witness.capacity - len(self._known) - _LARGEST_SURPRISE
+        wanted = min(wanted, room, self._quota.left(len(self._known)))
+        if wanted <= 0:
             return None
-        room = self._room() if self._plan.limited else {}
-        queues = tuple(queue for queue in self._plan.order() if room.get(queue, 1) > 0)
+        at_most = self._room() if self._plan.limited else {}
+        queues = tuple(queue for queue in self._plan.order() if at_most.get(queue, 1) > 0)
         if not queues:
             return None
         if not (self._may_be_work or self._outbox):
             self.listening, self._listens = queues, True
             return None
-        return Claim(queues=queues, limit=wanted, at_most=room)
+        return Claim(queues=queues, limit=wanted, at_most=at_most)
 
     def _room(self) -> dict[str, int]:
         """For each limited queue, how many more of it may be in hand."""
@@ -238,15 +272,29 @@ class Pump:
         result = made.result
         if outbox:
             answers = self._certain(made.settlements, result.settled) if self._sent else result.settled
-            for attempt, _ in outbox:
-                self._known.pop(_key(attempt.lease), None)
-            self._parts.ledger.settled([attempt for attempt, _ in outbox], made.settlements, answers)
+            keys = [_key(attempt.lease) for attempt, _ in outbox]
+            for key in keys:
+                self._known.pop(key, None)
+            self._witness.end(keys)
+            self._quota.ran(sum(item.move != "release" for item in made.settlements))
+            attempts = [attempt for attempt, _ in outbox]
+            self._parts.ledger.settled(attempts, made.settlements, answers)
+            self._tell_crashes(attempts, answers)
             self._facts.note("settled", len(outbox))
         self._facts.note("turn")
         if not result.alive:
             self._dead = self._session.owner
             return
         self._after(claim, made.settlements, result)
+
+    def _tell_crashes(self, attempts: Sequence[Attempt], answers: Sequence[Settled]) -> None:
+        crashed = [
+            reaped_alone(attempt, answer.state)
+            for attempt, answer in zip(attempts, answers, strict=True)
+            if isinstance(attempt.outcome, Crashed) and answer.state is not None
+        ]
+        if crashed:
+            self._parts.rescued(crashed)
 
     def _certain(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
         """Of what was sent before, that was applied which left no trace or is known to have left the session."""
@@ -271,7 +319,8 @@ class Pump:
             self._may_be_work = all_it_asked_for or result.promoted > 0
             if not result.leases and not len(self._known):
                 self._prefetch.forget()
-        if any(item.delay <= 0 and item.move in ("nack", "release", "snooze") for item in made):
+                self._hand.open_all()
+        if any(item.delay <= 0 and item.move in ("nack", "release", "snooze", "crashed") for item in made):
             self._may_be_work = True
 
     def _take_up(self, leases: Sequence[Lease]) -> None:
@@ -283,10 +332,12 @@ class Pump:
         for lease in leases:
             key = _key(lease)
             self._known[key] = lease.envelope.queue
-            ready = prepare(lease, self._parts.runtime)
+            ready = self._judged(lease) if key in self._verdicts else prepare(lease, self._parts.runtime)
             if isinstance(ready, Ready):
                 self._order += 1
-                works.append(Work(ready, key, order=self._order, claimed=now))
+                work = Work(ready, key, order=self._order, claimed=now)
+                work.elsewhere = self._solitary is not None and self._solitary.wants(work)
+                works.append(work)
             else:
                 self._done.append(ready)
         for queue, count in Counter(lease.envelope.queue for lease in leases).items():
@@ -301,10 +352,15 @@ class Pump:
         if self._listens:
             self.idle.set()
             self._facts.note("idle")
+            if not self._known:
+                self._quota.found_nothing()
         if not self._done:
             oldest = self._hand.oldest()
             until = _PARKED_AT_MOST if oldest is None else oldest + _LONGEST_WAIT_IN_HAND - time.monotonic()
-            self._bench.wait(max(0.0, min(until, _PARKED_AT_MOST)))
+            longest = _QUICK_JOBS_TAKE_LESS if self._hand.holds_back else _PARKED_AT_MOST
+            self._bench.wait(max(0.0, min(until, longest)))
+            if self._hand.holds_back and not self._done:
+                self._hand.open_all()
         self._parked = False
         self.idle.clear()
         self._bench.clear()  # before looking at what it was set for
@@ -322,17 +378,16 @@ class Pump:
         while not self._quit:
             self._wait_out(error)
             try:
-                held = self._session.open(successor, adopts=old)
+                self._session.open(successor, adopts=old, compare=lambda held: self._adopt(successor, held))
             except BackendError as again:
                 error = again
             else:
-                self._adopt(held)
+                self._facts.note("adopted")
                 break
         self.recovering = False
 
-    def _adopt(self, held: Sequence[Lease]) -> None:
+    def _adopt(self, owner: str, held: Sequence[Lease]) -> None:
         """Compare what the successor holds with what is known here."""
-        owner = self._session.owner
         mine = {_key(lease): lease for lease in held}
         settling = {_key(attempt.lease) for attempt, _ in self._outbox} | {
             _key(each.lease) for each in list(self._done)
@@ -346,7 +401,29 @@ class Pump:
             (attempt, msgspec.structs.replace(item, lease=_under(item.lease, owner))) for attempt, item in self._outbox
         ]
         self._take_up([lease for key, lease in mine.items() if key not in self._known])
-        self._facts.note("adopted")
+
+    def _inherit(self) -> None:
+        """Take over what a killed process held.  If the answer is lost, what came with it is judged when it is found."""
+        bequest, owner = self._bequests[0], self._session.owner
+        self._verdicts |= bequest.verdicts
+        try:
+            self._session.open(owner, adopts=bequest.owner, compare=lambda held: self._adopt(owner, held))
+        except BackendError as error:
+            self._recover(error)
+            return
+        self._bequests.popleft()
+        bequest.adopted()
+        self._facts.note("inherited")
+
+    def _judged(self, lease: Lease) -> Ready | Attempt:
+        """What becomes of a lease whose process was killed while it ran."""
+        overdue = self._verdicts.pop(_key(lease))
+        ready = prepare(lease, self._parts.runtime)
+        if isinstance(ready, Attempt):
+            return ready
+        if overdue is None:
+            return Attempt(lease=lease, letter=ready.letter, outcome=Released())
+        return conclude(ready, self._parts.runtime, None, overdue, 0)
 
     def _replace_session(self) -> None:
         """The session is dead: what waits is dropped, what runs is told, and a new one is opened."""

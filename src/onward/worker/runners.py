@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 from onward._attempt import Attempt, Runtime, run
 from onward.shield import Guard
-from onward.worker.interrupt import Deadlines
+from onward.worker.interrupt import Deadlines, JobTimeout
+from onward.worker.solitary import Solitary
 from onward.worker.work import Hand, Work
 
 __all__ = ["Runners"]
@@ -28,6 +29,7 @@ class Runners:
         runtime: Runtime,
         deadlines: Deadlines,
         *,
+        solitary: Solitary | None,
         started: Callable[[Work], None],
         finished: Callable[[Attempt], None],
         died: Callable[[BaseException], None],
@@ -37,6 +39,7 @@ class Runners:
         self._line.call = self._call
         self._runtime = runtime
         self._deadlines = deadlines
+        self._solitary = solitary
         self._started = started
         self._finished = finished
         self._died = died
@@ -104,7 +107,11 @@ class Runners:
     def _run(self, work: Work, slot: _Slot) -> None:
         self._started(work)
         slot.work = work
-        attempt = run(work.ready, self._runtime, slot if work.ready.entry.definition.interrupt else None)
+        attempt = (
+            self._solitary.run(work)
+            if work.elsewhere and self._solitary is not None
+            else run(work.ready, self._runtime, slot if work.ready.entry.definition.interrupt else None)
+        )
         # In this order: at every moment it is known as running or as finished.
         self._finished(attempt)
         self._hand.end(work, self._line)
@@ -126,8 +133,7 @@ class _Slot:
         work.guard = self._guard
         timeout = work.ready.terms.timeout
         if timeout is not None:
-            work.deadline = time.monotonic() + timeout
-            self._deadlines.watch(work.deadline)
+            self._deadlines.watch(work, time.monotonic() + timeout, JobTimeout)
         self._guard.enter(work)
 
     def leave(self) -> None:

@@ -14,13 +14,14 @@ import os
 import platform
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import uniform
 
 from onward.backend import Backend, Lease, Renewal, Session
 from onward.errors import BackendError
 from onward.version import __version__
+from onward.worker.witness import Alone, Witness
 
 __all__ = ["WorkerSession", "boottime"]
 
@@ -46,8 +47,13 @@ class WorkerSession:
         died: Callable[[BaseException], None],
         clock: Callable[[], float] = boottime,
         wall: Callable[[], float] = time.time,
+        witness: Witness | None = None,
+        supervised: bool = False,
     ) -> None:
         self._backend = backend
+        self._witness = witness or Alone()
+        # A supervisor renews it every third of a lease; we only if that has not been heard of.
+        self._renew_after = lease_for.total_seconds() / (2 if supervised else 3)
         self._lease_for = lease_for
         self.length = lease_for.total_seconds()
         self._margin = min(5.0, self.length / 6)
@@ -62,20 +68,35 @@ class WorkerSession:
         self._contact_since: float | None = None
         self._ahead = wall() - clock()  # how far the wall clock is ahead: a jump is a step of it
         self._changed = threading.Condition()
+        self._opened = _NEVER
+        self._renew_at = time.monotonic() + self._renew_after
+        self._failed_at = _NEVER
         self._asked = False
         self._ended = False
 
-    def open(self, owner: str, *, adopts: str | None = None) -> list[Lease]:
-        """Open a session under a new name; with ``adopts``, as the successor of another.  Gives what it then holds."""
+    def open(
+        self, owner: str, *, adopts: str | None = None, compare: Callable[[Sequence[Lease]], None] | None = None
+    ) -> None:
+        """Open a session under a new name; with ``adopts``, as the successor of another.
+
+        What it then holds must be compared with what is in hand before the session is fresh, and anything can begin.
+        """
         asked = self._clock()
         session = Session(
             owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__
         )
+        if adopts is None or owner == self.owner:
+            self._witness.name(owner)
+        else:
+            self._witness.name(adopts, owner)
         held = self._backend.open_session(session, adopts=adopts)
+        self._witness.name(owner)
+        if compare is not None:
+            compare(held)
         with self._changed:
             self.owner = owner
+            self._opened = self._clock()
         self._renewed(owner, asked)
-        return held
 
     def fresh(self) -> bool:
         """Whether a lease may be started.  If not, this asks for a renewal."""
@@ -91,6 +112,7 @@ class WorkerSession:
         """A call to the store has failed: nothing starts until it answers."""
         with self._changed:
             self._fresh_until = _NEVER
+            self._failed_at = self._clock()
             self._contact_since = None
 
     def may_judge(self) -> bool:
@@ -115,21 +137,26 @@ class WorkerSession:
         except BackendError:
             self.out_of_contact()
             return False
+        self.heard(owner, asked, renewal)
+        return True
+
+    def heard(self, owner: str, asked: float, renewal: Renewal) -> None:
+        """What the store answered to us, or to our supervisor."""
         if renewal.alive:
             self._renewed(owner, asked)
         else:
             with self._changed:
-                if owner != self.owner:  # a successor took over meanwhile: the answer is about nobody
-                    return True
+                # A successor took over meanwhile, or the store was asked before it knew us: the answer is about nobody.
+                if owner != self.owner or asked < self._opened:
+                    return
                 self._dead = owner
                 self._fresh_until = _NEVER
         self._on_renewal(owner, renewal)
-        return True
 
     def _renewed(self, owner: str, asked: float) -> None:
         """Counted from when it was asked: the answer may have been long on its way."""
         with self._changed:
-            if owner != self.owner:
+            if owner != self.owner or asked < self._failed_at:  # our supervisor asked before our own call failed
                 return
             ahead = self._wall() - self._clock()
             if (
@@ -140,7 +167,8 @@ class WorkerSession:
                 self._contact_since = asked
             self._ahead = ahead
             was_fresh = self._clock() < self._fresh_until
-            self._fresh_until = asked + self.length - self._margin
+            self._fresh_until = max(self._fresh_until, asked + self.length - self._margin)
+            self._renew_at = time.monotonic() + self._renew_after
         if not was_fresh:
             self._on_fresh()
 
@@ -159,6 +187,7 @@ class WorkerSession:
                 longest = min(_FIRST_PAUSE * 2 ** min(failures - 1, 10), _LONGEST_PAUSE, self.length / 3)
                 self._changed.wait_for(lambda: self._ended, uniform(longest / 2, longest))
             else:
-                self._changed.wait_for(lambda: self._ended or self._asked, self.length / 3)
+                while not (self._ended or self._asked) and (pause := self._renew_at - time.monotonic()) > 0:
+                    self._changed.wait(pause)
             self._asked = False
             return not self._ended

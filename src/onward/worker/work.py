@@ -4,11 +4,15 @@ A lease in hand is a `Work`.  It waits in one of two lines, for the runner threa
 begins it or the pump takes it back; either happens under one lock, so never both.  Calls and coroutines share the worker's
 slots.  The last free slot is for whoever came first: neither line can starve the other, and a line that does not come for
 it (a blocked event loop) keeps one slot from the others and no more.
+
+While jobs take microseconds most slots are closed: ten threads that hand the interpreter to each other at every job do less
+than one that keeps it.  They are opened again as soon as jobs take longer, or when nothing ends any more.
 """
 
 from __future__ import annotations
 
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -20,18 +24,36 @@ __all__ = ["Hand", "Key", "Line", "Work"]
 
 Key = tuple[str, int]
 
+_SWITCH = 20e-6  # seconds: about what it costs to hand the interpreter to another thread and get it back
+_ENOUGH = 64  # jobs that tell how long jobs take
+
 
 class Work:
     """One lease in hand that is ready to run."""
 
-    __slots__ = ("claimed", "deadline", "guard", "key", "order", "ready", "stopped", "task")
+    __slots__ = (
+        "begun",
+        "claimed",
+        "deadline",
+        "elsewhere",
+        "guard",
+        "interruption",
+        "key",
+        "order",
+        "ready",
+        "stopped",
+        "task",
+    )
 
     def __init__(self, ready: Ready, key: Key, *, order: int, claimed: float) -> None:
         self.ready = ready
         self.key = key
         self.order = order  # of the claim
         self.claimed = claimed
-        self.deadline: float | None = None  # when to interrupt it
+        self.begun = 0.0
+        self.elsewhere = False  # whether it runs in a process of its own; a thread waits for that
+        self.deadline: float | None = None  # when to interrupt it, and how
+        self.interruption: type[BaseException] = BaseException
         self.guard: Any = None  # of the thread that runs it
         self.task: Any = None  # that runs it
         self.stopped = False  # whether its handler was told that it is cancelled
@@ -63,6 +85,9 @@ class Hand:
         self.calls = Line()  # for runner threads
         self.coroutines = Line()  # for the event loop
         self.running: dict[Key, Work] = {}
+        self._open = concurrency  # slots
+        self._ended = 0
+        self._took = 0.0
         self._fresh = fresh
         self._closed = False
         self._lock = threading.Lock()
@@ -70,13 +95,13 @@ class Hand:
     def add(self, works: Iterable[Work]) -> None:
         with self._lock:
             for work in works:
-                line = self.coroutines if work.ready.entry.is_async else self.calls
+                line = self.coroutines if work.ready.entry.is_async and not work.elsewhere else self.calls
                 line.works.append(work)
         self.call()
 
     def call(self) -> None:
         """Tell whoever could begin something."""
-        room = self.concurrency - len(self.running)
+        room = self._open - len(self.running)
         for line in (self.calls, self.coroutines):
             if line.works and room > 0:
                 line.call(min(room, len(line.works)))
@@ -87,6 +112,7 @@ class Hand:
             if self._may_begin(line):
                 work = line.works.popleft()
                 self.running[work.key] = work
+                work.begun = time.perf_counter()
                 return work
             other = self._other(line)
             pass_on = bool(line.works) and self._may_begin(other)
@@ -102,12 +128,32 @@ class Hand:
         """It has ended and its slot is free.  Whoever ran it looks for the next in its own line."""
         with self._lock:
             del self.running[work.key]
+            self._ended += 1
+            self._took += time.perf_counter() - work.begun
+            before = self._open
+            if self._ended == _ENOUGH:
+                self._open = min(self.concurrency, 1 + int(self._took / _ENOUGH / _SWITCH))
+                self._ended, self._took = 0, 0.0
             other = self._other(line)
             call_other = bool(other.works) and (
-                not line.works or other.works[0].order < line.works[0].order or self.concurrency - len(self.running) > 1
+                not line.works or other.works[0].order < line.works[0].order or self._open - len(self.running) > 1
             )
-        if call_other:
+        if self._open > before:
+            self.call()
+        elif call_other:
             other.call(1)
+
+    @property
+    def holds_back(self) -> bool:
+        """Whether something waits only because jobs were quick."""
+        return self._open < self.concurrency and bool(self.calls.works or self.coroutines.works)
+
+    def open_all(self) -> None:
+        """What is known of how long jobs take does not hold any more."""
+        with self._lock:
+            self._open = self.concurrency
+            self._ended, self._took = 0, 0.0
+        self.call()
 
     def withdraw(self, *, older_than: float | None = None) -> list[Work]:
         """Take back what has not begun: all of it, or what has waited since before an instant."""
@@ -156,7 +202,7 @@ class Hand:
         return self.coroutines if line is self.calls else self.calls
 
     def _may_begin(self, line: Line) -> bool:
-        free = self.concurrency - len(self.running)
+        free = self._open - len(self.running)
         if not line.works or free <= 0 or self._closed:
             return False
         other = self._other(line).works

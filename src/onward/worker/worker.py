@@ -21,12 +21,15 @@ from onward.outcome import Released
 from onward.telemetry import JobStarted
 from onward.worker.breaker import Breaker
 from onward.worker.coroutines import Coroutines
-from onward.worker.facts import Facts
+from onward.worker.facts import Ending, Facts
 from onward.worker.interrupt import Deadlines, JobStopped
 from onward.worker.options import QueuePlan, WorkerOptions, WorkerParts
-from onward.worker.pump import Pump
+from onward.worker.pump import Bequest, Pump
+from onward.worker.quota import Quota
 from onward.worker.runners import Runners
 from onward.worker.session import WorkerSession, boottime
+from onward.worker.solitary import Solitary
+from onward.worker.witness import Alone, Witness
 from onward.worker.work import Hand, Work
 
 __all__ = ["Worker", "WorkerParts", "stop_all"]
@@ -36,6 +39,7 @@ logger = get_logger("onward.worker")
 _WAIT, _SHORT_WAIT = 1.0, 0.1
 _PRUNE_EVERY = 60.0
 _LONG_LAG = 0.5
+_NEVER = float("inf")
 
 
 class Worker:
@@ -48,15 +52,25 @@ class Worker:
         *,
         clock: Callable[[], float] = boottime,
         breaker: Breaker | None = None,
+        witness: Witness | None = None,
+        quota: Quota | None = None,
+        solo_program: Sequence[str] | None = None,
     ) -> None:
+        """``witness``: a supervisor's, who then renews the session and sweeps.  ``quota``: when to end by itself.
+
+        ``solo_program``: the command that starts a process for a single job; without it such jobs run here.
+        """
         self.options = options
         self.facts = Facts()
         self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, report=self._report))
         self._report_of_the_application = parts.runtime.report
-        self._ended = threading.Event()
+        self._ended = Ending()
         self._cause_of_death: BaseException | None = None
         self._pid: int | None = None  # of the process that started it
         self._next_prune = 0.0
+        self._supervised = witness is not None
+        self._witness = witness or Alone()
+        self.quota = quota or Quota()
         self._session = WorkerSession(
             parts.backend,
             parts.lease_for,
@@ -64,7 +78,11 @@ class Worker:
             on_fresh=self._on_fresh,
             died=self._die,
             clock=clock,
+            witness=self._witness,
+            supervised=self._supervised,
         )
+        runtime = self._parts.runtime
+        self._solitary = None if solo_program is None else Solitary(solo_program, runtime, self._witness)
         self._hand = hand = Hand(options.concurrency, self._session.fresh)
         self._deadlines = Deadlines(hand, died=self._die)
         self._pump = Pump(
@@ -72,8 +90,11 @@ class Worker:
             self._session,
             hand,
             plan=QueuePlan(options.queues, options.weights, options.limits),
+            quota=self.quota,
             facts=self.facts,
             breaker=breaker or Breaker(),
+            witness=self._witness,
+            solitary=self._solitary,
             lost=self._on_lost,
             asked_to_stop=self._stop_work,
             gave_back=self._on_given_back,
@@ -82,6 +103,7 @@ class Worker:
             hand,
             self._parts.runtime,
             self._deadlines,
+            solitary=self._solitary,
             started=self._on_started,
             finished=self._pump.finished,
             died=self._die,
@@ -106,11 +128,10 @@ class Worker:
         self._pid = os.getpid()
         try:
             self._session.start()
-            for target, name in (
-                (self._pumping, "onward-pump"),
-                (self._waking, "onward-wake"),
-                (self._sweeping, "onward-sweep"),
-            ):
+            targets = [(self._pumping, "onward-pump"), (self._waking, "onward-wake")]
+            if not self._supervised:
+                targets.append((self._sweeping, "onward-sweep"))
+            for target, name in targets:
                 threading.Thread(target=self._until_the_end, args=(target,), name=name, daemon=True).start()
         except BaseException:  # Ctrl-C: nobody will stop what did not start
             self.drain()
@@ -129,7 +150,7 @@ class Worker:
         self.drain()
         here = threading.get_ident()
         if here not in self._runners and here not in self._coroutines:
-            self._ended.wait(self.options.shutdown_timeout if timeout is None else timeout)
+            self.wait(self.options.shutdown_timeout if timeout is None else timeout)
         unsettled = self._pump.known()
         if unsettled:
             logger.warning("the worker was told to stop, and has not settled %s", ", ".join(unsettled))
@@ -141,7 +162,13 @@ class Worker:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the worker has ended."""
-        return self._ended.wait(timeout)
+        # Not in one go: Python calls a signal's handler between two steps of the main thread, and a signal that comes just
+        # before a step without end is heard when that ends.
+        deadline = float("inf") if timeout is None else time.monotonic() + timeout
+        while not self._ended.wait(min(_WAIT, deadline - time.monotonic())):
+            if time.monotonic() >= deadline:
+                return False
+        return True
 
     def __enter__(self) -> Self:
         self.start()
@@ -149,6 +176,21 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    # What a supervisor tells
+
+    def renewed(self, owner: str, asked: float, renewal: Renewal) -> None:
+        """Our session was renewed for us, or is dead."""
+        self._session.heard(owner, asked, renewal)
+
+    def inherit(self, bequest: Bequest) -> None:
+        """Take over what a killed process held."""
+        self._pump.inherit(bequest)
+
+    @property
+    def cause_of_death(self) -> BaseException | None:
+        """What ended it, if it did not end politely."""
+        return self._cause_of_death
 
     # The threads
 
@@ -198,6 +240,8 @@ class Worker:
         self._runners.stop()
         self._coroutines.stop()
         self._deadlines.close()
+        if self._solitary is not None:
+            self._solitary.close()
         if self._cause_of_death is None and not self._pump.known():
             try:
                 self._parts.backend.reap(owner=self._session.owner, started=(), cause="the worker stopped")
@@ -224,6 +268,9 @@ class Worker:
     # What the parts tell each other
 
     def _on_started(self, work: Work) -> None:
+        if not work.elsewhere:
+            timeout = work.ready.terms.timeout
+            self._witness.begin(work.key, _NEVER if timeout is None else boottime() + timeout)
         if self._parts.telemetry.wants(JobStarted):
             letter = work.ready.letter
             self._parts.telemetry.emit(
@@ -254,13 +301,15 @@ class Worker:
             return
         if work.ready.context is not None:
             work.ready.context.ask_to_stop()
+        if work.elsewhere and self._solitary is not None:
+            work.stopped = self._solitary.stop(work)  # if it is about to begin it is told next time
+            return
         if work.ready.entry.is_async:
-            work.stopped = self._coroutines.cancel(work)
-        elif not work.ready.entry.definition.interrupt:
-            work.stopped = True
-        elif work.guard is not None:  # else it is about to begin, and will be told next time
-            work.guard.interrupt(work, JobStopped)
-            work.stopped = True
+            work.stopped = self._coroutines.cancel(work)  # if it is about to begin it is told next time
+            return
+        work.stopped = True
+        if work.ready.entry.definition.interrupt:
+            self._deadlines.watch(work, time.monotonic(), JobStopped)
 
     def _on_lost(self, work: Work) -> None:
         if work.ready.context is not None:

@@ -8,7 +8,18 @@ from onward.backend import Reaped, Run
 from onward.backends.memory.store import HoldKey, Job, Pointer, Store
 from onward.clock import SECOND
 from onward.failure import Failure
-from onward.lease import GONE, LEASE_LOST, UNEXPLAINED, Hold, Settled, Settlement, already_applied, applied, crash_pause
+from onward.lease import (
+    GONE,
+    LEASE_LOST,
+    UNEXPLAINED,
+    UNKNOWN_CAUSE,
+    Hold,
+    Settled,
+    Settlement,
+    already_applied,
+    applied,
+    crash_pause,
+)
 from onward.states import FINISHED, TARGETS, State
 
 __all__ = ["classify", "give_back", "settle", "take_holds"]
@@ -29,6 +40,8 @@ def _settle(store: Store, settlement: Settlement, owner: str, now: int) -> Settl
     job = store.live.get(lease.envelope.id)
     if job is None or lease.owner != owner or not _holds(job, lease.token, owner):
         return classify(store, settlement)
+    if settlement.move == "crashed":
+        return applied(_crash(store, job, now, settlement.reason or UNKNOWN_CAUSE))
     turned = job.cancel_reason is not None and settlement.move != "ack"
     state = State.CANCELLED if turned else TARGETS[settlement.move]
     if settlement.failure is not None or settlement.move == "nack":

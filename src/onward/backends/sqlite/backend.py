@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import random
 import sqlite3
-import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from os import PathLike
@@ -40,7 +38,7 @@ from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.transaction import Transaction
 from onward.backends.sqlite.url import Durability, checked_durability, parse_url
-from onward.backends.sqlite.wake import Bell
+from onward.backends.sqlite.wake import Bell, Watch
 from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendMisconfigured
 from onward.names import namespace_name
@@ -48,7 +46,7 @@ from onward.names import namespace_name
 __all__ = ["SqliteBackend"]
 
 _LOOK_EVERY = 0.05
-_LEAVE_IT_TO_OTHERS = 0.02
+_NOW = 0  # when an available job is due
 
 
 class SqliteBackend(SqliteInspection, Backend):
@@ -160,34 +158,16 @@ class SqliteBackend(SqliteInspection, Backend):
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until the bell rings for us, the file changes or a job falls due."""
-        deadline = time.monotonic() + timeout
+        watch = Watch(self._bell, timeout)
         seen: int | None = None
         due: int | None = None
-        rung = passed_on = False
-        at_once = True  # there may be work already, and nobody has been rung for it
         while not self._connections.closed:
             version = self._connections.version()
-            if rung or version != seen:
+            if watch.rung or version != seen:
                 seen, due = version, self._next_due(queues)
-            pause = min(_LOOK_EVERY, deadline - time.monotonic(), self._until(due))
-            if pause <= 0 and not (rung or at_once) and time.monotonic() < deadline:
-                # Everybody who looks sees it; one of them was rung, or is quicker.
-                time.sleep(random.uniform(0, _LEAVE_IT_TO_OTHERS))
-                seen, at_once = None, True
-                continue
-            if pause <= 0:
-                if not rung and self._until(due) <= 0:
-                    self._bell.listen(0)  # what it tells is known
+            if watch.is_over(self._until(due), rung_for=due == _NOW):
                 return
-            at_once = False
-            if rung and not passed_on:
-                # It rang for a queue we do not serve: pass it on, and leave it to the others for a moment.
-                self._bell.ring()
-                rung, passed_on = False, True
-                time.sleep(min(pause, _LEAVE_IT_TO_OTHERS))
-            else:
-                rung = self._bell.listen(pause)
-                passed_on = passed_on and rung
+            watch.sleep(_LOOK_EVERY)
 
     def health(self) -> list[Check]:
         path = self._connections.path
@@ -236,7 +216,8 @@ class SqliteBackend(SqliteInspection, Backend):
             return min((at for at in due if at is not None), default=None)
 
     def _until(self, due: int | None) -> float:
-        return _LOOK_EVERY if due is None else (due - self.clock.micros()) / SECOND
+        """Seconds until then."""
+        return float("inf") if due is None else (due - self.clock.micros()) / SECOND
 
 
 def _asked_to_cancel(tx: Transaction, owner: str) -> tuple[Held, ...]:

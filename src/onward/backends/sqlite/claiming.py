@@ -4,19 +4,43 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
+
 from onward.backend import Claim
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
-from onward.backends.sqlite.transaction import Row, Transaction, as_json
+from onward.backends.sqlite.transaction import Transaction, as_json
 from onward.envelope import Sealed
 from onward.lease import Hold, Lease
 
 __all__ = ["adopted", "anything_to_do", "claim", "open_queues", "promote"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
+_LONG = 64 * 1024  # bytes: sealed jobs longer than this are read one by one, so that a claim's bytes fit into one value
 
-# Columns of `candidates` and `leases_of`.
-_ROWID, _ID, _TOKEN, _CRASHES, _ONCE, _TTL, _SINGLE = 0, 1, 4, 7, 12, 13, 14
+
+class _Job(msgspec.Struct, array_like=True, gc=False):
+    """A job to be leased: a row of `candidates` or `leases_of`, and its sealed bytes."""
+
+    rowid: int
+    id: str
+    queue: str
+    token: int
+    started_at: int
+    attempts: int
+    crashes: int
+    interruptions: int
+    waits: int
+    parked_since: int | None
+    spent: str | None
+    idempotency_key: str | None
+    idempotency_ttl: int
+    single_instance: str | None
+    length: int
+    sealed: bytes = b""
+
+
+_decode = msgspec.json.Decoder(list[_Job]).decode
 
 
 def open_queues(tx: Transaction, queues: Sequence[str]) -> list[str]:
@@ -47,71 +71,85 @@ def claim(
     tx: Transaction, claim: Claim, queues: Sequence[str], *, owner: str, expires_at: int, released: frozenset[str]
 ) -> list[Lease]:
     """The next jobs of these queues, now executing under this owner; what this turn released is not among them."""
-    rows, more = _candidates(tx, claim, queues, released)
+    jobs, more = _candidates(tx, claim, queues, released)
     if more:
         tx.wakes = True
-    if rows:
-        tx.run("claim", (owner, tx.now, as_json([row[_ROWID] for row in rows])))
-    return _leases(tx, rows, owner, expires_at)
+    if jobs:
+        tx.run("claim", (owner, tx.now, as_json([job.rowid for job in jobs])))
+    return _leases(tx, jobs, owner, expires_at)
 
 
 def adopted(tx: Transaction, owner: str, expires_at: int) -> list[Lease]:
     """All that this owner holds."""
-    return _leases(tx, tx.rows("leases_of", (owner,)), owner, expires_at)
+    return _leases(tx, _jobs(tx, "leases_of", owner), owner, expires_at)
 
 
 def _candidates(
     tx: Transaction, claim: Claim, queues: Sequence[str], released: frozenset[str]
-) -> tuple[list[Row], bool]:
+) -> tuple[list[_Job], bool]:
     """What to claim, and whether more is left.  A suspect only if it stands first, and then alone."""
-    chosen: list[Row] = []
+    chosen: list[_Job] = []
     more = False
     for queue in queues:
         wanted = max(0, min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen)))
         if wanted == 0 and more:
             continue
         # One more than wanted tells whether to wake somebody else: a bell for nothing makes sleepers deaf for a moment.
-        for row in tx.rows("candidates", (queue, tx.now, wanted + len(released) + 1)):
-            if row[_ID] in released:
+        for job in _jobs(tx, "candidates", queue, tx.now, wanted + len(released) + 1):
+            if job.id in released:
                 continue
             if wanted == 0:
                 more = True
                 break
-            if row[_CRASHES]:
-                return chosen or [row], True
-            chosen.append(row)
+            if job.crashes:
+                return chosen or [job], True
+            chosen.append(job)
             wanted -= 1
     return chosen, more
 
 
-def _leases(tx: Transaction, rows: Sequence[Row], owner: str, expires_at: int) -> list[Lease]:
+def _jobs(tx: Transaction, name: str, *parameters: object) -> list[_Job]:
+    """What one of the two statements finds, each with its part of the bytes."""
+    found = tx.row(name, (*parameters, _LONG))
+    assert found is not None
+    columns, sealed = found
+    jobs = _decode(columns)
+    start = 0
+    for job in jobs:
+        if job.length > _LONG:
+            job.sealed = tx.value("sealed", (job.rowid,))
+        else:
+            end = start + job.length
+            job.sealed = sealed[start:end]
+            start = end
+    return jobs
+
+
+def _leases(tx: Transaction, jobs: Sequence[_Job], owner: str, expires_at: int) -> list[Lease]:
     keyed = [
-        holds.Keyed(row[_ID], row[_TOKEN], row[_ONCE], row[_TTL], row[_SINGLE])
-        for row in rows
-        if row[_ONCE] is not None or row[_SINGLE] is not None
+        holds.Keyed(job.id, job.token, job.idempotency_key, job.idempotency_ttl, job.single_instance)
+        for job in jobs
+        if job.idempotency_key is not None or job.single_instance is not None
     ]
     held = holds.take(tx, keyed) if keyed else {}
     leases = []
-    for row in rows:
-        _, job_id, queue, sealed, token, started_at, attempts, crashes, interruptions, waits, parked, spent, _, _, _ = (
-            row
-        )
-        hold, holder = held.get(job_id, _FREE)
+    for job in jobs:
+        hold, holder = held.get(job.id, _FREE)
         leases.append(
             Lease(
-                envelope=Sealed(job_id, queue, sealed),
-                token=token,
+                envelope=Sealed(job.id, job.queue, job.sealed),
+                token=job.token,
                 owner=owner,
                 expires_at=expires_at,
-                claimed_at=started_at,
-                attempts=attempts,
-                crashes=crashes,
-                interruptions=interruptions,
+                claimed_at=job.started_at,
+                attempts=job.attempts,
+                crashes=job.crashes,
+                interruptions=job.interruptions,
                 hold=hold,
                 holder=holder,
-                waits=waits,
-                parked_since=parked,
-                spent=spent,
+                waits=job.waits,
+                parked_since=job.parked_since,
+                spent=job.spent,
             )
         )
     return leases

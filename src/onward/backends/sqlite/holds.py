@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
-from onward.lease import Hold
+from onward.lease import Hold, Settlement
 
 __all__ = ["ONCE", "SINGLE", "Ended", "Keyed", "end", "of_settled", "take"]
 
@@ -56,10 +56,11 @@ def take(tx: Transaction, claimed: Sequence[Keyed]) -> dict[str, tuple[Hold, str
     return outcome
 
 
-def of_settled(tx: Transaction, owner: str, ids: Sequence[str]) -> dict[tuple[str, int], Keyed]:
+def of_settled(tx: Transaction, owner: str, settlements: Sequence[Settlement]) -> dict[tuple[str, int], Keyed]:
     """Which of these leases carry keys.  One look at an index where nobody uses keys."""
     if not tx.value("holds_keys", (owner,)):
         return {}
+    ids = [settlement.lease.envelope.id for settlement in settlements]
     found = map(Keyed._make, tx.rows("keyed_leases", (as_json(ids),)))
     return {(keyed.id, keyed.token): keyed for keyed in found}
 

@@ -1,7 +1,8 @@
 -- Every statement of the SQLite backend.  Values are always parameters; the table prefix is the only substitution.
 -- Statements that run for whole batches take numbered parameters, which are bound fastest; a list comes as one JSON array.
--- INDEXED BY and CROSS JOIN (which fixes the order of a join) are promises that a test compares with EXPLAIN: a free plan
--- for settling was eight times slower, one for claiming three hundred times.
+-- INDEXED BY, CROSS JOIN (which fixes the order of a join) and a plus before a column (which keeps its index out) are
+-- promises that a test compares with EXPLAIN: a free plan for settling was eight times slower, one for claiming three
+-- hundred times.
 
 -- name: enqueue
 -- Both an id that is live and a unique key that is held make it write nothing; who asked then finds out which.
@@ -47,11 +48,18 @@ DELETE FROM onward_sessions WHERE expires_at <= ?1;
 UPDATE onward_jobs INDEXED BY onward_jobs_owner_idx SET owner = ?2 WHERE owner = ?1 AND state = 'executing';
 
 -- name: leases_of
-SELECT rowid, id, queue, sealed, delivery, started_at, attempts, crashes, interruptions, waits, parked_since, spent,
-       idempotency_key, idempotency_ttl, single_instance
-  FROM onward_jobs INDEXED BY onward_jobs_owner_idx
- WHERE owner = ?1 AND state = 'executing'
- ORDER BY id;
+-- In the shape of `candidates`.
+SELECT json_group_array(json_array(rowid, id, queue, delivery, started_at, attempts, crashes, interruptions, waits,
+                                   parked_since, spent, idempotency_key, idempotency_ttl, single_instance,
+                                   length(sealed))),
+       CAST(group_concat(iif(length(sealed) <= ?2, sealed, ''), '') AS BLOB)
+  FROM (SELECT rowid, *
+          FROM onward_jobs INDEXED BY onward_jobs_owner_idx
+         WHERE owner = ?1 AND state = 'executing'
+         ORDER BY id);
+
+-- name: sealed
+SELECT sealed FROM onward_jobs WHERE rowid = ?1;
 
 -- name: asked_to_cancel
 SELECT id, delivery, cancel_reason
@@ -97,12 +105,17 @@ UPDATE onward_jobs SET state = 'available'
 -- name: candidates
 -- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  What has expired is left for the next
 -- turn to cancel.  Token and start are those of the claim that follows.
-SELECT rowid, id, queue, sealed, delivery + 1, ?2, attempts, crashes, interruptions, waits, parked_since, spent,
-       idempotency_key, idempotency_ttl, single_instance
-  FROM onward_jobs INDEXED BY onward_jobs_claim_idx
- WHERE queue = ?1 AND state = 'available' AND (expires_at IS NULL OR expires_at > ?2)
- ORDER BY rank, available_at, id
- LIMIT ?3;
+-- One row for all of them, because the driver lets go of the interpreter's lock at every row, and gets it back when some
+-- busy thread pleases: the columns as JSON, the sealed bytes (but for long ones) end to end.
+SELECT json_group_array(json_array(rowid, id, queue, delivery + 1, ?2, attempts, crashes, interruptions, waits,
+                                   parked_since, spent, idempotency_key, idempotency_ttl, single_instance,
+                                   length(sealed))),
+       CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB)
+  FROM (SELECT rowid, *
+          FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+         WHERE queue = ?1 AND state = 'available' AND (expires_at IS NULL OR expires_at > ?2)
+         ORDER BY rank, available_at, id
+         LIMIT ?3);
 
 -- name: claim
 -- Every claim takes the next delivery number, which fences off the previous holder: its late settlement matches no row.
@@ -164,19 +177,26 @@ SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, ?8, ?9, ?10
  WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
 
 -- name: finish
+-- Leases come as one object, {id: token}, or {id: [token, start, length]} where a result lies in the bytes of all results.
 -- An upsert: no row that happens to be there can make a settlement fail.
 INSERT OR REPLACE INTO onward_finished (
        id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
        enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
        single_instance, reason, progress, result, sealed)
-SELECT id, ?4, ?5, queue, job, rank, delivery, attempts + ?6, crashes + ?7, interruptions + ?8, max_crashes, available_at,
-       enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-       single_instance, ?9, progress, ?10, CASE WHEN ?11 THEN sealed END
-  FROM onward_jobs
- WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
+SELECT job.id, ?3, ?4, queue, job, rank, delivery, attempts + ?5, crashes + ?6, interruptions + ?7, max_crashes,
+       available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
+       idempotency_ttl, single_instance, ?8, progress,
+       CASE WHEN lease.atom IS NULL THEN substr(?10, lease.value ->> 1, lease.value ->> 2) END, CASE WHEN ?9 THEN sealed END
+  FROM json_each(?1) AS lease
+ CROSS JOIN onward_jobs AS job ON job.id = lease.key
+ WHERE delivery = coalesce(lease.atom, lease.value ->> 0) AND +owner = ?2 AND state = 'executing';
 
 -- name: leave
-DELETE FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
+DELETE FROM onward_jobs
+ WHERE rowid IN (SELECT job.rowid
+                   FROM json_each(?1) AS lease
+                  CROSS JOIN onward_jobs AS job ON job.id = lease.key
+                  WHERE delivery = coalesce(lease.atom, lease.value ->> 0) AND +owner = ?2 AND state = 'executing');
 
 -- name: put_back
 -- nack, snooze and park: due later, and waiting is counted anew.
@@ -188,6 +208,9 @@ UPDATE onward_jobs
 -- name: release
 UPDATE onward_jobs SET state = 'available', interruptions = interruptions + 1, owner = NULL
  WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
+
+-- name: crash_budget
+SELECT crashes, max_crashes FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
 
 -- name: crash
 UPDATE onward_jobs SET state = 'retryable', crashes = crashes + 1, available_at = ?4, owner = NULL

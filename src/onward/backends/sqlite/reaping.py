@@ -9,13 +9,13 @@ from typing import NamedTuple
 
 from onward.backend import Held, Reaped
 from onward.backends.sqlite import holds
-from onward.backends.sqlite.moves import Moves
+from onward.backends.sqlite.moves import Fence, Moves
 from onward.backends.sqlite.transaction import Transaction
 from onward.failure import Failure
 from onward.lease import crash_pause
 from onward.states import State
 
-__all__ = ["reap"]
+__all__ = ["Crash", "reap"]
 
 _logger = logging.getLogger("onward.backend.sqlite")
 
@@ -79,26 +79,39 @@ def _give_back(tx: Transaction, leases: Sequence[_Lease], crashed: Collection[He
     return reaped
 
 
+class Crash(NamedTuple):
+    """A run that ended with its process."""
+
+    crashes: int  # this one counted
+    max_crashes: int
+    cause: str
+    cancel_reason: str | None
+
+    def plan(self, moves: Moves, fence: Fence, *, at: int) -> State:
+        """Gather its writes; gives the state that it leads to."""
+        if self.cancel_reason is not None:
+            to, reason = State.CANCELLED, self.cancel_reason
+        else:
+            to = State.DISCARDED if self.crashes >= self.max_crashes else State.RETRYABLE
+            reason = f"crashed {self.crashes} times: {self.cause}"
+        moves.record_run(fence, "crashed", to, Failure("Crash", self.cause), at=at)
+        if to is State.RETRYABLE:
+            moves.crash(fence, due=at + crash_pause(self.crashes))
+        else:
+            moves.finish(fence, to, at=at, crashes=1, reason=reason)
+        return to
+
+
 def _plan(moves: Moves, lease: _Lease, now: int, cause: str, *, crashed: bool) -> Reaped:
     fence = lease.id, lease.token, lease.owner
     crashes = lease.crashes + crashed
-    if lease.cancel_reason is not None:
-        to = State.CANCELLED
-    elif not crashed:
-        to = State.AVAILABLE
-    else:
-        to = State.DISCARDED if crashes >= lease.max_crashes else State.RETRYABLE
     if crashed:
-        moves.record_run(fence, "crashed", to, Failure("Crash", cause), at=now)
-    if to is State.CANCELLED:
-        moves.finish(
-            fence, to, at=now, crashes=int(crashed), interruptions=int(not crashed), reason=lease.cancel_reason
-        )
-    elif to is State.DISCARDED:
-        moves.finish(fence, to, at=now, crashes=1, reason=f"crashed {crashes} times: {cause}")
-    elif to is State.RETRYABLE:
-        moves.crash(fence, due=now + crash_pause(crashes))
+        to = Crash(crashes, lease.max_crashes, cause, lease.cancel_reason).plan(moves, fence, at=now)
+    elif lease.cancel_reason is not None:
+        to = State.CANCELLED
+        moves.finish(fence, to, at=now, interruptions=1, reason=lease.cancel_reason)
     else:
+        to = State.AVAILABLE
         moves.release(fence)
     return Reaped(
         id=lease.id,

@@ -6,15 +6,28 @@ from collections.abc import Sequence
 
 from onward.backends.sqlite import enqueueing, holds
 from onward.backends.sqlite.moves import Fence, Moves
+from onward.backends.sqlite.reaping import Crash
 from onward.backends.sqlite.transaction import Transaction
 from onward.clock import SECOND
-from onward.lease import GONE, LEASE_LOST, UNEXPLAINED, Lease, Settled, Settlement, already_applied, applied
+from onward.lease import (
+    GONE,
+    LEASE_LOST,
+    UNEXPLAINED,
+    UNKNOWN_CAUSE,
+    Lease,
+    Settled,
+    Settlement,
+    already_applied,
+    applied,
+)
 from onward.states import FINISHED, TARGETS, State
 
 __all__ = ["classify", "released", "settle"]
 
 
 Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and why
+
+_COMPLETED = applied(State.COMPLETED)
 
 
 class _LeaseLost(Exception):
@@ -24,7 +37,7 @@ class _LeaseLost(Exception):
 def settle(tx: Transaction, owner: str, settlements: Sequence[Settlement]) -> list[Settled]:
     """Apply those whose fence holds and say what the evidence says of the others."""
     asked: Asked = {(row[0], row[1]): row[2] for row in tx.rows("asked_to_cancel", (owner,))}
-    keyed = holds.of_settled(tx, owner, [settlement.lease.envelope.id for settlement in settlements])
+    keyed = holds.of_settled(tx, owner, settlements)
     try:
         with tx.savepoint():
             answers = _all_at_once(tx, owner, settlements, asked)
@@ -61,8 +74,10 @@ def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> f
 
 
 def _all_at_once(tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked) -> list[Settled]:
+    if any(each.lease.owner != owner for each in settlements):
+        raise _LeaseLost
     moves = Moves()
-    answers = [applied(_plan(moves, tx, owner, settlement, asked)) for settlement in settlements]
+    answers = _gather(moves, tx, owner, settlements, asked)
     if not moves.apply(tx):
         raise _LeaseLost
     return answers
@@ -72,44 +87,51 @@ def _one(tx: Transaction, owner: str, settlement: Settlement, asked: Asked) -> S
     if settlement.lease.owner != owner:
         return classify(tx, settlement)
     moves = Moves()
-    state = _plan(moves, tx, owner, settlement, asked)
+    (answer,) = _gather(moves, tx, owner, [settlement], asked)
     # A single fence matches in all of its statements or in none, so nothing is half-written.
-    return applied(state) if moves.apply(tx) else classify(tx, settlement)
+    return answer if moves.apply(tx) else classify(tx, settlement)
+
+
+def _gather(
+    moves: Moves, tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked
+) -> list[Settled]:
+    """Gather the writes of these settlements; gives the answers to them if every fence matches."""
+    # Successes are nearly all there is, and nothing can turn one: they are gathered at one go.
+    moves.complete(owner, [each for each in settlements if each.move == "ack"], at=tx.now)
+    return [_COMPLETED if each.move == "ack" else applied(_plan(moves, tx, owner, each, asked)) for each in settlements]
 
 
 def _plan(moves: Moves, tx: Transaction, owner: str, settlement: Settlement, asked: Asked) -> State:
     """Gather the writes of one settlement; gives the state it leads to."""
     lease, move = settlement.lease, settlement.move
-    if lease.owner != owner:
-        raise _LeaseLost
     fence = (lease.envelope.id, lease.token, owner)
+    if move == "crashed":
+        # If there is no such lease, whatever is planned matches nothing.
+        crashes, max_crashes = tx.row("crash_budget", fence) or (0, 1)
+        crash = Crash(crashes + 1, max_crashes, settlement.reason or UNKNOWN_CAUSE, asked.get(_held(lease)))
+        tx.wakes = True
+        return crash.plan(moves, fence, at=tx.now)
     to = TARGETS[move]
     reason = settlement.reason
-    if asked and move not in ("ack", "cancelled") and (lease.envelope.id, lease.token) in asked:
+    if move != "cancelled" and (lease.envelope.id, lease.token) in asked:
         to, reason = State.CANCELLED, asked[lease.envelope.id, lease.token]
     if settlement.failure is not None or move == "nack":
         failure = settlement.failure or UNEXPLAINED
         moves.record_run(fence, move, to, failure, at=tx.now, duration_ms=settlement.duration_ms)
     if to in FINISHED:
-        _plan_finish(moves, fence, settlement, to, reason=reason, now=tx.now)
+        moves.finish(
+            fence,
+            to,
+            at=tx.now,
+            attempts=int(settlement.ran),
+            interruptions=int(move == "release"),
+            reason=reason,
+            result=settlement.result if settlement.keep else None,
+            keep=settlement.keep,
+        )
     else:
         _plan_stay(moves, tx, fence, settlement, to)
     return to
-
-
-def _plan_finish(
-    moves: Moves, fence: Fence, settlement: Settlement, to: State, *, reason: str | None, now: int
-) -> None:
-    moves.finish(
-        fence,
-        to,
-        at=now,
-        attempts=int(settlement.ran),
-        interruptions=int(settlement.move == "release"),
-        reason=reason,
-        result=settlement.result if settlement.keep else None,
-        keep=settlement.keep,
-    )
 
 
 def _plan_stay(moves: Moves, tx: Transaction, fence: Fence, settlement: Settlement, to: State) -> None:

@@ -62,6 +62,6 @@ class Transaction:
         self._connection.execute("RELEASE attempt")
 
 
-def as_json(values: Sequence[object]) -> str:
-    """A list as one parameter, for ``json_each``."""
+def as_json(values: Sequence[object] | Mapping[str, object]) -> str:
+    """A list or an object as one parameter, for ``json_each``."""
     return _encode(values).decode()

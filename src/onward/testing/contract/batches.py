@@ -30,6 +30,7 @@ _TARGETS = {
     "park": State.SCHEDULED,
     "cancelled": State.CANCELLED,
     "release": State.AVAILABLE,
+    "crashed": State.RETRYABLE,
 }
 
 

@@ -38,6 +38,7 @@ __all__ = [
     "an_id",
     "at_once",
     "every_settlement",
+    "every_settlement_but_a_crash",
     "ids",
     "micros",
     "some_envelopes",
@@ -122,9 +123,13 @@ SETTLEMENTS: Mapping[str, Callable[[Lease], Settlement]] = {
     "park": lambda lease: Settlement.park(lease, 60, "unknown here"),
     "cancelled": lambda lease: Settlement.cancelled(lease, "stopped"),
     "release": Settlement.release,
+    "crashed": lambda lease: Settlement.crashed(lease, "killed by SIGKILL"),
 }
 
 every_settlement = pytest.mark.parametrize("settlement", SETTLEMENTS.values(), ids=SETTLEMENTS.keys())
+# A crash is a crash, whoever told the store of it.
+_NO_CRASH = {name: settlement for name, settlement in SETTLEMENTS.items() if name != "crashed"}
+every_settlement_but_a_crash = pytest.mark.parametrize("settlement", _NO_CRASH.values(), ids=_NO_CRASH.keys())
 
 
 def at_once(count: int, act: Callable[[int], T]) -> list[T]:

@@ -11,7 +11,15 @@ import pytest
 
 from onward.backend import TOMBSTONE, Query, Settlement
 from onward.states import State
-from onward.testing.contract.builders import SETTLEMENTS, a_claim, a_failure, a_lease, a_turn, every_settlement
+from onward.testing.contract.builders import (
+    SETTLEMENTS,
+    a_claim,
+    a_failure,
+    a_lease,
+    a_turn,
+    every_settlement,
+    every_settlement_but_a_crash,
+)
 from onward.testing.contract.capabilities import needs
 
 __all__ = ["EvidenceContract", "NoEvidenceContract", "OtherMovesContract", "TurnedEvidenceContract"]
@@ -188,7 +196,7 @@ class OtherMovesContract:
 
         assert answer.lease_lost
 
-    @every_settlement
+    @every_settlement_but_a_crash
     def test_a_discard_by_the_reaper_is_not_taken_for_my_own(self, backend, settlement):
         lease = a_lease(backend, max_crashes=1)
         backend.reap(owner="worker", started=[(lease.envelope.id, lease.token)])
@@ -198,7 +206,7 @@ class OtherMovesContract:
         assert answer.lease_lost
 
     @needs("inspection")
-    @every_settlement
+    @every_settlement_but_a_crash
     def test_a_cancellation_by_the_reaper_after_a_crash_is_not_taken_for_my_own(self, backend, settlement):
         lease = a_lease(backend)
         backend.cancel([lease.envelope.id], "not wanted")
@@ -219,7 +227,7 @@ class OtherMovesContract:
 
         assert answer.lease_lost
 
-    @every_settlement
+    @every_settlement_but_a_crash
     def test_a_crash_is_not_taken_for_my_own_settlement(self, backend, settlement):
         lease = a_lease(backend)
         backend.reap(owner="worker", started=[(lease.envelope.id, lease.token)])

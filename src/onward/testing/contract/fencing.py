@@ -10,7 +10,14 @@ import pytest
 from onward.backend import Lease, Query
 from onward.states import State
 from onward.testing.clock import FakeClock
-from onward.testing.contract.builders import a_claim, a_lease, a_session, an_envelope, every_settlement
+from onward.testing.contract.builders import (
+    a_claim,
+    a_lease,
+    a_session,
+    an_envelope,
+    every_settlement,
+    every_settlement_but_a_crash,
+)
 from onward.testing.contract.capabilities import needs
 
 __all__ = ["FencingContract", "GenerationsContract"]
@@ -87,7 +94,7 @@ however_it_was_lost = pytest.mark.parametrize("how", [name for name in vars(Lost
 class FencingContract:
     @pytest.mark.promise("F07", "F17")
     @however_it_was_lost
-    @every_settlement
+    @every_settlement_but_a_crash
     def test_a_settlement_without_the_lease_is_told_so_and_changes_nothing(self, backend, clock, how, settlement):
         lease: Lease = getattr(LostLease(backend, clock), how)()
         before = backend.get(lease.envelope.id), backend.counts()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
-from onward.backend import Backend
+from onward.backend import Backend, Lease, Settlement
 from onward.clock import SECOND
 from onward.states import State
 from onward.testing.contract.builders import a_claim, a_lease, some_envelopes
@@ -15,11 +13,7 @@ from onward.testing.contract.capabilities import needs
 __all__ = ["CrashesContract", "InterruptionsContract", "ReapedContract"]
 
 
-def _crash(backend: Backend, **options: Any) -> str:
-    """A job that crashed once."""
-    lease = a_lease(backend, owner="crashing", **options)
-    backend.reap(owner="crashing", cause="killed by signal 9")
-    return lease.envelope.id
+CAUSE = "killed by signal 9"
 
 
 class ReapedContract:
@@ -84,47 +78,70 @@ class ReapedContract:
 
 @needs("inspection")
 @pytest.mark.promise("S8", "F15")
+def _by_reaping(backend: Backend, lease: Lease, cause: str) -> State:
+    (reaped,) = backend.reap(owner=lease.owner, cause=cause)
+    return reaped.to
+
+
+def _by_settling(backend: Backend, lease: Lease, cause: str) -> State | None:
+    (answer,) = backend.settle([Settlement.crashed(lease, cause)])
+    assert answer.applied
+    return answer.state
+
+
+# A process died with all it held; or the one that a single job had for itself, and its worker says so.
+either_way = pytest.mark.parametrize("crash", [_by_reaping, _by_settling], ids=["reaped", "settled"])
+
+
+@needs("inspection")
 class CrashesContract:
     @pytest.mark.promise("S9", "F04")
-    def test_a_crash_leaves_the_attempts_as_they_were(self, backend):
+    @either_way
+    def test_a_crash_leaves_the_attempts_as_they_were(self, backend, crash):
         backend.nack(a_lease(backend), 0)
         (lease,) = backend.claim(a_claim())
 
-        backend.reap(owner="worker")
+        crash(backend, lease, CAUSE)
 
         stored = backend.get(lease.envelope.id)
         assert (stored.attempts, stored.crashes, stored.interruptions) == (1, 1, 0)
 
-    def test_the_same_attempt_number_can_run_again_after_a_crash(self, backend):
-        _crash(backend)
+    @either_way
+    def test_the_same_attempt_number_can_run_again_after_a_crash(self, backend, crash):
+        crash(backend, a_lease(backend), CAUSE)
 
         (again,) = backend.claim(a_claim())
 
-        assert again.attempts == 0
+        assert (again.attempts, again.crashes) == (0, 1)
 
-    def test_a_crash_is_recorded_with_its_cause(self, backend, clock):
+    @either_way
+    def test_a_crash_is_recorded_with_its_cause(self, backend, clock, crash):
         clock.advance(5)
+        lease = a_lease(backend)
 
-        job_id = _crash(backend)
+        crash(backend, lease, CAUSE)
 
-        (run,) = backend.get(job_id).runs
+        (run,) = backend.get(lease.envelope.id).runs
         assert (run.move, run.to, run.attempt, run.at) == ("crashed", State.RETRYABLE, 1, clock.micros())
-        assert "killed by signal 9" in f"{run.failure.kind} {run.failure.message}"
+        assert CAUSE in f"{run.failure.kind} {run.failure.message}"
 
-    def test_a_first_crash_is_due_at_once(self, backend, clock):
+    @either_way
+    def test_a_first_crash_is_due_at_once(self, backend, clock, crash):
         clock.advance(5)
+        lease = a_lease(backend)
 
-        job_id = _crash(backend)
+        assert crash(backend, lease, CAUSE) is State.RETRYABLE
 
-        stored = backend.get(job_id)
+        stored = backend.get(lease.envelope.id)
         assert (stored.state, stored.available_at) == (State.RETRYABLE, clock.micros())
 
-    def test_from_the_second_crash_on_the_pause_doubles_up_to_ten_minutes(self, backend, clock):
+    @either_way
+    def test_from_the_second_crash_on_the_pause_doubles_up_to_ten_minutes(self, backend, clock, crash):
         lease = a_lease(backend, max_crashes=99)
         pauses = []
 
         for _ in range(10):
-            backend.reap(owner=lease.owner)
+            crash(backend, lease, CAUSE)
             due = backend.get(lease.envelope.id).available_at
             pauses.append((due - clock.micros()) / SECOND)
             clock.advance(600)
@@ -132,49 +149,71 @@ class CrashesContract:
 
         assert pauses == [0, 10, 20, 40, 80, 160, 320, 600, 600, 600]
 
-    def test_hundreds_of_crashes_do_not_overflow(self, backend, clock):
+    @either_way
+    def test_hundreds_of_crashes_do_not_overflow(self, backend, clock, crash):
         lease = a_lease(backend, max_crashes=10_000)
 
         for _ in range(80):
-            backend.reap(owner=lease.owner)
+            crash(backend, lease, CAUSE)
             clock.advance(600)
             (lease,) = backend.claim(a_claim())
 
         assert lease.crashes == 80
 
     @pytest.mark.promise("F05")
-    def test_a_job_that_crashes_too_often_is_discarded_and_says_why(self, backend, clock):
+    @either_way
+    def test_a_job_that_crashes_too_often_is_discarded_and_says_why(self, backend, clock, crash):
         lease = a_lease(backend, max_crashes=3)
         for _ in range(2):
-            backend.reap(owner=lease.owner)
+            crash(backend, lease, CAUSE)
             clock.advance(600)
             (lease,) = backend.claim(a_claim())
 
-        (reaped,) = backend.reap(owner=lease.owner, cause="killed by the kernel")
+        to = crash(backend, lease, "killed by the kernel")
 
         stored = backend.get(lease.envelope.id)
-        assert (reaped.to, reaped.crashes) == (State.DISCARDED, 3)
+        assert to is State.DISCARDED
         assert (stored.state, stored.crashes, stored.finished_at) == (State.DISCARDED, 3, clock.micros())
         assert stored.reason.startswith("crashed")
         assert "killed by the kernel" in stored.reason
         assert [run.to for run in stored.runs] == [State.RETRYABLE, State.RETRYABLE, State.DISCARDED]
 
     @pytest.mark.promise("F05")
-    def test_the_envelope_says_how_many_crashes_are_too_many(self, backend):
-        job_id = _crash(backend, max_crashes=1)
+    @either_way
+    def test_the_envelope_says_how_many_crashes_are_too_many(self, backend, crash):
+        lease = a_lease(backend, max_crashes=1)
 
-        assert backend.get(job_id).state is State.DISCARDED
+        assert crash(backend, lease, CAUSE) is State.DISCARDED
 
-    def test_a_job_that_was_asked_to_cancel_is_cancelled_by_its_crash(self, backend):
+        assert backend.get(lease.envelope.id).state is State.DISCARDED
+
+    @either_way
+    def test_a_job_that_was_asked_to_cancel_is_cancelled_by_its_crash(self, backend, crash):
         lease = a_lease(backend, max_crashes=1)
         backend.cancel([lease.envelope.id], "not wanted")
 
-        (reaped,) = backend.reap(owner="worker")
+        assert crash(backend, lease, CAUSE) is State.CANCELLED
 
         stored = backend.get(lease.envelope.id)
-        assert reaped.to is State.CANCELLED
         assert (stored.state, stored.reason, stored.crashes) == (State.CANCELLED, "not wanted", 1)
         assert [(run.move, run.to) for run in stored.runs] == [("crashed", State.CANCELLED)]
+
+    def test_a_crash_that_was_settled_leaves_its_neighbours_running(self, backend):
+        backend.enqueue(some_envelopes(2))
+        culprit, neighbour = backend.claim(a_claim(limit=2))
+
+        _by_settling(backend, culprit, CAUSE)
+
+        assert backend.ack(neighbour).applied
+
+    def test_a_crash_that_was_reaped_and_is_settled_late_counts_once(self, backend):
+        lease = a_lease(backend)
+        _by_reaping(backend, lease, CAUSE)
+
+        (answer,) = backend.settle([Settlement.crashed(lease, CAUSE)])
+
+        assert (answer.already_applied, answer.state) == (True, State.RETRYABLE)
+        assert backend.get(lease.envelope.id).crashes == 1
 
 
 @needs("inspection")

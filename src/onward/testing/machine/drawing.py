@@ -135,11 +135,14 @@ settlings = st.one_of(
     _settling("park", delay=spans),
     _settling("cancelled", failure=_failure, ran=_ran),
     _settling("release"),
+    _settling("crashed"),
 )
 
 
 def settlement(move: str, options: Options, lease: Lease, can: Capabilities) -> Settlement:
     given: dict[str, Any] = dict(options)
+    if move == "crashed":
+        given["cause"] = "killed by SIGKILL"
     if move in {"skip", "abandon", "park", "cancelled"}:
         given["reason"] = f"{move} because"
     if move in {"snooze", "park"}:

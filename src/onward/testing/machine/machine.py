@@ -21,7 +21,7 @@ from hypothesis.stateful import (
 from msgspec.structs import replace
 
 from onward.backend import Backend, Claim, Envelope, Hold, Inspection, Lease, Query, Session, StoredJob, Turn
-from onward.clock import SECOND
+from onward.clock import SECOND, from_micros
 from onward.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.machine.asking import AskedModel
@@ -299,6 +299,14 @@ class ContractMachine(RuleBasedStateMachine):
     def advance(self, seconds: float) -> None:
         self.clock.advance(seconds)
         self._count("advance")
+
+    @precondition(lambda self: self.model.moments())
+    @rule(number=numbers)
+    def advance_to_a_moment(self, number: int) -> None:
+        """To the microsecond at which something is due or over."""
+        moments = self.model.moments()
+        self.clock.set(from_micros(moments[number % len(moments)]))
+        self._count("advance to a moment")
 
     @precondition(lambda self: self.backend.capabilities.shared)
     @rule(reopen=st.booleans())

@@ -28,6 +28,7 @@ GOES_TO = {
     "park": State.SCHEDULED,
     "cancelled": State.CANCELLED,
     "release": State.AVAILABLE,
+    "crashed": State.RETRYABLE,
 }
 Key = tuple[str, str]  # kind and key of a hold
 
@@ -104,6 +105,14 @@ class Model:
     @property
     def now(self) -> int:
         return self.clock.micros()
+
+    def moments(self) -> list[int]:
+        """When something that is known now will be due or over."""
+        instants = [row.expires_at for row in self.sessions.values()]
+        instants += [pointer.until for pointer in self.holds.values() if pointer.until is not None]
+        for job in self.live.values():
+            instants += [job.available_at, job.envelope.expires_at or 0]
+        return sorted({instant for instant in instants if instant > self.now})
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         return [self._add(envelope, retried=retried) for envelope in envelopes]
@@ -188,6 +197,13 @@ class Model:
         if not self.holds_lease(settlement.lease, owner):
             return self._classify(settlement)
         job = self.live[settlement.lease.envelope.id]
+        if settlement.move == "crashed":
+            state = self._crash(job, settlement.reason or "")
+            if state in {State.CANCELLED, State.DISCARDED}:
+                self.finish(job, state, job.asked if state is State.CANCELLED else f"crashed {settlement.reason}")
+            else:
+                job.state, job.owner = state, None
+            return Settled(Answer.APPLIED, state)
         turned = job.asked is not None and settlement.move != "ack"
         state = State.CANCELLED if turned else GOES_TO[settlement.move]
         self.events["turned into cancelled"] += turned

@@ -1,0 +1,117 @@
+"""``python -m onward.cli.child``: one worker process.  Started by a supervisor, never by hand."""
+
+from __future__ import annotations
+
+import importlib
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from onward.app import Onward
+from onward.cli.application import load
+from onward.cli.exits import CommandError, Exit, code_of
+from onward.lines import Line
+from onward.supervisor.board import Board
+from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
+from onward.supervisor.options import ProcessOptions
+from onward.supervisor.supervised import Supervised
+from onward.worker import Quota, Worker, WorkerOptions
+
+__all__ = ["load_application", "main"]
+
+_LAST_BREATH = 5.0  # seconds for what the application does at exit
+
+
+def main(line_fd: str, board_fd: str, options_json: str) -> int:
+    """Import the application, say so, and work until there is nothing to do or nobody to do it for."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _leave_it_to_the_supervisor)
+    for fd in (line_fd, board_fd):  # a program that a handler starts must not keep the line open
+        os.set_inheritable(int(fd), False)  # noqa: FBT003
+    line = Line(socket.socket(fileno=int(line_fd)), DECODE_ABOVE)
+    options = msgspec.json.decode(options_json, type=ProcessOptions)
+    logging.basicConfig(level=options.log_level, format=options.log_format)
+    try:
+        app = load_application(options)
+        worker = _worker(app, options, Board(int(board_fd)))
+    except BaseException as error:  # noqa: BLE001  an application may even exit while it is imported
+        line.send(_failed(error))
+        return Exit.OK
+    line.send(
+        Hello(
+            settings=app.settings,
+            jobs=sorted(app.names),
+            queues=list(worker.options.queues),
+            files=_own_files() if options.tell_files else [],
+        )
+    )
+    code = Supervised(
+        worker, line, rescued=app.rescued, finite=options.max_jobs is not None or options.until_empty
+    ).run()
+    threading.Thread(target=_exit_late, daemon=True).start()
+    app.close()
+    return code
+
+
+def load_application(options: ProcessOptions) -> Onward:
+    """The application that the command line names, all its jobs imported."""
+    app = load(options.app)
+    for module in options.imports:
+        importlib.import_module(module)
+    if not app.backend.capabilities.shared:
+        raise CommandError(
+            f"{app.settings.url} is seen by one process only: run such an application with jobs.worker(), or give it "
+            f"a store that processes share, such as sqlite:///jobs.db",
+            Exit.CONFIG,
+        )
+    return app
+
+
+def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
+    weighted = any(options.queues.values())
+    queues = options.queues if weighted else list(options.queues) or app.queues_of_jobs()
+    quota = Quota(options.max_jobs or options.recycle_after, until_empty=options.until_empty)
+    return Worker(
+        app.parts(),
+        WorkerOptions.check(queues, options.concurrency, options.limits, options.shutdown_timeout),
+        witness=board,
+        quota=quota,
+        solo_program=(sys.executable, "-m", "onward.cli.solo", msgspec.json.encode(options).decode()),
+    )
+
+
+def _failed(error: BaseException) -> Failed:
+    if isinstance(error, Exception) and (code := code_of(error)) is not None:
+        shown = error.__cause__ or error
+        where = "" if shown is error else "".join(traceback.format_exception(shown))
+        return Failed(message=f"{error}\n{where}".rstrip(), code=code, files=_own_files())
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return Failed(message=f"the application cannot be imported\n{text}", code=Exit.CONFIG, files=_own_files())
+
+
+def _own_files() -> list[str]:
+    """The files of the modules that were imported from the user's own folders."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    installed = tuple(str(Path(path)) for path in (sys.prefix, sys.base_prefix))
+    return sorted(str(file) for file in files if file and not str(file).startswith(installed))
+
+
+def _leave_it_to_the_supervisor(number: int, frame: FrameType | None) -> None:
+    """Systemd and containers signal every process; ours are told by their supervisor, in its own time."""
+
+
+def _exit_late() -> None:
+    threading.Event().wait(_LAST_BREATH)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

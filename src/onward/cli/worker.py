@@ -1,0 +1,160 @@
+"""``onward worker``: run jobs in processes of their own, under a supervisor."""
+
+from __future__ import annotations
+
+import logging
+import sys
+from argparse import ArgumentTypeError, Namespace
+
+from onward.cli import values
+from onward.cli.command import Command, argument
+from onward.cli.exits import CommandError, Exit
+
+__all__ = ["COMMAND", "LOG_FORMAT", "log_level"]
+
+LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+
+
+def run(args: Namespace) -> int:
+    """Supervise worker processes until told to stop."""
+    # The supervisor imports neither the application nor what only a worker process needs.
+    from onward.stores import open_store
+    from onward.supervisor.options import ProcessOptions, SupervisorOptions
+    from onward.supervisor.supervisor import Supervisor
+
+    name = args.application or args.app
+    if name is None:
+        raise CommandError("name the application: `onward worker shop.jobs:jobs`", Exit.USAGE)
+    once = {"concurrency": 1, "max_jobs": 1, "until_empty": True} if args.once else {}
+    process = ProcessOptions(
+        **{
+            "app": name,
+            "imports": args.imports or [],
+            "queues": args.queues or {},
+            "concurrency": args.concurrency,
+            "limits": dict(args.limit or []),
+            "shutdown_timeout": args.shutdown_timeout,
+            "max_jobs": args.max_jobs,
+            "recycle_after": args.max_jobs_per_process,
+            "until_empty": args.until_empty,
+            "log_level": log_level(args),
+            "log_format": LOG_FORMAT,
+            "tell_files": args.reload,
+            **once,
+        }
+    )
+    options = SupervisorOptions(
+        program=(sys.executable, "-m", "onward.cli.child"),
+        process=process,
+        processes=1 if args.once else args.processes,
+        max_rss=args.max_rss,
+        max_silence=args.max_silence,
+        timeout_grace=args.timeout_grace,
+        reload=args.reload,
+    )
+    return Supervisor(options, open_store=open_store).run()
+
+
+def log_level(args: Namespace) -> int:
+    return logging.DEBUG if args.debug else logging.WARNING if args.quiet else logging.INFO
+
+
+def _queues(text: str) -> dict[str, int]:
+    """``mail,default`` in strict order, or ``mail=3,default=1`` by weight."""
+    queues: dict[str, int] = {}
+    for word in filter(None, text.split(",")):
+        name, equals, weight = word.partition("=")
+        queues[name] = values.count(weight) if equals else 0
+    if not queues:
+        raise ArgumentTypeError("it names no queue: write mail,default or mail=3,default=1")
+    if len({bool(weight) for weight in queues.values()}) > 1:
+        raise ArgumentTypeError(f"{text!r} gives a weight to some queues and not to others")
+    return queues
+
+
+def _limit(text: str) -> tuple[str, int]:
+    name, equals, number = text.partition("=")
+    if not name or not equals:
+        raise ArgumentTypeError(f"{text!r} is not QUEUE=NUMBER")
+    return name, values.count(number)
+
+
+_UNITS = {"k": 2**10, "m": 2**20, "g": 2**30}
+
+
+def _size(text: str) -> int:
+    """Bytes, or with a unit.
+
+    >>> _size("512M"), _size("2G"), _size("1048576")
+    (536870912, 2147483648, 1048576)
+    """
+    number, unit = (text[:-1], text[-1].lower()) if text[-1:].lower() in _UNITS else (text, "")
+    if not number.isdecimal() or int(number) < 1:
+        raise ArgumentTypeError(f"{text!r} is not a size: write it as 512M or 2G")
+    return int(number) * _UNITS.get(unit, 1)
+
+
+COMMAND = Command(
+    "worker",
+    "run jobs in worker processes, until it is told to stop",
+    run,
+    (
+        argument("application", "the application, as in shop.jobs:jobs", metavar="MODULE:ATTRIBUTE", nargs="?"),
+        argument(
+            "--queues",
+            "which queues: mail,default in strict order, or mail=3,default=1 by weight; else those of the jobs",
+            metavar="NAMES",
+            type=_queues,
+        ),
+        argument("--processes", "worker processes (1)", metavar="N", type=values.count, default=1),
+        argument(
+            "--concurrency", "jobs that each process runs at once (10)", metavar="N", type=values.count, default=10
+        ),
+        argument(
+            "--limit",
+            "how many of one queue each process runs at once; repeatable",
+            metavar="QUEUE=N",
+            type=_limit,
+            action="append",
+        ),
+        argument(
+            "--import",
+            "a module to import, for its jobs; repeatable",
+            metavar="MODULE",
+            action="append",
+            dest="imports",
+        ),
+        argument("--once", "run one job that is due, if there is one, and exit", action="store_true"),
+        argument("--max-jobs", "exit after so many jobs", metavar="N", type=values.count),
+        argument("--until-empty", "exit when nothing is due any more", action="store_true"),
+        argument(
+            "--shutdown-timeout",
+            "how long a polite stop waits for what runs (25s)",
+            metavar="TIME",
+            type=values.duration,
+            default=25.0,
+        ),
+        argument(
+            "--timeout-grace",
+            "how long a job may ignore its time-out before its process is recycled (10s)",
+            metavar="TIME",
+            type=values.duration,
+            default=10.0,
+        ),
+        argument("--max-jobs-per-process", "recycle a process after so many jobs", metavar="N", type=values.count),
+        argument("--max-rss", "recycle a process that occupies more memory, as in 512M", metavar="SIZE", type=_size),
+        argument(
+            "--max-silence",
+            "kill a process whose engine stands still for so long (1h)",
+            metavar="TIME",
+            type=values.duration,
+            default=3600.0,
+        ),
+        argument("--reload", "restart the processes when the code changes, for development", action="store_true"),
+    ),
+    about=(
+        "SIGTERM or Ctrl-C drains: nothing is claimed, what runs is finished, and the exit code is 0. A second signal kills "
+        "what runs and gives it back; a third exits at once and leaves it to the leases to expire."
+    ),
+    narrates=True,
+)

@@ -1,0 +1,118 @@
+"""What a worker process has begun, in memory that its supervisor reads when the process can say nothing any more.
+
+    head    the pump's beats, and the names of its session and of the successor that may have taken over
+    cells   one for each lease whose handler was called and whose settlement has not been answered
+
+A cell is written before the handler is called.  So what is on the board of a dead process may have run, and what is not
+on it has not; a process killed in the middle of writing a cell had not called the handler yet.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+from collections import deque
+from collections.abc import Iterable
+from typing import NamedTuple
+
+__all__ = ["Begun", "Board"]
+
+_BEATS = struct.Struct("<Q")
+_NAME = struct.Struct("<B63s")
+_NAMES = (64, 128)  # of the session, of its successor
+_FIRST_CELL = 256
+_CELL = struct.Struct("<BBHIQd40s")  # in use, length of id, -, pid of its own process, token, deadline, id
+_CELLS = 8192
+_LONGEST_ID = 40
+_NEVER = float("inf")
+
+
+class Begun(NamedTuple):
+    """A lease whose handler was called."""
+
+    id: str
+    token: int
+    deadline: float  # on the boot-time clock
+    pid: int  # of the process of its own that it runs in; 0: the worker's
+
+
+class Board:
+    """Made by the supervisor, written by one worker process, read by the supervisor."""
+
+    capacity = _CELLS
+
+    def __init__(self, fd: int) -> None:
+        self.fd = fd
+        self._memory = mmap.mmap(fd, _FIRST_CELL + _CELLS * _CELL.size)
+        self._beats = 0
+        self._free = deque(range(_FIRST_CELL, len(self._memory), _CELL.size))
+        self._cells: dict[tuple[str, int], int] = {}
+
+    @classmethod
+    def create(cls) -> Board:
+        fd = _anonymous_file()
+        os.ftruncate(fd, _FIRST_CELL + _CELLS * _CELL.size)
+        return cls(fd)
+
+    def close(self) -> None:
+        self._memory.close()
+        os.close(self.fd)
+
+    # The worker process writes
+
+    def beat(self) -> None:
+        """The pump is alive."""
+        self._beats += 1
+        _BEATS.pack_into(self._memory, 0, self._beats)
+
+    def name(self, owner: str, successor: str = "") -> None:
+        """Said before the store hears of it: whichever of the two it knows when we die, our supervisor knows it too."""
+        for place, name in zip(_NAMES, (owner, successor), strict=True):
+            encoded = name.encode()
+            _NAME.pack_into(self._memory, place, len(encoded), encoded)
+
+    def begin(self, key: tuple[str, int], deadline: float = _NEVER, pid: int = 0) -> None:
+        """Its handler is about to be called."""
+        job_id, token = key
+        encoded = job_id.encode()
+        cell = self._cells.get(key) or self._free.popleft()
+        self._cells[key] = cell
+        _CELL.pack_into(self._memory, cell, 1, min(len(encoded), _LONGEST_ID), 0, pid, token, deadline, encoded)
+
+    def end(self, keys: Iterable[tuple[str, int]]) -> None:
+        """Their settlements were answered, or they are known to be lost and not to run."""
+        for key in keys:
+            cell = self._cells.pop(key, None)
+            if cell is not None:
+                self._memory[cell] = 0
+                self._free.append(cell)
+
+    # The supervisor reads
+
+    def beats(self) -> int:
+        return int(_BEATS.unpack_from(self._memory, 0)[0])
+
+    def owners(self) -> list[str]:
+        """The names its session may have: none if it was never opened."""
+        names = [_NAME.unpack_from(self._memory, place) for place in _NAMES]
+        return [encoded[:length].decode() for length, encoded in names if length]
+
+    def begun(self) -> list[Begun]:
+        """What has begun and was not answered for."""
+        if not any(self._memory[_FIRST_CELL :: _CELL.size]):
+            return []
+        cells = (_CELL.unpack_from(self._memory, at) for at in range(_FIRST_CELL, len(self._memory), _CELL.size))
+        return [
+            Begun(encoded[:length].decode(errors="replace"), token, deadline, pid)
+            for used, length, _, pid, token, deadline, encoded in cells
+            if used
+        ]
+
+
+def _anonymous_file() -> int:
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("onward-board")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())

@@ -1,0 +1,110 @@
+"""The worker processes: who has which slot, who is on the way out, and when the next one starts."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+from onward.supervisor.options import ProcessOptions
+from onward.supervisor.process import WorkerProcess
+
+__all__ = ["Fleet"]
+
+_HEALTHY_AFTER = 10.0  # seconds of life after which a death is no sign of a loop
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
+
+
+@dataclass(slots=True)
+class _Slot:
+    """A place for one process."""
+
+    options: ProcessOptions
+    process: WorkerProcess | None = None
+    start_at: float = 0.0
+    deaths: int = 0  # in a row, each soon after the start
+    done: bool = False  # nobody will be started here any more
+
+
+class Fleet:
+    """Keeps every slot filled, with a pause that grows where processes die young."""
+
+    def __init__(self, program: Sequence[str], options: ProcessOptions, count: int) -> None:
+        self._program = program
+        self._slots = [_Slot(share) for share in _shares(options, count)]
+        self._living: dict[int, WorkerProcess] = {}  # by pid
+        self._started = 0
+        self.stillborn = 0  # in a row: ended before they said hello
+
+    def __iter__(self) -> Iterator[WorkerProcess]:
+        return iter(list(self._living.values()))
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    @property
+    def anybody(self) -> bool:
+        return bool(self._living)
+
+    @property
+    def done(self) -> bool:
+        """Whether nobody lives and nobody will be started."""
+        return not self._living and all(slot.done for slot in self._slots)
+
+    def by_pid(self, pid: int) -> WorkerProcess | None:
+        return self._living.get(pid)
+
+    def start_due(self) -> Iterator[WorkerProcess]:
+        """Fill the slots whose time has come."""
+        now = time.monotonic()
+        for slot in self._slots:
+            if slot.process is None and not slot.done and slot.start_at <= now:
+                slot.process = WorkerProcess(self._started, self._program, slot.options)
+                self._started += 1
+                self._living[slot.process.pid] = slot.process
+                yield slot.process
+
+    def next_start(self) -> float:
+        """When the next slot is to be filled, on the monotonic clock."""
+        return min(
+            (slot.start_at for slot in self._slots if slot.process is None and not slot.done), default=float("inf")
+        )
+
+    def retire(self, process: WorkerProcess, *, done: bool = False) -> None:
+        """Its slot is free for another while it finishes what it runs; ``done``: there is nothing left to be done there."""
+        slot = self._slot_of(process)
+        if slot is not None:
+            slot.process, slot.start_at, slot.deaths, slot.done = None, 0.0, 0, done
+
+    def end(self) -> None:
+        """Start nobody any more."""
+        for slot in self._slots:
+            slot.done = True
+
+    def bury(self, process: WorkerProcess, *, polite: bool) -> None:
+        """It is dead.  The first death says nothing, and its slot is filled at once; then the pause doubles."""
+        del self._living[process.pid]
+        if process.hello is None:
+            self.stillborn += 1
+        slot = self._slot_of(process)
+        if slot is None:
+            return
+        young = time.monotonic() - process.since < _HEALTHY_AFTER
+        slot.process = None
+        slot.deaths = slot.deaths + 1 if young and not polite else 0
+        pause = 0.0 if slot.deaths <= 1 else min(_FIRST_PAUSE * 2 ** (slot.deaths - 2), _LONGEST_PAUSE)
+        slot.start_at = time.monotonic() + pause
+
+    def _slot_of(self, process: WorkerProcess) -> _Slot | None:
+        return next((slot for slot in self._slots if slot.process is process), None)
+
+
+def _shares(options: ProcessOptions, count: int) -> Sequence[ProcessOptions]:
+    """If only so many jobs are to be run, each process runs its share."""
+    if options.max_jobs is None:
+        return [options] * count
+    share, rest = divmod(options.max_jobs, count)
+    shares = [share + (number < rest) for number in range(count)]
+    return [msgspec.structs.replace(options, max_jobs=each) for each in shares if each]

@@ -1,0 +1,164 @@
+"""The supervisor's thread that talks to the store, so that its loop never waits for it.
+
+It renews the sessions of the worker processes, gives back what dead ones held, sweeps up after workers of other machines
+that died, and forgets what is past its retention.  A store that does not answer is asked again: what was to be given back
+stays on the list until it is.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from random import uniform
+from typing import NamedTuple, cast
+
+from onward.backend import Backend, Held, Inspection, Reaped
+from onward.clock import SystemClock
+from onward.config import Settings
+from onward.contact import Contact, boottime
+from onward.errors import BackendError
+from onward.logs import get_logger
+from onward.pruning import cutoffs, prune
+from onward.supervisor.messages import Renewed
+
+__all__ = ["Estate", "Keeper", "Sessions"]
+
+logger = get_logger("onward.supervisor")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
+_PRUNE_EVERY = 60.0
+
+Sessions = Callable[[], Sequence[tuple[int, str]]]  # the sessions to renew, each with the number of its process
+
+
+class Estate(NamedTuple):
+    """What a dead process leaves behind.
+
+    ``owners`` are the names its session may have, the older first: an adoption that is still on its way to the store finds
+    neither once the first is gone.  ``started`` had begun and count as crashed; the rest goes back unharmed.
+    """
+
+    owners: Sequence[str]
+    started: Sequence[Held]
+    cause: str
+
+
+class Keeper:
+    """Renews, gives back, sweeps and prunes."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        settings: Settings,
+        *,
+        sessions: Sessions,
+        renewed: Callable[[int, Renewed], None],
+        rescued: Callable[[Sequence[Reaped]], None],
+        died: Callable[[BaseException], None],
+    ) -> None:
+        self._backend = backend
+        self._settings = settings
+        self._sessions = sessions
+        self._renewed = renewed
+        self._rescued = rescued
+        self._died = died
+        self._interval = settings.lease_for / 3
+        self._contact = Contact(settings.lease_for)
+        self._estates: deque[Estate] = deque()
+        self._next_renewal = 0.0
+        self._next_sweep = 0.0
+        self._next_prune = boottime() + _PRUNE_EVERY
+        self._failures = 0
+        self._changed = threading.Condition()
+        self._ended = False
+        self._thread = threading.Thread(target=self._keep, name="onward-keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def give_back(self, estate: Estate) -> None:
+        with self._changed:
+            self._estates.append(estate)
+            self._changed.notify()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be given back."""
+        return bool(self._estates)
+
+    def stop(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        self._thread.join(_LONGEST_PAUSE)
+
+    def _keep(self) -> None:
+        try:
+            while not self._ended:
+                try:
+                    self._work()
+                except BackendError as error:
+                    self._failed(error)
+                else:
+                    self._failures = 0
+                self._wait()
+        except BaseException as error:  # noqa: BLE001  the supervisor must not go on without it
+            self._died(error)
+
+    def _work(self) -> None:
+        self._give_back()
+        if boottime() >= self._next_renewal:
+            self._renew()
+        if boottime() >= self._next_sweep and self._contact.may_judge():
+            self._next_sweep = boottime() + self._interval
+            self._tell(self._backend.reap())
+        if boottime() >= self._next_prune and self._contact.may_judge():
+            self._next_prune = boottime() + _PRUNE_EVERY
+            for _ in self._prune():
+                self._give_back()
+                if boottime() >= self._next_renewal:
+                    self._renew()
+
+    def _give_back(self) -> None:
+        while self._estates:
+            estate = self._estates[0]
+            for owner in estate.owners:
+                self._tell(self._backend.reap(owner=owner, started=estate.started, cause=estate.cause))
+            self._estates.popleft()
+
+    def _renew(self) -> None:
+        self._next_renewal = boottime() + self._interval
+        asked = boottime()
+        for number, owner in self._sessions():
+            asked = boottime()
+            renewal = self._backend.extend(owner)
+            self._renewed(
+                number,
+                Renewed(owner=owner, asked=asked, alive=renewal.alive, cancel_requested=renewal.cancel_requested),
+            )
+        self._contact.made(asked)
+
+    def _prune(self) -> Iterator[int]:
+        clock = getattr(self._backend, "clock", None) or SystemClock()
+        return prune(cast("Inspection", self._backend), cutoffs(self._settings.retention, clock.micros()))
+
+    def _tell(self, reaped: Sequence[Reaped]) -> None:
+        if reaped:
+            self._rescued(reaped)
+
+    def _failed(self, error: BackendError) -> None:
+        self._contact.broken()
+        self._failures += 1
+        self._next_renewal = 0.0  # renew first when it is back
+        if self._failures == 1:
+            logger.warning("the store does not answer, and will be asked again: %s", error)
+
+    def _wait(self) -> None:
+        with self._changed:
+            if self._failures:
+                longest = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE, self._interval)
+                self._changed.wait_for(lambda: self._ended, uniform(longest / 2, longest))
+            else:
+                pause = max(0.0, self._next_renewal - boottime())
+                self._changed.wait_for(lambda: self._ended or bool(self._estates), pause)

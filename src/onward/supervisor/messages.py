@@ -1,0 +1,83 @@
+"""What a supervisor and its worker processes tell each other."""
+
+from __future__ import annotations
+
+import msgspec
+
+from onward.backend import Held, Reaped
+from onward.config import Settings
+from onward.lines import Message
+
+__all__ = [
+    "DECODE_ABOVE",
+    "DECODE_BELOW",
+    "Draining",
+    "Failed",
+    "Hello",
+    "Inherit",
+    "Inherited",
+    "Renewed",
+    "Rescued",
+    "Stop",
+]
+
+
+class Hello(Message, frozen=True, kw_only=True):
+    """The application was imported: this is its store, and this is what the process serves."""
+
+    settings: Settings
+    jobs: list[str]
+    queues: list[str]
+    files: list[str]  # its modules, for those who reload when one changes
+
+
+class Failed(Message, frozen=True, kw_only=True):
+    """The application cannot be imported, or cannot be served by a worker."""
+
+    message: str
+    code: int
+    files: list[str]
+
+
+class Draining(Message, frozen=True):
+    """The process claims nothing any more.  ``done``: it has done all it was started for; else it wants a replacement."""
+
+    reason: str
+    done: bool = False
+
+
+class Inherited(Message, frozen=True):
+    """The session of a dead process was adopted."""
+
+    owner: str
+
+
+class Renewed(Message, frozen=True, kw_only=True):
+    """The session was renewed by the supervisor, or is dead."""
+
+    owner: str
+    asked: float  # on the boot-time clock
+    alive: bool
+    cancel_requested: tuple[Held, ...] = ()
+
+
+class Stop(Message, frozen=True):
+    """Claim nothing any more, finish what runs, exit."""
+
+
+class Rescued(Message, frozen=True, kw_only=True):
+    """These leases of a dead process were given back: tell those who subscribed to events, and copy dead letters."""
+
+    reaped: list[Reaped]
+
+
+class Inherit(Message, frozen=True, kw_only=True):
+    """Adopt the session of a process that was killed: its overdue jobs have failed, what else it had begun goes back."""
+
+    owner: str
+    overdue: list[Held]
+    interrupted: list[Held]
+
+
+DECODE_BELOW: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Hello | Failed | Draining | Inherited)
+DECODE_ABOVE: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Renewed | Stop | Rescued | Inherit)

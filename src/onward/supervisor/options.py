@@ -1,0 +1,41 @@
+"""How a supervisor runs its processes, and what each of them is told."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import msgspec
+
+__all__ = ["ProcessOptions", "SupervisorOptions"]
+
+
+class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
+    """What one worker process is told on its command line."""
+
+    app: str  # module:attribute
+    imports: list[str] = []
+    queues: dict[str, int] = {}  # with their weights, 0: strict order; empty: those of the registered jobs
+    concurrency: int = 10
+    limits: dict[str, int] = {}
+    shutdown_timeout: float = 25.0
+    max_jobs: int | None = None  # stop after so many
+    recycle_after: int | None = None  # ask for a replacement after so many
+    until_empty: bool = False
+    log_level: int = logging.INFO
+    log_format: str = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    tell_files: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupervisorOptions:
+    """How many processes, and when one has to go."""
+
+    program: Sequence[str]  # the command that starts a worker process
+    process: ProcessOptions
+    processes: int = 1
+    max_rss: int | None = None  # bytes
+    max_silence: float = 3600.0
+    timeout_grace: float = 10.0  # seconds that a handler may go on after its time-out before its process is recycled
+    reload: bool = False

@@ -1,0 +1,134 @@
+"""One worker process as its supervisor sees it: a pid, a line to talk on, a board to read."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+
+from onward.backend import Held
+from onward.contact import boottime
+from onward.lines import Line, Message, describe_end
+from onward.supervisor.board import Board
+from onward.supervisor.messages import DECODE_BELOW, Hello, Stop
+from onward.supervisor.options import ProcessOptions
+
+__all__ = ["WorkerProcess", "oom_kills"]
+
+
+class WorkerProcess:
+    """A fresh interpreter that runs jobs.  It inherits no connection and no lock."""
+
+    def __init__(self, number: int, program: Sequence[str], options: ProcessOptions) -> None:
+        self.number = number
+        self.hello: Hello | None = None
+        self.draining = False
+        self.killed: str | None = None  # by us, and why
+        self.crashed = True  # how its end counts for what it had begun, unless we ended it
+        self.overdue: set[Held] = set()
+        self.since = time.monotonic()
+        self.board = Board.create()
+        ours, theirs = socket.socketpair()
+        self.line = Line(ours, DECODE_BELOW)
+        self._beats = 0
+        self._beats_since = self.since
+        self._oom_kills = oom_kills()
+        with theirs:
+            # In a group of its own: Ctrl-C on a terminal is for the supervisor, which tells its processes what to do.
+            self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
+                [*program, str(theirs.fileno()), str(self.board.fd), msgspec.json.encode(options).decode()],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(), self.board.fd),
+                process_group=0,
+            )
+        self.pid = self._popen.pid
+
+    def __repr__(self) -> str:
+        return f"worker process {self.number} (pid {self.pid})"
+
+    def tell(self, message: Message) -> None:
+        self.line.post(message)
+
+    def stop(self) -> None:
+        """Ask it to drain and exit."""
+        self.draining = True
+        self.tell(Stop())
+
+    def kill(self, because: str, *, crash: bool = False) -> None:
+        """End it at once.  Unless it is to blame, that is no crash of what it had begun."""
+        if self.killed is None:
+            self.killed, self.crashed = because, crash
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, signal.SIGKILL)
+
+    def buried(self, status: int) -> str:
+        """It was waited for.  Kills what it ran in processes of their own, so that nothing of it runs; says how it ended."""
+        self._popen.returncode = os.waitstatus_to_exitcode(status)
+        for begun in self.board.begun():
+            if begun.pid:
+                _end(begun.pid)
+        if self.killed is not None:
+            return self.killed
+        return describe_end(self._popen.returncode, out_of_memory=oom_kills() > self._oom_kills)
+
+    def forget(self) -> None:
+        self.line.close()
+        self.board.close()
+
+    def look_for_overdue(self, grace: float) -> set[Held]:
+        """What runs past its time-out and the grace after it; what has a process of its own is killed by the worker."""
+        limit = boottime() - grace
+        running = [begun for begun in self.board.begun() if not begun.pid]
+        self.overdue = {(begun.id, begun.token) for begun in running if begun.deadline < limit}
+        return self.overdue
+
+    def runs_only(self, these: AbstractSet[Held]) -> bool:
+        return all((begun.id, begun.token) in these or begun.pid for begun in self.board.begun())
+
+    def silent_for(self) -> float:
+        """For how many seconds its pump has not moved."""
+        beats, now = self.board.beats(), time.monotonic()
+        if beats != self._beats:
+            self._beats, self._beats_since = beats, now
+        return now - self._beats_since
+
+    def rss(self) -> int:
+        """Bytes of memory it occupies; 0 where that cannot be told."""
+        with suppress(OSError, ValueError, IndexError):
+            pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
+            return pages * os.sysconf("SC_PAGE_SIZE")
+        return 0
+
+
+_MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/memory/memory.oom_control"))
+
+
+def oom_kills(files: Sequence[Path] = _MEMORY_EVENTS) -> int:
+    """How many processes of our control group the kernel has killed for want of memory."""
+    for file in files:
+        with suppress(OSError, ValueError):
+            words = dict(line.split() for line in file.read_text("ascii").splitlines())
+            return int(words.get("oom_kill", 0))
+    return 0
+
+
+def _end(pid: int) -> None:
+    """Kill a process whose parent has died, and wait until it is gone."""
+    with suppress(ProcessLookupError):
+        os.kill(pid, signal.SIGKILL)
+        while True:
+            try:
+                os.waitpid(pid, 0)  # we are its parent's heir, where the system has such a thing
+            except ChildProcessError:
+                os.kill(pid, 0)
+                time.sleep(0.001)  # somebody else's child: it is gone when the system says so
+            else:
+                return

@@ -1,0 +1,50 @@
+"""Signals as something a loop can wait for."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Sequence
+from types import FrameType, TracebackType
+from typing import Any, Self
+
+__all__ = ["Signals"]
+
+
+class Signals:
+    """While it is entered, these signals do nothing by themselves but are heard here, in the order in which they came."""
+
+    def __init__(self, numbers: Sequence[signal.Signals]) -> None:
+        self._numbers = numbers
+        self._before: dict[signal.Signals, Any] = {}
+        self._fd_before = -1
+        self._read, self._write = os.pipe()
+        os.set_blocking(self._read, False)
+        os.set_blocking(self._write, False)
+
+    def __enter__(self) -> Self:
+        self._fd_before = signal.set_wakeup_fd(self._write, warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, _heard) for number in self._numbers}
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(self._fd_before)
+        os.close(self._read)
+        os.close(self._write)
+
+    def fileno(self) -> int:
+        return self._read
+
+    def heard(self) -> list[signal.Signals]:
+        try:
+            return [signal.Signals(number) for number in os.read(self._read, 4096)]
+        except BlockingIOError:
+            return []
+
+
+def _heard(number: int, frame: FrameType | None) -> None:
+    """The byte that the interpreter writes for it says enough."""

@@ -1,0 +1,368 @@
+"""The supervisor: a process in which no user code runs, and the worker processes under it.
+
+    starting ──hello──▶ running ──signal, or all is done──▶ draining ──second signal, deadline──▶ killing ──▶ ended
+
+**The loop** never waits for the store or for a worker process: it hears signals, reads what processes say, buries the dead,
+and once a second looks after the living.  The store is the keeper's (`onward.supervisor.keeper`), which renews their
+sessions: a handler that holds the interpreter's lock for minutes keeps its leases.
+
+**A process that died** is buried before anything of it is given back: a lease is given back only by somebody who knows that
+its code has ended.  What it had begun (`onward.supervisor.board`) gets a crash and the cause, the rest goes back unharmed.
+If we killed it ourselves, to stop or to recycle, nothing crashed: all of it goes back as interrupted.
+
+**A job that ignores its time-out** past a grace has its process recycled: a replacement starts, the process claims nothing
+more and its other jobs finish; then it is killed, and another inherits its session, where the overdue job is a failed
+attempt like any other (`onward.supervisor.bequests`).  If the pump stands still as well, the other jobs cannot finish and
+are not waited for.
+
+**Stopping.**  The first signal drains: what has not begun is released, what runs is awaited until the shutdown time-out,
+then killed and given back.  The second kills at once.  The third exits, and leases expire.  Processes that lose
+their supervisor drain by themselves.
+"""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from onward.backend import Backend, Held, Inspection, Reaped
+from onward.config import Settings
+from onward.errors import BackendError
+from onward.lines import Message
+from onward.logs import get_logger
+from onward.supervisor.bequests import Bequests
+from onward.supervisor.fleet import Fleet
+from onward.supervisor.keeper import Estate, Keeper
+from onward.supervisor.mailbox import Mailbox
+from onward.supervisor.messages import Draining, Failed, Hello, Inherited, Renewed, Rescued
+from onward.supervisor.notify import notify, watchdog_interval
+from onward.supervisor.options import SupervisorOptions
+from onward.supervisor.orphans import adopt_orphans
+from onward.supervisor.process import WorkerProcess
+from onward.supervisor.reload import Watcher
+from onward.supervisor.signals import Signals
+
+__all__ = ["Supervisor"]
+
+logger = get_logger("onward.supervisor")
+
+_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_LOOK_EVERY = 1.0
+_STILLBORN = 3
+_STUCK_AFTER = 10.0  # seconds without a beat, when a job is overdue
+_LAST_WORDS = 10.0  # seconds to give back what the dead held when we are about to exit
+_STOPPED = "its worker was stopped"
+_ENGINE_FAILED = 70
+
+
+class Supervisor:
+    """Runs worker processes until it is told to stop or they have done all there was to do."""
+
+    def __init__(self, options: SupervisorOptions, *, open_store: Callable[[Settings], Backend]) -> None:
+        self._options = options
+        self._open_store = open_store
+        self._fleet = Fleet(options.program, options.process, options.processes)
+        self._bequests = Bequests()
+        self._untold: list[Reaped] = []  # given back while there was no process in which subscribers live
+        self._keeper: Keeper | None = None
+        self._backend: Backend | None = None
+        self._boards = threading.Lock()  # the keeper reads the names on them
+        self._mailbox = Mailbox()
+        self._selector = selectors.DefaultSelector()
+        self._watcher = Watcher() if options.reload else None
+        self._awaits_change = False
+        self._look_at = 0.0
+        self._signals_heard = 0
+        self._deadline: float | None = None  # set when stopping
+        self._code = 0
+
+    def run(self) -> int:
+        """Until the end; gives the exit code."""
+        adopt_orphans()
+        with Signals((*_STOPPING, signal.SIGCHLD)) as signals, self._selector, self._mailbox:
+            self._selector.register(signals, selectors.EVENT_READ)
+            self._selector.register(self._mailbox, selectors.EVENT_READ)
+            try:
+                while not self._finished():
+                    self._start_due()
+                    self._selector.select(self._pause())
+                    for number in signals.heard():
+                        self._hear_signal(number)
+                    for process in self._fleet:
+                        self._hear(process)
+                    self._bury()
+                    self._mailbox.deliver()
+                    self._look_after()
+            except BaseException:
+                self._kill_all("its supervisor failed")
+                raise
+            finally:
+                self._close()
+        return self._code
+
+    @property
+    def _stopping(self) -> bool:
+        return self._deadline is not None
+
+    def _pause(self) -> float:
+        """Until the next thing to be done that nobody tells us of."""
+        due = min(self._look_at, self._fleet.next_start(), self._deadline or float("inf"))
+        return max(0.0, due - time.monotonic())
+
+    # Starting
+
+    def _start_due(self) -> None:
+        if not (self._stopping or self._awaits_change):
+            for process in self._fleet.start_due():
+                self._selector.register(process.line, selectors.EVENT_READ)
+
+    def _on_hello(self, process: WorkerProcess, hello: Hello) -> None:
+        process.hello = hello
+        self._fleet.stillborn = 0
+        if self._watcher is not None:
+            self._watcher.watch(hello.files)
+        if self._keeper is None:
+            self._begin_keeping(hello)
+        if self._untold:
+            process.tell(Rescued(reaped=self._untold))
+            self._untold = []
+        self._find_heir()
+
+    def _begin_keeping(self, hello: Hello) -> None:
+        self._backend = self._open_store(hello.settings)
+        self._keeper = Keeper(
+            self._backend,
+            hello.settings,
+            sessions=self._sessions,
+            renewed=lambda number, message: self._mailbox.post(lambda: self._tell(number, message)),
+            rescued=lambda reaped: self._mailbox.post(lambda: self._on_rescued(reaped)),
+            died=_die,
+        )
+        self._keeper.start()
+        width = f"{len(self._fleet)} x {self._options.process.concurrency}"
+        queues, jobs = ", ".join(hello.queues), ", ".join(hello.jobs) or "none"
+        logger.info("ready: %s; queues: %s; jobs: %s", width, queues, jobs)
+        _warn_of_unserved(self._backend, hello.queues)
+        notify("READY=1")
+
+    # Hearing
+
+    def _hear_signal(self, number: signal.Signals) -> None:
+        if number is signal.SIGCHLD:
+            return  # the dead are looked for in every round
+        self._signals_heard += 1
+        if self._signals_heard == 1:
+            self._drain(f"{number.name}")
+        elif self._signals_heard == 2:
+            logger.warning("%s again: what runs is killed and given back", number.name)
+            self._kill_all(_STOPPED)
+        else:
+            os._exit(128 + signal.SIGTERM)
+
+    def _hear(self, process: WorkerProcess) -> None:
+        arrived = process.line.arrived()
+        if arrived is None:
+            self._unlisten(process)
+        for message in arrived or ():
+            self._on_message(process, message)
+
+    def _on_message(self, process: WorkerProcess, message: Message) -> None:
+        match message:
+            case Hello():
+                self._on_hello(process, message)
+            case Failed():
+                self._on_failed(process, message)
+            case Draining(reason, done):
+                process.draining = True
+                logger.info("%s: %s", process, reason)
+                self._fleet.retire(process, done=done)
+            case Inherited(owner):
+                self._bequests.adopted(owner)
+
+    def _on_failed(self, process: WorkerProcess, failed: Failed) -> None:
+        logger.error("%s", failed.message)
+        self._fleet.stillborn = 0
+        self._fleet.retire(process)
+        if self._watcher is None:
+            self._drain("the application cannot be served", code=failed.code)
+        else:
+            self._watcher.watch(failed.files)
+            self._awaits_change = True
+
+    def _tell(self, number: int, message: Renewed) -> None:
+        for process in self._fleet:
+            if process.number == number:
+                process.tell(message)
+
+    def _on_rescued(self, reaped: Sequence[Reaped]) -> None:
+        listener = next((process for process in self._fleet if process.hello is not None), None)
+        if listener is None:
+            self._untold += reaped
+        else:
+            listener.tell(Rescued(reaped=list(reaped)))
+
+    def _sessions(self) -> list[tuple[int, str]]:
+        """What to renew.  Called by the keeper's thread."""
+        with self._boards:
+            own = [(each.number, owners[0]) for each in self._fleet if (owners := each.board.owners())]
+            return [*own, *((-1, owner) for owner in self._bequests.owners())]
+
+    def _unlisten(self, process: WorkerProcess) -> None:
+        if process.line in self._selector.get_map():
+            self._selector.unregister(process.line)
+
+    # Burying
+
+    def _bury(self) -> None:
+        while (dead := _next_dead()) is not None:
+            pid, status = dead
+            process = self._fleet.by_pid(pid)
+            if process is not None:  # else it was an orphan that became ours
+                self._hear(process)  # its last words
+                self._unlisten(process)
+                self._on_death(process, status)
+
+    def _on_death(self, process: WorkerProcess, status: int) -> None:
+        cause = process.buried(status)
+        polite = status == 0
+        if not polite and process.killed is None:
+            logger.error("%s died: %s", process, cause)
+        with self._boards:
+            owners, begun = process.board.owners(), process.board.begun()
+            self._fleet.bury(process, polite=polite)
+            process.forget()
+        # What ran in a process of its own was killed when this one was buried: it was interrupted, not to blame.
+        held: list[Held] = [(each.id, each.token) for each in begun if not each.pid]
+        overdue = [each for each in held if each in process.overdue]
+        if overdue:
+            self._bequests.leave(owners, overdue, [each for each in held if each not in overdue])
+        elif self._keeper is not None and owners:
+            self._keeper.give_back(Estate(owners, held if process.crashed else [], cause))
+        self._bequests.heir_died(process)
+        self._find_heir()
+        if self._fleet.stillborn >= _STILLBORN and self._keeper is None:
+            self._drain(f"{_STILLBORN} processes ended before the application was imported: {cause}", code=1)
+
+    def _find_heir(self) -> None:
+        heir = next((each for each in self._fleet if each.hello is not None and not each.draining), None)
+        if heir is not None:
+            self._bequests.assign(heir)
+        elif self._stopping and self._keeper is not None:
+            for owner in self._bequests.give_up():
+                self._keeper.give_back(Estate([owner], [], _STOPPED))
+
+    # Looking after the living
+
+    def _look_after(self) -> None:
+        now = time.monotonic()
+        if self._deadline is not None and now >= self._deadline:
+            self._kill_all(_STOPPED)
+        if now < self._look_at:
+            return
+        self._look_at = now + min(_LOOK_EVERY, watchdog_interval() or _LOOK_EVERY)
+        notify("WATCHDOG=1")
+        for process in self._fleet:
+            process.line.flush()
+            self._check_silence(process)
+            self._check_overdue(process)
+            self._check_memory(process)
+        if self._watcher is not None and not self._stopping and self._watcher.changed():
+            self._reload()
+
+    def _check_silence(self, process: WorkerProcess) -> None:
+        silence = process.silent_for()
+        if silence > self._options.max_silence:
+            process.kill(f"its pump stood still for {silence:.0f} s", crash=True)
+
+    def _check_overdue(self, process: WorkerProcess) -> None:
+        overdue = process.look_for_overdue(self._options.timeout_grace)
+        if not overdue:
+            return
+        if not process.draining:
+            ignoring = ", ".join(job_id for job_id, _ in overdue)
+            logger.error("%s is recycled: a job ignores its time-out: %s", process, ignoring)
+            self._recycle(process)
+        if process.runs_only(overdue) or process.silent_for() > _STUCK_AFTER:
+            process.kill("a job ignored its time-out")
+
+    def _check_memory(self, process: WorkerProcess) -> None:
+        limit = self._options.max_rss
+        if limit is not None and process.hello is not None and not process.draining and (rss := process.rss()) > limit:
+            logger.info("%s is recycled: it occupies %d MB", process, rss // 2**20)
+            self._recycle(process)
+
+    def _recycle(self, process: WorkerProcess) -> None:
+        """Start another in its place.  This interrupts nobody: what it runs is finished, however long that takes."""
+        process.stop()
+        self._fleet.retire(process, done=self._stopping)
+
+    def _reload(self) -> None:
+        logger.info("the code has changed: reloading")
+        self._awaits_change = False
+        for process in self._fleet:
+            if not process.draining:
+                self._recycle(process)
+
+    # Stopping
+
+    def _drain(self, reason: str, *, code: int = 0) -> None:
+        if self._stopping:
+            return
+        logger.info("stopping: %s", reason)
+        notify("STOPPING=1")
+        self._deadline = time.monotonic() + self._options.process.shutdown_timeout
+        self._code = code
+        self._fleet.end()
+        for process in self._fleet:
+            if process.hello is None:
+                process.kill(_STOPPED)  # it has nothing yet
+            else:
+                process.stop()
+
+    def _kill_all(self, because: str) -> None:
+        for process in self._fleet:
+            process.kill(because)
+
+    def _finished(self) -> bool:
+        if not self._fleet.done:
+            return False
+        if self._keeper is None or not (self._keeper.busy or self._mailbox.waiting):
+            return True
+        if self._deadline is None:
+            self._deadline = time.monotonic()
+        return time.monotonic() > self._deadline + _LAST_WORDS
+
+    def _close(self) -> None:
+        if self._keeper is not None:
+            self._keeper.stop()
+        if self._backend is not None:
+            self._backend.close()
+
+
+def _next_dead() -> tuple[int, int] | None:
+    try:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+    except ChildProcessError:
+        return None
+    return (pid, status) if pid else None
+
+
+def _warn_of_unserved(backend: Backend, served: Sequence[str]) -> None:
+    if not isinstance(backend, Inspection):
+        return
+    try:
+        unserved = [queue.name for queue in backend.queues() if queue.live and queue.name not in served]
+    except BackendError:
+        return
+    if unserved:
+        logger.warning("these queues hold jobs that this worker does not serve: %s", ", ".join(unserved))
+
+
+def _die(error: BaseException) -> None:
+    """The keeper died.  The worker processes see that we are gone, and drain."""
+    logger.critical("the supervisor dies: %s: %s", type(error).__name__, error, exc_info=error)
+    os._exit(_ENGINE_FAILED)

@@ -1,0 +1,92 @@
+"""The other end of `onward.worker.solitary`: a process that runs one attempt at a time for a worker.
+
+The handler runs in the main thread.  Another thread listens: when the worker is gone nobody would settle what runs here, so
+the process ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import queue
+import resource
+import threading
+from contextlib import suppress
+
+import msgspec
+
+from onward._attempt import Attempt, Ready, Runtime, prepare, run, run_async
+from onward.context import JobContext
+from onward.lease import Lease
+from onward.lines import Line, Message
+from onward.worker.solitary import FromWorker, Imported, Lost, Progress, Ran, Run
+
+__all__ = ["DECODER", "Solo"]
+
+DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(FromWorker)
+
+
+class Solo:
+    """Waits for leases and runs them."""
+
+    def __init__(self, runtime: Runtime, line: Line) -> None:
+        self._runtime = dataclasses.replace(runtime, report=self._report)
+        self._line = line
+        self._runs: queue.SimpleQueue[Lease] = queue.SimpleQueue()
+        self._context: JobContext | None = None
+
+    def serve(self) -> None:
+        """Until the worker is gone."""
+        threading.Thread(target=self._listen, name="onward-line", daemon=True).start()
+        self._line.send(Imported())
+        while True:
+            attempt = self._run(self._runs.get())
+            self._line.send(
+                Ran(
+                    outcome=attempt.outcome,
+                    failure=attempt.failure,
+                    result=attempt.result,
+                    note=attempt.note,
+                    duration_ms=attempt.duration_ms,
+                )
+            )
+
+    def _run(self, lease: Lease) -> Attempt:
+        ready = prepare(lease, self._runtime)
+        if isinstance(ready, Attempt):
+            return ready
+        self._context = ready.context
+        limit = ready.entry.definition.max_memory
+        with suppress(ValueError, OSError):  # a limit above the system's own
+            _limit_memory(limit)
+        try:
+            return self._call(ready)
+        finally:
+            self._context = None
+            _limit_memory(None)
+
+    def _call(self, ready: Ready) -> Attempt:
+        if ready.entry.is_async:
+            return asyncio.run(run_async(ready, self._runtime))
+        return run(ready, self._runtime)
+
+    def _listen(self) -> None:
+        for message in self._line.messages():
+            match message:
+                case Run(lease):
+                    self._runs.put(lease)
+                case Lost():
+                    if self._context is not None:
+                        self._context.lose()
+        os._exit(0)
+
+    def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
+        self._line.send(Progress(fraction, note))
+        return True
+
+
+def _limit_memory(limit: int | None) -> None:
+    """How much data the process may have: what asks for more gets a MemoryError."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard if limit is None else limit, hard))
