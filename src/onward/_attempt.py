@@ -28,7 +28,7 @@ from onward.registry import Entry, NotAllowed, Registry
 from onward.retry import RetryPolicy
 from onward.signals import Signal
 
-__all__ = ["Attempt", "Ready", "Runtime", "Slot", "Terms", "conclude", "prepare", "run", "run_async"]
+__all__ = ["Attempt", "Ready", "Runtime", "Slot", "Terms", "conclude", "parked", "prepare", "run", "run_async"]
 
 _LONGEST_PARKING = 600.0
 _LONGEST_HOLD_WAIT = 30.0
@@ -98,7 +98,7 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     try:
         letter = open_sealed(lease.envelope, namespace=runtime.namespace)
     except EnvelopeTooNew as error:
-        return Attempt(lease=lease, outcome=Parked(_parking(lease), str(error)))
+        return Attempt(lease=lease, outcome=parked(lease, str(error)))
     except EnvelopeError as error:
         return Attempt(lease=lease, outcome=Dead(str(error), cause="rejected", ran=False), failure=_refusal(error))
     if lease.spent is not None:
@@ -201,8 +201,9 @@ def _never_run(value: Any) -> Exception:
     return TypeError(f"the handler returned a {type(value).__name__}, which was never run: define it with `async def`")
 
 
-def _parking(lease: Lease) -> float:
-    return min(10.0 * float(2 ** min(lease.waits, 10)), _LONGEST_PARKING)
+def parked(lease: Lease, reason: str) -> Parked:
+    """Put aside, longer each time."""
+    return Parked(min(10.0 * float(2 ** min(lease.waits, 10)), _LONGEST_PARKING), storable(reason))
 
 
 def _refusal(error: Exception) -> Failure:
@@ -216,7 +217,7 @@ def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
     if since is not None and lease.claimed_at - since >= runtime.unknown_grace * SECOND:
         failure = Failure("UnknownJob", reason)
         return Attempt(lease=lease, letter=letter, outcome=Dead(reason, cause="unknown", ran=False), failure=failure)
-    return Attempt(lease=lease, letter=letter, outcome=Parked(_parking(lease), reason))
+    return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 
 
 def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:

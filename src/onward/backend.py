@@ -101,8 +101,10 @@ __all__ = [
     "Inline",
     "Inspection",
     "Lease",
+    "Overview",
     "Pruned",
     "Query",
+    "QueueCounts",
     "QueueState",
     "Reaped",
     "Renewal",
@@ -110,6 +112,7 @@ __all__ = [
     "Run",
     "Sealed",
     "Session",
+    "SessionState",
     "Settled",
     "Settlement",
     "StoredJob",
@@ -119,6 +122,7 @@ __all__ = [
 
 LEASE = timedelta(seconds=30)
 TOMBSTONE = timedelta(minutes=10)
+QUEUES_AT_A_GLANCE = 100
 
 Held = tuple[str, int]  # a lease by id and token
 
@@ -274,6 +278,34 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     live: int
 
 
+class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The live jobs of a queue, by state."""
+
+    name: str
+    paused: bool
+    counts: dict[State, int]
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """A store at a glance.  Nothing was counted beyond a limit: a number that reaches it means "or more"."""
+
+    counts: dict[State, int]
+    queues: list[QueueCounts]
+    ended: int  # grows by one with every job that ends: the difference between two looks is what ended in between
+
+
+class SessionState(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as the store knows it.  It was renewed last ``lease_for`` before it expires."""
+
+    owner: str
+    lease_for: timedelta
+    host: str
+    pid: int
+    version: str
+    expires_at: int
+    leases: int  # how many it holds
+
+
 class Check(msgspec.Struct, frozen=True, kw_only=True):
     """One line of a health report."""
 
@@ -367,6 +399,18 @@ class Inspection(Protocol):
 
     def queues(self) -> Sequence[QueueState]:
         """Every queue that holds live jobs or is paused, by name."""
+        ...
+
+    def overview(self, *, at_most: int = 10_000) -> Overview:
+        """For those who look every second: it costs the same however much waits and however long the history is.
+
+        No state is counted beyond ``at_most``, scheduled and retryable jobs not even together; and no queue beyond the
+        first hundred, by name.  ``ended`` may go back when jobs are removed or replayed.
+        """
+        ...
+
+    def sessions(self) -> Sequence[SessionState]:
+        """Every session that was not ended or reaped, expired ones among them, by owner."""
         ...
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:

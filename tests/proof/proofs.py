@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
-from tests.proof import enqueuers, labour, long_log, soak
+from tests.proof import enqueuers, kills, labour, long_log, soak
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
 
@@ -23,6 +23,7 @@ __all__ = [
     "threads_share_memory",
     "worker_in_memory",
     "worker_on_a_file",
+    "worker_processes_are_killed",
 ]
 
 Proof = Callable[[Path, float, Tell], Ledger]
@@ -62,6 +63,16 @@ def worker_in_memory(_: Path, scale: float, tell: Tell) -> Ledger:
     return _soak("memory://", scale, tell)
 
 
+def worker_processes_are_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return kills.of_worker_processes(
+        folder,
+        jobs=max(200, round(10_000 * scale)),
+        kills=max(4, round(100 * scale)),
+        restarts=max(2, round(50 * scale)),
+        tell=tell,
+    )
+
+
 PROOFS: tuple[Proof, ...] = (
     processes_share_a_file,
     threads_share_a_file,
@@ -71,6 +82,7 @@ PROOFS: tuple[Proof, ...] = (
     log_behind_a_reader,
     worker_on_a_file,
     worker_in_memory,
+    worker_processes_are_killed,
 )
 
 

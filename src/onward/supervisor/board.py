@@ -101,13 +101,11 @@ class Board:
 
     def begun(self) -> list[Begun]:
         """What has begun and was not answered for."""
-        if not any(self._memory[_FIRST_CELL :: _CELL.size]):
-            return []
-        cells = (_CELL.unpack_from(self._memory, at) for at in range(_FIRST_CELL, len(self._memory), _CELL.size))
+        used = self._memory[_FIRST_CELL :: _CELL.size]
+        cells = [_FIRST_CELL + number * _CELL.size for number, byte in enumerate(used) if byte] if any(used) else []
         return [
             Begun(encoded[:length].decode(errors="replace"), token, deadline, pid)
-            for used, length, _, pid, token, deadline, encoded in cells
-            if used
+            for _, length, _, pid, token, deadline, encoded in (_CELL.unpack_from(self._memory, at) for at in cells)
         ]
 
 

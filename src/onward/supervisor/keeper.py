@@ -49,16 +49,19 @@ class Keeper:
 
     def __init__(
         self,
-        backend: Backend,
+        open_store: Callable[[Settings], Backend],
         settings: Settings,
+        served: Sequence[str],
         *,
         sessions: Sessions,
         renewed: Callable[[int, Renewed], None],
         rescued: Callable[[Sequence[Reaped]], None],
         died: Callable[[BaseException], None],
     ) -> None:
-        self._backend = backend
+        self._open_store = open_store
+        self._store: Backend | None = None
         self._settings = settings
+        self._served = served
         self._sessions = sessions
         self._renewed = renewed
         self._rescued = rescued
@@ -92,6 +95,16 @@ class Keeper:
             self._ended = True
             self._changed.notify()
         self._thread.join(_LONGEST_PAUSE)
+        if self._store is not None:
+            self._store.close()
+
+    @property
+    def _backend(self) -> Backend:
+        """Opened by this thread, when it is first needed: that may take a while, and may have to be tried again."""
+        if self._store is None:
+            self._store = self._open_store(self._settings)
+            _warn_of_unserved(self._store, self._served)
+        return self._store
 
     def _keep(self) -> None:
         try:
@@ -162,3 +175,14 @@ class Keeper:
             else:
                 pause = max(0.0, self._next_renewal - boottime())
                 self._changed.wait_for(lambda: self._ended or bool(self._estates), pause)
+
+
+def _warn_of_unserved(backend: Backend, served: Sequence[str]) -> None:
+    if not isinstance(backend, Inspection):
+        return
+    try:
+        unserved = [queue.name for queue in backend.queues() if queue.live and queue.name not in served]
+    except BackendError:
+        return
+    if unserved:
+        logger.warning("these queues hold jobs that this worker does not serve: %s", ", ".join(unserved))

@@ -29,9 +29,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from onward.backend import Backend, Held, Inspection, Reaped
+from onward.backend import Backend, Held, Reaped
 from onward.config import Settings
-from onward.errors import BackendError
 from onward.lines import Message
 from onward.logs import get_logger
 from onward.supervisor.bequests import Bequests
@@ -69,7 +68,6 @@ class Supervisor:
         self._bequests = Bequests()
         self._untold: list[Reaped] = []  # given back while there was no process in which subscribers live
         self._keeper: Keeper | None = None
-        self._backend: Backend | None = None
         self._boards = threading.Lock()  # the keeper reads the names on them
         self._mailbox = Mailbox()
         self._selector = selectors.DefaultSelector()
@@ -133,10 +131,10 @@ class Supervisor:
         self._find_heir()
 
     def _begin_keeping(self, hello: Hello) -> None:
-        self._backend = self._open_store(hello.settings)
         self._keeper = Keeper(
-            self._backend,
+            self._open_store,
             hello.settings,
+            hello.queues,
             sessions=self._sessions,
             renewed=lambda number, message: self._mailbox.post(lambda: self._tell(number, message)),
             rescued=lambda reaped: self._mailbox.post(lambda: self._on_rescued(reaped)),
@@ -146,7 +144,6 @@ class Supervisor:
         width = f"{len(self._fleet)} x {self._options.process.concurrency}"
         queues, jobs = ", ".join(hello.queues), ", ".join(hello.jobs) or "none"
         logger.info("ready: %s; queues: %s; jobs: %s", width, queues, jobs)
-        _warn_of_unserved(self._backend, hello.queues)
         notify("READY=1")
 
     # Hearing
@@ -339,8 +336,6 @@ class Supervisor:
     def _close(self) -> None:
         if self._keeper is not None:
             self._keeper.stop()
-        if self._backend is not None:
-            self._backend.close()
 
 
 def _next_dead() -> tuple[int, int] | None:
@@ -349,17 +344,6 @@ def _next_dead() -> tuple[int, int] | None:
     except ChildProcessError:
         return None
     return (pid, status) if pid else None
-
-
-def _warn_of_unserved(backend: Backend, served: Sequence[str]) -> None:
-    if not isinstance(backend, Inspection):
-        return
-    try:
-        unserved = [queue.name for queue in backend.queues() if queue.live and queue.name not in served]
-    except BackendError:
-        return
-    if unserved:
-        logger.warning("these queues hold jobs that this worker does not serve: %s", ", ".join(unserved))
 
 
 def _die(error: BaseException) -> None:

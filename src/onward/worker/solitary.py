@@ -20,7 +20,7 @@ from collections.abc import Callable, Sequence
 
 import msgspec
 
-from onward._attempt import Attempt, Runtime, conclude
+from onward._attempt import Attempt, Runtime, conclude, parked
 from onward.failure import Failure
 from onward.lease import Lease
 from onward.lines import Line, Message, describe_end
@@ -96,8 +96,8 @@ class Solitary:
         started = time.perf_counter_ns()
         try:
             problem = process.wait_until_imported()
-            if problem is not None:
-                return self._failed(work, RuntimeError(problem), started)
+            if problem is not None:  # a deployment that is half done: nobody ran, and nothing is burned
+                return Attempt(lease=work.lease, letter=work.ready.letter, outcome=parked(work.lease, problem))
             self._witness.begin(work.key, float("inf"), process.pid)
             with self._lock:
                 self._busy[work.key] = process

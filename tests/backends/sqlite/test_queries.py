@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from onward.backend import Settlement
+from onward.backend import Query, Settlement
 from onward.backends.sqlite import queries
 from onward.backends.sqlite.backend import SqliteBackend
+from onward.states import State
 from onward.testing.contract.builders import a_claim, a_turn, some_envelopes
 
 PACKAGE = Path(queries.__file__).parent
@@ -17,8 +18,18 @@ STATEMENTS = queries.load("onward_")
 
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "count_finished_of_queue", "live_by_queue"}
+# These stop at a limit; what they cost is measured below.
+GLANCES = {"glance", "glance_later", "glance_due_by_queue", "glance_later_by_queue"}
 # Over the running jobs only, of which there are few.
-SORTING = {"leases_of", "asked_to_cancel", "dead_leases", "orphans", "runs_of", *OVERVIEWS}
+SORTING = {
+    "leases_of",
+    "asked_to_cancel",
+    "dead_leases",
+    "orphans",
+    "glance_running_by_queue",
+    "runs_of",
+    *OVERVIEWS,
+}
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +52,7 @@ def plan(connection):
     return explain
 
 
-@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - OVERVIEWS))
+@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - OVERVIEWS - GLANCES))
 def test_no_statement_reads_a_whole_table_of_jobs(plan, name):
     tables = ("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "job", "done", "run", "hold")
 
@@ -112,24 +123,33 @@ class TestCost:
     """In steps of SQLite's virtual machine: the same on every machine, however busy it is."""
 
     @pytest.fixture
-    def steps_of_a_turn(self, backend):
-        def count(queues=("a", "b")):
+    def steps_of(self, backend):
+        def count(act):
             steps = 0
 
             def step():
                 nonlocal steps
                 steps += 1
 
-            with backend._connections.tidying() as connection:
-                connection.set_progress_handler(step, 10)
-            claim = a_claim(queues=queues, limit=20)
-            leases = backend.claim(claim)
-            backend.turn(a_turn(*map(Settlement.ack, leases), claim=claim))
-            with backend._connections.tidying() as connection:
+            with backend._connections.tidying() as writer, backend._reading() as reading:
+                connections = writer, reading._connection
+                for connection in connections:
+                    connection.set_progress_handler(step, 10)
+            act()
+            for connection in connections:
                 connection.set_progress_handler(None, 0)
             return steps
 
         return count
+
+    @pytest.fixture
+    def steps_of_a_turn(self, backend, steps_of):
+        def turn():
+            claim = a_claim(queues=("a", "b"), limit=20)
+            leases = backend.claim(claim)
+            backend.turn(a_turn(*map(Settlement.ack, leases), claim=claim))
+
+        return lambda: steps_of(turn)
 
     @pytest.mark.parametrize(
         "ballast",
@@ -158,3 +178,23 @@ class TestCost:
         backend.settle(list(map(Settlement.ack, history)))
 
         assert steps_of_a_turn() < before * 1.2
+
+    def test_a_look_every_second_costs_the_same_however_much_there_is(self, backend, steps_of):
+        def look():
+            backend.overview(at_most=100)
+            backend.sessions()
+            backend.list(Query(states=frozenset({State.EXECUTING}), limit=50))
+
+        def fill(count):
+            backend.enqueue(some_envelopes(count, queue="a") + some_envelopes(count, queue="b", delay=3600))
+            backend.enqueue(some_envelopes(count, queue="history"))
+            history = backend.claim(a_claim(queues=("history",), limit=count))
+            backend.settle(list(map(Settlement.ack, history)))
+
+        fill(200)
+        backend.claim(a_claim(queues=("a",), limit=10))
+        before = steps_of(look)
+
+        fill(5_000)
+
+        assert steps_of(look) < before * 1.2

@@ -4,13 +4,25 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from onward.backend import TOMBSTONE, Lease, Pruned, Query, QueueState, Replayed, StoredJob
+from onward.backend import (
+    QUEUES_AT_A_GLANCE,
+    TOMBSTONE,
+    Lease,
+    Overview,
+    Pruned,
+    Query,
+    QueueCounts,
+    QueueState,
+    Replayed,
+    SessionState,
+    StoredJob,
+)
 from onward.backends.memory.store import Job, Store
 from onward.clock import SECOND
-from onward.states import FINISHED, State
+from onward.states import FINISHED, LIVE, State
 
 __all__ = ["MemoryInspection"]
 
@@ -45,6 +57,28 @@ class MemoryInspection:
             live = Counter(job.queue for job in self._store.live.values())
             names = sorted(live.keys() | self._store.paused)
             return [QueueState(name=name, paused=name in self._store.paused, live=live[name]) for name in names]
+
+    def overview(self, *, at_most: int = 10_000) -> Overview:
+        with self._writing():
+            counts = _at_most(at_most, Counter(self.counts()), State)
+            names = [queue.name for queue in self.queues()][:QUEUES_AT_A_GLANCE]
+            queues = [self._queue_counts(name, at_most) for name in names]
+            return Overview(counts=counts, queues=queues, ended=self._store.ended)
+
+    def sessions(self) -> Sequence[SessionState]:
+        with self._writing():
+            return [
+                SessionState(
+                    owner=owner,
+                    lease_for=each.session.lease_for,
+                    host=each.session.host,
+                    pid=each.session.pid,
+                    version=each.session.version,
+                    expires_at=each.expires_at,
+                    leases=len(self._store.leased.get(owner, ())),
+                )
+                for owner, each in sorted(self._store.sessions.items())
+            ]
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         with self._writing() as now:
@@ -121,6 +155,10 @@ class MemoryInspection:
                 found += 1
                 yield job
 
+    def _queue_counts(self, name: str, at_most: int) -> QueueCounts:
+        seen = Counter(job.state for job in self._store.live.values() if job.queue == name)
+        return QueueCounts(name=name, paused=name in self._store.paused, counts=_at_most(at_most, seen, LIVE))
+
     def _cancel(self, job: Job | None, reason: str, now: int) -> State | None:
         if job is None:
             return None
@@ -158,3 +196,10 @@ class MemoryInspection:
         ]
         for key in spent:
             del self._store.holds[key]
+
+
+def _at_most(limit: int, seen: Counter[State], states: Iterable[State]) -> dict[State, int]:
+    """No number beyond the limit; what is not due yet has one together."""
+    counts = {state: min(seen[state], limit) for state in sorted(states)}
+    counts[State.RETRYABLE] = min(counts[State.RETRYABLE], limit - counts[State.SCHEDULED])
+    return counts

@@ -122,6 +122,7 @@ class Store:
     later: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     expiring: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     leased: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # owner -> ids
+    ended: int = 0  # how many jobs, in all
 
     def add(self, job: Job) -> None:
         """Let a job live, with its unique key if it has one."""
@@ -146,6 +147,7 @@ class Store:
         job.state, job.finished_at, job.reason = state, now, reason
         job.cancel_reason = None
         self.finished[job.id] = job
+        self.ended += 1
 
     def remove(self, job: Job) -> None:
         self._unindex(job)

@@ -93,8 +93,12 @@ class SqliteBackend(SqliteInspection, Backend):
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
-        with self._writing() as tx:
-            return enqueueing.enqueue(tx, envelopes, retried=retried)
+        try:
+            with self._writing() as tx:
+                return enqueueing.enqueue(tx, envelopes, retried=retried)
+        except enqueueing.Taken:  # all was undone
+            with self._writing() as tx:
+                return enqueueing.enqueue(tx, envelopes, retried=retried, one_by_one=True)
 
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease]:
         with self._writing() as tx:
@@ -121,12 +125,20 @@ class SqliteBackend(SqliteInspection, Backend):
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
         if not turn.settlements and (result := self._idle(turn)) is not None:
             return result
+        try:
+            return self._turn(turn, one_by_one=False)
+        except settling.LeaseLost:  # it was undone; a savepoint in every turn would cost more than this one costs twice
+            return self._turn(turn, one_by_one=True)
+
+    def _turn(self, turn: Turn, *, one_by_one: bool) -> TurnResult:
         with self._writing() as tx:
             session = tx.row("session_expiry", (turn.owner,))
             if session is None:
                 settled = [settling.classify(tx, settlement) for settlement in turn.settlements]
                 return TurnResult(settled=settled, leases=[], alive=False)
-            settled = settling.settle(tx, turn.owner, turn.settlements) if turn.settlements else []
+            settled = []
+            if turn.settlements:
+                settled = settling.settle(tx, turn.owner, turn.settlements, one_by_one=one_by_one)
             leases: list[Lease] = []
             promoted = 0
             if turn.claim is not None and turn.claim.limit > 0:

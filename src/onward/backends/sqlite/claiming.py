@@ -20,23 +20,23 @@ _LONG = 64 * 1024  # bytes: sealed jobs longer than this are read one by one, so
 
 
 class _Job(msgspec.Struct, array_like=True, gc=False):
-    """A job to be leased: a row of `candidates` or `leases_of`, and its sealed bytes."""
+    """A job to be leased: what `candidates` and `leases_of` tell of it."""
 
     rowid: int
     id: str
-    queue: str
     token: int
-    started_at: int
-    attempts: int
-    crashes: int
-    interruptions: int
-    waits: int
-    parked_since: int | None
-    spent: str | None
-    idempotency_key: str | None
-    idempotency_ttl: int
-    single_instance: str | None
-    length: int
+    length: int  # of the sealed bytes
+    attempts: int = 0
+    crashes: int = 0
+    interruptions: int = 0
+    waits: int = 0
+    parked_since: int | None = None
+    spent: str | None = None
+    idempotency_key: str | None = None
+    idempotency_ttl: int = 0
+    single_instance: str | None = None
+    queue: str = ""
+    started_at: int = 0
     sealed: bytes = b""
 
 
@@ -81,7 +81,7 @@ def claim(
 
 def adopted(tx: Transaction, owner: str, expires_at: int) -> list[Lease]:
     """All that this owner holds."""
-    return _leases(tx, _jobs(tx, "leases_of", owner), owner, expires_at)
+    return _leases(tx, [_Job(*row) for row in tx.rows("leases_of", (owner,))], owner, expires_at)
 
 
 def _candidates(
@@ -95,27 +95,26 @@ def _candidates(
         if wanted == 0 and more:
             continue
         # One more than wanted tells whether to wake somebody else: a bell for nothing makes sleepers deaf for a moment.
-        for job in _jobs(tx, "candidates", queue, tx.now, wanted + len(released) + 1):
-            if job.id in released:
-                continue
-            if wanted == 0:
-                more = True
-                break
-            if job.crashes:
-                return chosen or [job], True
-            chosen.append(job)
-            wanted -= 1
+        jobs = _first(tx, queue, wanted + len(released) + 1)
+        if released:
+            jobs = [job for job in jobs if job.id not in released]
+        suspect = next((place for place, job in enumerate(jobs[:wanted]) if job.crashes), None)
+        if suspect is not None:
+            return (chosen + jobs[:suspect]) or jobs[:1], True
+        chosen += jobs[:wanted]
+        more = more or len(jobs) > wanted
     return chosen, more
 
 
-def _jobs(tx: Transaction, name: str, *parameters: object) -> list[_Job]:
-    """What one of the two statements finds, each with its part of the bytes."""
-    found = tx.row(name, (*parameters, _LONG))
+def _first(tx: Transaction, queue: str, limit: int) -> list[_Job]:
+    """The first jobs of a queue that are available."""
+    found = tx.row("candidates", (queue, tx.now, limit, _LONG))
     assert found is not None
     columns, sealed = found
     jobs = _decode(columns)
     start = 0
     for job in jobs:
+        job.queue, job.started_at = queue, tx.now
         if job.length > _LONG:
             job.sealed = tx.value("sealed", (job.rowid,))
         else:

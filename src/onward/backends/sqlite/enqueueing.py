@@ -9,22 +9,24 @@ from onward.backends.sqlite.transaction import Row, Transaction, as_json
 from onward.envelope import Envelope
 from onward.states import State
 
-__all__ = ["cancel_waiting", "enqueue"]
+__all__ = ["Taken", "cancel_waiting", "enqueue"]
 
 
-class _Taken(Exception):
-    """Some id of the batch is there already."""
+class Taken(Exception):
+    """Some id of the batch is there already: the transaction must be undone, and the batch stored one by one."""
 
 
-def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-    """Store them, or say which live job stands for each."""
-    if not retried and not any(envelope.unique_key is not None for envelope in envelopes):
-        try:
-            with tx.savepoint():
-                return _all_new(tx, envelopes)
-        except _Taken:
-            pass
-    return [_add(tx, envelope, retried=retried) for envelope in envelopes]
+def enqueue(
+    tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False, one_by_one: bool = False
+) -> list[Enqueued]:
+    """Store them, or say which live job stands for each.
+
+    All at once where nothing is expected to be in the way; it raises `Taken` if something is.
+    """
+    one_by_one = one_by_one or retried or len(envelopes) == 1
+    if one_by_one or any(envelope.unique_key is not None for envelope in envelopes):
+        return [_add(tx, envelope, retried=retried) for envelope in envelopes]
+    return _all_new(tx, envelopes)
 
 
 def cancel_waiting(tx: Transaction, rowids: Sequence[int], reason: str) -> int:
@@ -37,7 +39,7 @@ def cancel_waiting(tx: Transaction, rowids: Sequence[int], reason: str) -> int:
 
 def _all_new(tx: Transaction, envelopes: Sequence[Envelope]) -> list[Enqueued]:
     if tx.run_many("enqueue", [_columns(tx, envelope) for envelope in envelopes]) != len(envelopes):
-        raise _Taken
+        raise Taken
     return [Enqueued(envelope.id) for envelope in envelopes]
 
 

@@ -6,8 +6,21 @@ from abc import abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
+from datetime import timedelta
 
-from onward.backend import TOMBSTONE, Lease, Pruned, Query, QueueState, Replayed, Run, StoredJob
+from onward.backend import (
+    TOMBSTONE,
+    Lease,
+    Overview,
+    Pruned,
+    Query,
+    QueueState,
+    Replayed,
+    Run,
+    SessionState,
+    StoredJob,
+)
+from onward.backends.sqlite import glancing
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
 from onward.clock import SECOND
@@ -62,6 +75,14 @@ class SqliteInspection:
             paused = {name for (name,) in tx.rows("paused_queues")}
             names = sorted(live.keys() | paused)
             return [QueueState(name=name, paused=name in paused, live=live[name]) for name in names]
+
+    def overview(self, *, at_most: int = 10_000) -> Overview:
+        with self._reading() as tx:
+            return glancing.overview(tx, at_most)
+
+    def sessions(self) -> Sequence[SessionState]:
+        with self._reading() as tx:
+            return [_session(row) for row in tx.rows("sessions")]
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         with self._writing() as tx:
@@ -151,6 +172,8 @@ def _matching(tx: Transaction, query: Query, *, within: frozenset[State]) -> lis
 
 
 def _page(tx: Transaction, query: Query, states: frozenset[State]) -> list[str]:
+    if states == {State.EXECUTING}:  # those are few, and have an index: no need to walk along all that waits
+        return _named(query, [job_id for (job_id,) in tx.rows("running", (query.queue, query.job))])[: query.limit]
     parameters = {
         "live": not states.isdisjoint(LIVE),
         "states": as_json(sorted(states & LIVE)),
@@ -219,6 +242,19 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
         parked_since=parked_since,
         tombstone=sealed is None,
         runs=runs,
+    )
+
+
+def _session(row: Row) -> SessionState:
+    owner, lease_for, host, pid, version, expires_at, leases = row
+    return SessionState(
+        owner=owner,
+        lease_for=timedelta(microseconds=lease_for),
+        host=host,
+        pid=pid,
+        version=version,
+        expires_at=expires_at,
+        leases=leases,
     )
 
 

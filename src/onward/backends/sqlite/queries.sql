@@ -48,15 +48,11 @@ DELETE FROM onward_sessions WHERE expires_at <= ?1;
 UPDATE onward_jobs INDEXED BY onward_jobs_owner_idx SET owner = ?2 WHERE owner = ?1 AND state = 'executing';
 
 -- name: leases_of
--- In the shape of `candidates`.
-SELECT json_group_array(json_array(rowid, id, queue, delivery, started_at, attempts, crashes, interruptions, waits,
-                                   parked_since, spent, idempotency_key, idempotency_ttl, single_instance,
-                                   length(sealed))),
-       CAST(group_concat(iif(length(sealed) <= ?2, sealed, ''), '') AS BLOB)
-  FROM (SELECT rowid, *
-          FROM onward_jobs INDEXED BY onward_jobs_owner_idx
-         WHERE owner = ?1 AND state = 'executing'
-         ORDER BY id);
+SELECT rowid, id, delivery, length(sealed), attempts, crashes, interruptions, waits, parked_since, spent, idempotency_key,
+       idempotency_ttl, single_instance, queue, started_at, sealed
+  FROM onward_jobs INDEXED BY onward_jobs_owner_idx
+ WHERE owner = ?1 AND state = 'executing'
+ ORDER BY id;
 
 -- name: sealed
 SELECT sealed FROM onward_jobs WHERE rowid = ?1;
@@ -104,12 +100,16 @@ UPDATE onward_jobs SET state = 'available'
 
 -- name: candidates
 -- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  What has expired is left for the next
--- turn to cancel.  Token and start are those of the claim that follows.
--- One row for all of them, because the driver lets go of the interpreter's lock at every row, and gets it back when some
--- busy thread pleases: the columns as JSON, the sealed bytes (but for long ones) end to end.
-SELECT json_group_array(json_array(rowid, id, queue, delivery + 1, ?2, attempts, crashes, interruptions, waits,
-                                   parked_since, spent, idempotency_key, idempotency_ttl, single_instance,
-                                   length(sealed))),
+-- turn to cancel.  The token is that of the claim that follows.
+-- All of them in one row, because at every row the driver lets go of the interpreter's lock and has to wait for it again:
+-- the columns as JSON, without those that a job which is claimed for the first time leaves at their defaults; and the
+-- sealed bytes end to end, but for long ones.
+SELECT json_group_array(
+         iif(attempts + crashes + interruptions + waits = 0
+               AND coalesce(parked_since, spent, idempotency_key, single_instance) IS NULL,
+             json_array(rowid, id, delivery + 1, length(sealed)),
+             json_array(rowid, id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since,
+                        spent, idempotency_key, idempotency_ttl, single_instance))),
        CAST(group_concat(iif(length(sealed) <= ?4, sealed, ''), '') AS BLOB)
   FROM (SELECT rowid, *
           FROM onward_jobs INDEXED BY onward_jobs_claim_idx
@@ -356,6 +356,72 @@ SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_due_idx
  WHERE state IN ('scheduled', 'retryable') GROUP BY queue
  UNION ALL
 SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' GROUP BY queue;
+
+-- name: running
+SELECT id FROM onward_jobs INDEXED BY onward_jobs_owner_idx
+ WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR job = ?2);
+
+-- name: glance
+-- Every count stops at the limit, so it costs the same whatever lies in the tables.  A row number is given to every job that
+-- ends and none is given twice, but when the last one was removed.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' LIMIT ?1)),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT ?1)),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished LIMIT ?1)),
+       (SELECT count(*)
+          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_discarded_idx WHERE state = 'discarded' LIMIT ?1)),
+       (SELECT count(*)
+          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_cancelled_idx WHERE state = 'cancelled' LIMIT ?1)),
+       (SELECT count(*)
+          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_tombstone_idx WHERE sealed IS NULL LIMIT ?1)),
+       (SELECT coalesce(max(rowid), 0) FROM onward_finished);
+
+-- name: glance_later
+SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
+  FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') LIMIT ?1);
+
+-- name: glance_due_by_queue
+-- From name to name along the index: the jobs between are passed over.
+WITH RECURSIVE queues (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available'
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+             WHERE state = 'available' AND queue > name ORDER BY queue LIMIT 1)
+      FROM queues
+     WHERE name IS NOT NULL
+     LIMIT ?2
+)
+SELECT name, (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+                                     WHERE state = 'available' AND queue = name LIMIT ?1))
+  FROM queues
+ WHERE name IS NOT NULL;
+
+-- name: glance_later_by_queue
+WITH RECURSIVE queues (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable')
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_due_idx
+             WHERE state IN ('scheduled', 'retryable') AND queue > name ORDER BY queue LIMIT 1)
+      FROM queues
+     WHERE name IS NOT NULL
+     LIMIT ?2
+)
+SELECT name, (SELECT json_array(count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable'))
+                FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                       WHERE state IN ('scheduled', 'retryable') AND queue = name LIMIT ?1))
+  FROM queues
+ WHERE name IS NOT NULL;
+
+-- name: glance_running_by_queue
+SELECT queue, count(*)
+  FROM (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT ?1)
+ GROUP BY queue;
+
+-- name: sessions
+SELECT owner, lease_for, host, pid, version, expires_at,
+       (SELECT count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
+         WHERE onward_jobs.owner = session.owner AND state = 'executing')
+  FROM onward_sessions AS session
+ ORDER BY owner;
 
 -- name: replayable
 SELECT done.id, done.expires_at, done.unique_key

@@ -22,7 +22,7 @@ from onward.lease import (
 )
 from onward.states import FINISHED, TARGETS, State
 
-__all__ = ["classify", "released", "settle"]
+__all__ = ["LeaseLost", "classify", "released", "settle"]
 
 
 Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and why
@@ -30,19 +30,23 @@ Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and 
 _COMPLETED = applied(State.COMPLETED)
 
 
-class _LeaseLost(Exception):
-    """Some settlement of the batch matches no lease."""
+class LeaseLost(Exception):
+    """Some settlement of the batch matches no lease: the transaction must be undone, and the batch settled one by one."""
 
 
-def settle(tx: Transaction, owner: str, settlements: Sequence[Settlement]) -> list[Settled]:
-    """Apply those whose fence holds and say what the evidence says of the others."""
+def settle(
+    tx: Transaction, owner: str, settlements: Sequence[Settlement], *, one_by_one: bool = False
+) -> list[Settled]:
+    """Apply those whose fence holds and say what the evidence says of the others.
+
+    All at once, unless it was found that not every fence holds: it raises `LeaseLost` then.
+    """
     asked: Asked = {(row[0], row[1]): row[2] for row in tx.rows("asked_to_cancel", (owner,))}
     keyed = holds.of_settled(tx, owner, settlements)
-    try:
-        with tx.savepoint():
-            answers = _all_at_once(tx, owner, settlements, asked)
-    except _LeaseLost:
+    if one_by_one:
         answers = [_one(tx, owner, settlement, asked) for settlement in settlements]
+    else:
+        answers = _all_at_once(tx, owner, settlements, asked)
     for settlement, answer in zip(settlements, answers, strict=True):
         if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
             enqueueing.enqueue(tx, [settlement.dead_letter])
@@ -75,11 +79,11 @@ def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> f
 
 def _all_at_once(tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked) -> list[Settled]:
     if any(each.lease.owner != owner for each in settlements):
-        raise _LeaseLost
+        raise LeaseLost
     moves = Moves()
     answers = _gather(moves, tx, owner, settlements, asked)
     if not moves.apply(tx):
-        raise _LeaseLost
+        raise LeaseLost
     return answers
 
 

@@ -35,6 +35,7 @@ TOPICS = (
     "fencing",
     "holds",
     "inspection",
+    "overview",
     "pausing",
     "reaping",
     "records",

@@ -31,6 +31,7 @@ from onward.testing.contract.evidence import (
 from onward.testing.contract.fencing import FencingContract, GenerationsContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
+from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
 from onward.testing.contract.records import DeadLetterContract, RunRecordsContract, TombstoneContract
@@ -92,6 +93,8 @@ class BackendContract(
     ListingContract,
     CountsContract,
     RunNowContract,
+    OverviewContract,
+    SessionListContract,
     SnapshotsContract,
     ReplayContract,
     SkippedReplayContract,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from onward.backend import TOMBSTONE, Query, QueueState, Replayed, StoredJob
+from onward.backend import TOMBSTONE, Query, QueueCounts, QueueState, Replayed, StoredJob
 from onward.clock import SECOND
 from onward.lease import Lease
-from onward.states import FINISHED, State
+from onward.states import FINISHED, LIVE, State
 from onward.testing.machine.model import Job, Model
 
 __all__ = ["AskedModel"]
@@ -47,6 +47,17 @@ class AskedModel(Model):
         live = Counter(job.envelope.queue for job in self.live.values())
         names = sorted({*live, *self.paused})
         return [QueueState(name=name, paused=name in self.paused, live=live[name]) for name in names]
+
+    def seen_queues(self) -> Sequence[QueueCounts]:
+        """Those of `overview`."""
+        return [
+            QueueCounts(name=each.name, paused=each.paused, counts={state: self.counts(each.name)[state] for state in LIVE})
+            for each in self.queues()
+        ]
+
+    def seen_sessions(self) -> Sequence[tuple[str, int, int]]:
+        """Owner, expiry and number of leases."""
+        return [(owner, row.expires_at, len(self.held_by(owner))) for owner, row in sorted(self.sessions.items())]
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         return [self._cancel(self.live.get(job_id), reason) for job_id in ids]

@@ -335,6 +335,11 @@ class ContractMachine(RuleBasedStateMachine):
         for queue in (None, *QUEUES):
             agree(f"counts({queue})", self.backend.counts(queue), self.model.counts(queue))
         agree("queues()", list(self.backend.queues()), list(self.model.queues()))
+        seen = [(each.owner, each.expires_at, each.leases) for each in self.backend.sessions()]
+        agree("sessions()", seen, self.model.seen_sessions())
+        overview = self.backend.overview()
+        agree("the counts of overview()", overview.counts, self.model.counts())
+        agree("the queues of overview()", overview.queues, self.model.seen_queues())
 
     def _compare_jobs(self, query: Query) -> None:
         found = list(self.backend.list(query))

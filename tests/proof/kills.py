@@ -1,0 +1,194 @@
+"""Worker processes, supervisors and both together are killed all the time: nothing is lost, every second run explained."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from onward import JobRecord, Onward, State
+from tests.proof.crowd import Tell
+from tests.proof.ledger import Ledger, integrity_of
+
+__all__ = ["of_worker_processes"]
+
+_FLEETS = 2
+_PATIENCE = 600.0
+# Of a hundred jobs, so many of each kind; and how many runs of each are completed.
+_MIX = {"quick": 60, "slow": 20, "waits": 10, "fails_once": 9, "alone": 1}
+_ATTEMPTS = {"fails_once": 2}
+
+
+def of_worker_processes(folder: Path, *, jobs: int, kills: int, restarts: int, tell: Tell) -> Ledger:
+    """Jobs are enqueued while what runs them is killed, or stopped politely and started again."""
+    url, log = f"sqlite:///{folder / 'jobs.db'}", folder / "runs.log"
+    log.touch()
+    dice = random.Random(7)
+    kinds = dice.choices(list(_MIX), list(_MIX.values()), k=jobs)
+    with closing(Onward(url, max_crashes=1000)) as client, _Fleets(url, log) as fleets:
+        ids: list[str] = []
+        blows = _blows(dice, kills, restarts)
+        each = max(1, jobs // max(1, len(blows)))
+        while blows or len(ids) < jobs:
+            ids += [_enqueue(client, kind) for kind in kinds[len(ids) : len(ids) + each]]
+            if blows:
+                fleets.strike(blows.pop(), dice)
+                fleets.await_life(client, log, dice.uniform(0.05, 0.4))
+            tell(len(ids))
+        begun = time.monotonic()
+        unfinished = _wait(client, deadline=begun + _PATIENCE, tell=tell)
+        seconds = time.monotonic() - begun
+        codes = fleets.stop()
+        return _judge(client, folder, log, ids, fleets.blows, codes, unfinished, seconds)
+
+
+def _enqueue(client: Onward, kind: str) -> str:
+    return client.enqueue(kind, {}, max_attempts=_ATTEMPTS.get(kind, 1)).id
+
+
+def _blows(dice: random.Random, kills: int, restarts: int) -> list[str]:
+    blows = [dice.choice(["child", "child", "supervisor", "group"]) for _ in range(kills)] + ["restart"] * restarts
+    dice.shuffle(blows)
+    return blows
+
+
+class _Fleet(NamedTuple):
+    supervisor: subprocess.Popen[bytes]
+
+    def family(self) -> list[int]:
+        """Its processes and theirs."""
+        found, known = [self.supervisor.pid], {self.supervisor.pid}
+        parents = dict(_parents())
+        while more := [pid for pid, parent in parents.items() if parent in known and pid not in known]:
+            found += more
+            known |= set(more)
+        return found
+
+
+class _Fleets:
+    """Some supervisors that share a store."""
+
+    def __init__(self, url: str, log: Path) -> None:
+        self._environment = os.environ | {"KILL_SHOP_URL": url, "KILL_SHOP_LOG": str(log)}
+        self._fleets: list[_Fleet] = []
+        self._strays: list[int] = []
+        self.blows: Counter[str] = Counter()
+
+    def __enter__(self) -> Self:
+        self._fleets = [self._start() for _ in range(_FLEETS)]
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for fleet in self._fleets:
+            _kill(fleet.family())
+            fleet.supervisor.wait()
+        _kill(self._strays)
+
+    def strike(self, blow: str, dice: random.Random) -> None:
+        number = dice.randrange(len(self._fleets))
+        fleet = self._fleets[number]
+        family = fleet.family()
+        self.blows[blow] += 1
+        match blow:
+            case "child":
+                _kill([dice.choice(family[1:])] if family[1:] else [])
+                return
+            case "supervisor":
+                self._strays += family[1:]  # they drain by themselves
+                _kill(family[:1])
+            case "group":
+                _kill(family)
+            case "restart":
+                fleet.supervisor.send_signal(signal.SIGTERM)
+        fleet.supervisor.wait()
+        self._fleets[number] = self._start()
+
+    def await_life(self, client: Onward, log: Path, seconds: float) -> None:
+        """Until something runs again, and a little longer: the next blow must find somebody at work."""
+        size, deadline = log.stat().st_size, time.monotonic() + 10
+        while log.stat().st_size == size and time.monotonic() < deadline and client.counts()[State.AVAILABLE]:
+            time.sleep(0.01)
+        time.sleep(seconds)
+
+    def stop(self) -> list[int]:
+        """The exit codes of a polite stop."""
+        for fleet in self._fleets:
+            fleet.supervisor.send_signal(signal.SIGTERM)
+        return [fleet.supervisor.wait() for fleet in self._fleets]
+
+    def _start(self) -> _Fleet:
+        command = [sys.executable, "-m", "onward", "worker", "tests.proof.kill_shop:jobs", "--quiet"]
+        options = ["--processes", "2", "--concurrency", "4", "--shutdown-timeout", "5s"]
+        popen = subprocess.Popen([*command, *options], env=self._environment, stderr=subprocess.DEVNULL)
+        return _Fleet(popen)
+
+
+def _parents() -> Iterator[tuple[int, int]]:
+    for folder in Path("/proc").iterdir():
+        with suppress(OSError, ValueError, IndexError):
+            yield int(folder.name), int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _kill(pids: list[int]) -> None:
+    for pid in pids:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def _wait(client: Onward, *, deadline: float, tell: Tell) -> int:
+    """How many jobs are still not finished at the deadline."""
+    while live := sum(client.counts()[state] for state in State if state not in _ENDS):
+        if time.monotonic() > deadline:
+            return live
+        tell(-live)
+        time.sleep(0.2)
+    return 0
+
+
+_ENDS = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
+
+
+def _judge(
+    client: Onward,
+    folder: Path,
+    log: Path,
+    ids: list[str],
+    blows: Counter[str],
+    codes: list[int],
+    unfinished: int,
+    seconds: float,
+) -> Ledger:
+    runs = Counter(tuple(line.split()) for line in log.read_text().splitlines())
+    of_job: Counter[str] = Counter()
+    for (job_id, _), count in runs.items():
+        of_job[job_id] += count
+    records = [record for job_id in ids if (record := client.get(job_id)) is not None]
+    figures: dict[str, float] = {
+        "jobs": len(ids),
+        **{f"blows at a {blow}" if blow != "restart" else "restarts": count for blow, count in sorted(blows.items())},
+        "runs": runs.total(),
+        "crashes": sum(record.crashes for record in records),
+        "interruptions": sum(record.interruptions for record in records),
+        "seconds until all was finished": seconds,
+    }
+    flaws = {
+        "lost": len(ids) - len(records) + unfinished,
+        "not completed": sum(record.state is not State.COMPLETED for record in records) - unfinished,
+        "begun twice under one delivery": sum(count > 1 for count in runs.values()),
+        "settled twice or not": sum(record.attempts != _ATTEMPTS.get(record.job, 1) for record in records),
+        "runs without a reason": sum(_unexplained(record, of_job[record.id]) > 0 for record in records),
+        "stops that were not polite": sum(code != 0 for code in codes),
+    }
+    return Ledger("worker processes killed", figures, flaws, integrity_of(folder / "jobs.db"))
+
+
+def _unexplained(record: JobRecord, runs: int) -> int:
+    return runs - record.attempts - record.crashes - record.interruptions
