@@ -64,7 +64,7 @@ bench: setup $(PEERS)/.installed ## Throughput and latency beside the raw engine
 # The peers have an environment of their own: their dependencies are none of ours.
 $(PEERS)/.installed: Makefile
 	@$(PYTHON) -m venv --clear $(PEERS)
-	@$(PEERS)/bin/pip install --quiet huey litequeue
+	@$(PEERS)/bin/pip install --quiet huey litequeue flexiq quebec
 	@touch $@
 
 docs: setup ## Build the site into build/site

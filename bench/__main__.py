@@ -13,6 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from bench import body, claim_cost, measure, page
+from bench.measure import PYTHON, Contender, middle
+
 RAW_MOVE, RAW_DELETE = "claim + move, batch 500", "claim + delete, batch 500"
 HERE = Path(__file__).parent.parent
 
@@ -21,25 +24,30 @@ def main() -> int:
     options = _options()
     with tempfile.TemporaryDirectory(prefix="onward-bench-", dir=options.disk) as folder:
         os.environ["BENCH_FOLDER"] = folder
+        body.FOLDER = Path(folder)
         os.environ["PYTHONPATH"] = str(HERE)
         results = _run(options)
     if options.write:
-        from bench import page
-
         page.write(results, HERE / "docs")
         print(f"written: {page.PAGE} and {page.DATA}")
     return 0
 
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
-    from bench import measure
-    from bench.measure import PYTHON, Contender
-
     onward = Contender("onward", "onward_sqlite", PYTHON)
     raw = Contender("raw SQLite", "raw_sqlite", PYTHON, (RAW_MOVE,))
-    peers = [Contender("huey", "huey_sqlite", options.peers), Contender("litequeue", "litequeue_sqlite", options.peers)]
-    everybody = [onward, raw, *peers]
-    jobs = {each.name: 4_000 for each in peers} | {each.name: 80_000 for each in (onward, raw)}
+    peers = [
+        Contender("huey", "huey_sqlite", options.peers),
+        Contender("litequeue", "litequeue_sqlite", options.peers),
+        Contender("flexiq", "flexiq_sqlite", options.peers),
+        Contender("quebec", "quebec_sqlite", options.peers),
+    ]
+    workers = [
+        Contender("onward worker, 1 process", "onward_worker", PYTHON, ("1 process",)),
+        Contender("onward worker, 2 processes", "onward_worker", PYTHON, ("2 processes",)),
+    ]
+    everybody = [onward, *workers, raw, *peers]
+    jobs = {each.name: 4_000 for each in peers} | {each.name: 80_000 for each in (onward, *workers, raw)}
     if options.quick:
         jobs = {name: count // 8 for name, count in jobs.items()}
     print("choosing the fastest configuration of each", flush=True)
@@ -68,17 +76,46 @@ def _run(options: argparse.Namespace) -> dict[str, Any]:
     delete = Contender("raw SQLite", "raw_sqlite", PYTHON, (RAW_DELETE,))
     in_turns("processing, delete only", [delete], lambda each: measure.processing(each, RAW_DELETE, jobs[each.name]))
     single = 500 if options.quick else 3_000
-    in_turns("enqueue one by one", everybody, lambda each: measure.rate(each, "enqueue", single))
+    in_turns("enqueue one by one", [onward, raw, *peers], lambda each: measure.rate(each, "enqueue", single))
     in_turns("enqueue, 16 threads", [onward], lambda each: measure.rate(each, "crowd", single * 4, 16))
     in_turns("bulk enqueue", [onward, raw], lambda each: measure.rate(each, "bulk", jobs[each.name]))
+    retrying = [workers[-1], *(each for each in peers if each.name != "litequeue")]  # which has no retries
+    in_turns(
+        "fail once, then succeed",
+        retrying,
+        lambda each: measure.processing(each, chosen[each.name], jobs[each.name] // 2, "fill_flaky"),
+    )
     samples = 40 if options.quick else 150
-    in_turns("pick-up", [onward, *peers], lambda each: measure.pickup(each, chosen[each.name], samples))
+    in_turns("pick-up", [onward, workers[-1], *peers], lambda each: measure.pickup(each, chosen[each.name], samples))
+    results["footprint"] = _footprints([workers[-1], *peers], options)
+    results["turn_ms"] = _turn_costs(options)
     return results
 
 
-def _shown(row: dict[str, Any]) -> str:
-    from bench.measure import middle
+def _footprints(contenders: Sequence[Contender], options: argparse.Namespace) -> dict[str, dict[str, float]]:
+    """Each with two processes, which is what its `SMALL` configuration has."""
+    found = {}
+    for each in contenders:
+        config = str(each.ask("small"))
+        found[each.name] = measure.footprint(each, config, jobs=1_000, seconds=5 if options.quick else 20)
+        _say(f"  footprint of {each.name} ({config}): {found[each.name]}")
+    return found
 
+
+def _turn_costs(options: argparse.Namespace) -> dict[str, list[float]]:
+    """Medians of turns in an empty file and in a full one, in turns."""
+    count = 100_000 if options.quick else 1_000_000
+    empty, full = body.FOLDER / "empty.db", body.FOLDER / "full.db"
+    claim_cost.fill(full, count)
+    costs: dict[str, list[float]] = {"empty": [], "full": []}
+    for _ in range(options.rounds):
+        for name, file in (("empty", empty), ("full", full)):
+            costs[name].append(measure.middle(claim_cost.turns(file, 50)))
+    _say(f"  a turn of {claim_cost.BATCH} jobs, ms: {costs}")
+    return costs
+
+
+def _shown(row: dict[str, Any]) -> str:
     return ", ".join(
         f"{name} {middle(value):.2f} ms" if isinstance(value, list) else f"{name} {value or 0:,.0f}/s"
         for name, value in row.items()
@@ -95,8 +132,8 @@ def _machine() -> str:
 
 
 def _versions(peers: Path) -> dict[str, str]:
-    code = "import importlib.metadata as m; print(*(f'{n} {m.version(n)}' for n in ('huey', 'litequeue')), sep='\\n')"
-    listed = subprocess.run([peers, "-c", code], capture_output=True, text=True, check=True).stdout
+    code = "import importlib.metadata as m, sys\nfor n in sys.argv[1:]: print(n, m.version(n))"
+    listed = subprocess.run([peers, "-c", code, *page.PEERS], capture_output=True, text=True, check=True).stdout
     versions = dict(line.split() for line in listed.splitlines())
     return {"Python": platform.python_version(), "SQLite": sqlite3.sqlite_version, **versions}
 

@@ -6,6 +6,7 @@ same for everybody, from any thread or process.
 
 from __future__ import annotations
 
+import mmap
 import os
 import struct
 import time
@@ -15,7 +16,9 @@ from typing import Any
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))  # the disk that is measured
 COUNTERS = Path(os.environ.get("BENCH_COUNTERS", "/dev/shm"))  # noqa: S108  never a disk
 
+_NUMBERS = 1 << 20
 _descriptors: dict[str, int] = {}
+_maps: dict[str, mmap.mmap] = {}
 
 
 def payload(number: int, sent: int = 0) -> dict[str, Any]:
@@ -30,6 +33,22 @@ def noop(job: dict[str, Any]) -> None:
         os.write(_file("done"), b".")
 
 
+class Flaky(Exception):
+    """What a job raises that fails at first."""
+
+
+def flaky(job: dict[str, Any]) -> None:
+    """Fail the first time that this number is seen, succeed the second time."""
+    if "seen" not in _maps:
+        with counter("seen").open("r+b") as file:
+            _maps["seen"] = mmap.mmap(file.fileno(), _NUMBERS)
+    seen = _maps["seen"]
+    if not seen[job["id"]]:
+        seen[job["id"]] = 1
+        raise Flaky("the first time")
+    os.write(_file("done"), b".")
+
+
 def counter(name: str) -> Path:
     return COUNTERS / f"onward-bench-{name}"
 
@@ -37,6 +56,7 @@ def counter(name: str) -> Path:
 def clear() -> None:
     for name in ("done", "waits"):
         counter(name).write_bytes(b"")
+    counter("seen").write_bytes(bytes(_NUMBERS))
 
 
 def count(name: str, size: int = 1) -> int:

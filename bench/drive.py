@@ -20,8 +20,14 @@ def main(name: str, step: str, *arguments: str) -> None:
         contender.reset()
         with contender.opened() as store:
             getattr(contender, "bulk", contender.enqueue)(store, int(arguments[0]))
+    elif step == "fill_flaky":
+        contender.reset()
+        with contender.opened() as store:
+            contender.bulk_flaky(store, int(arguments[0]))
     elif step == "configs":
         print(json.dumps(list(contender.CONFIGS)))
+    elif step == "small":
+        print(json.dumps(contender.SMALL))
     elif step == "processes":
         print(json.dumps(contender.processes(arguments[0])))
     elif step == "pickup":

@@ -14,10 +14,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench import body
+from bench import body, tree
 
 Progress = Callable[[str], None]
 
@@ -49,9 +50,9 @@ class Contender:
         return [subprocess.Popen(command, start_new_session=True, **quiet) for _ in range(count)]  # type: ignore[call-overload]
 
 
-def processing(contender: Contender, config: str, jobs: int) -> float:
+def processing(contender: Contender, config: str, jobs: int, fill: str = "fill") -> float:
     """Jobs a second from the first one finished to the last; the file is filled before."""
-    contender.step("fill", jobs)
+    contender.step(fill, jobs)
     body.clear()
     workers = contender.start(config)
     try:
@@ -74,6 +75,27 @@ def pickup(contender: Contender, config: str, samples: int) -> list[float]:
         waits = contender.ask("pickup", samples)
         assert isinstance(waits, list)
         return waits
+    finally:
+        _end(workers)
+
+
+def footprint(contender: Contender, config: str, jobs: int, seconds: float) -> dict[str, float]:
+    """What a worker costs: from start to its first job, its memory after some work, its processor time when idle."""
+    contender.step("fill", jobs)
+    body.clear()
+    started = time.perf_counter()
+    workers = contender.start(config)
+    try:
+        first, _ = _first_done(workers)
+        while body.count("done") < jobs:
+            time.sleep(0.01)
+        time.sleep(1.0)  # what is still to be settled
+        everybody = [pid for worker in workers for pid in tree.of_session(worker.pid)]
+        memory = sum(map(tree.memory, everybody))
+        before = sum(map(tree.processor_seconds, everybody))
+        time.sleep(seconds)
+        busy = sum(map(tree.processor_seconds, everybody)) - before
+        return {"start_s": first - started, "memory_mb": memory / 2**20, "idle_percent": 100 * busy / seconds}
     finally:
         _end(workers)
 
@@ -126,10 +148,9 @@ def _first_done(workers: Sequence[subprocess.Popen[bytes]]) -> tuple[float, int]
 
 def _end(workers: Sequence[subprocess.Popen[bytes]]) -> None:
     for worker in workers:
-        try:
-            os.killpg(worker.pid, 9)
-        except ProcessLookupError:
-            continue
+        for pid in tree.of_session(worker.pid):
+            with suppress(ProcessLookupError):
+                os.kill(pid, 9)
     for worker in workers:
         worker.wait()
 

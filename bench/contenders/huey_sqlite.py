@@ -13,8 +13,9 @@ from typing import Any
 
 from huey import SqliteHuey
 
-from bench.body import FOLDER, noop, payload
+from bench.body import FOLDER, flaky, noop, payload
 
+SMALL = "process, 2 workers"
 CONFIGS = {"process, 2 workers": ("process", 2), "thread, 1 worker": ("thread", 1), "thread, 4 workers": ("thread", 4)}
 
 huey = SqliteHuey("bench", filename=str(FOLDER / "huey.db"), results=False)
@@ -23,6 +24,16 @@ huey = SqliteHuey("bench", filename=str(FOLDER / "huey.db"), results=False)
 @huey.task(name="work")
 def work(job: dict[str, Any]) -> None:
     noop(job)
+
+
+@huey.task(name="flaky", retries=2, retry_delay=0)
+def fails_once(job: dict[str, Any]) -> None:
+    flaky(job)
+
+
+def bulk_flaky(_: None, n: int) -> None:
+    for number in range(n):
+        fails_once(payload(number))
 
 
 def reset() -> None:

@@ -15,6 +15,7 @@ from litequeue import LiteQueue
 
 from bench.body import FOLDER, noop, payload
 
+SMALL = "2 processes"
 CONFIGS = {"1 process": 1, "2 processes": 2}
 
 FILE = FOLDER / "litequeue.db"
