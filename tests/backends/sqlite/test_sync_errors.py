@@ -10,12 +10,10 @@ from onward.states import State
 from onward.testing.contract.builders import a_claim, a_session, an_envelope
 from tests.broken_sync import AVAILABLE
 
-pytestmark = [
-    pytest.mark.promise("F54"),
-    pytest.mark.skipif(not AVAILABLE, reason="the kernel can be told to fail a sync on Linux only"),
-]
+pytestmark = pytest.mark.skipif(not AVAILABLE, reason="the kernel can be told to fail a sync on Linux only")
 
 
+@pytest.mark.promise("F54")
 def test_an_enqueue_that_could_not_be_synced_is_not_called_a_success_and_can_be_repeated(file, run):
     output = run(
         """
@@ -45,6 +43,7 @@ def test_an_enqueue_that_could_not_be_synced_is_not_called_a_success_and_can_be_
     healthy.close()
 
 
+@pytest.mark.promise("F54")
 def test_a_settlement_that_could_not_be_synced_is_not_called_a_success_and_is_applied_once(file, run):
     held = run(
         """

@@ -76,8 +76,6 @@ class ReapedContract:
         assert not reaped.crashed
 
 
-@needs("inspection")
-@pytest.mark.promise("S8", "F15")
 def _by_reaping(backend: Backend, lease: Lease, cause: str) -> State:
     (reaped,) = backend.reap(owner=lease.owner, cause=cause)
     return reaped.to
@@ -94,6 +92,7 @@ either_way = pytest.mark.parametrize("crash", [_by_reaping, _by_settling], ids=[
 
 
 @needs("inspection")
+@pytest.mark.promise("S8", "F15")
 class CrashesContract:
     @pytest.mark.promise("S9", "F04")
     @either_way
