@@ -62,6 +62,33 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{ON_MEMORY}::test_a_settlement_without_the_lease_is_told_so_and_changes_nothing",),
     ),
     Mutant(
+        "M2",
+        "an extension renews whatever session there is (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "UPDATE onward_sessions SET expires_at = ?2 + lease_for WHERE owner = ?1;",
+                "UPDATE onward_sessions SET expires_at = ?2 + lease_for WHERE ?1 IS NOT NULL;",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_an_extension_renews_no_other_session",),
+    ),
+    Mutant(
+        "M2",
+        "an extension renews whatever session there is (memory)",
+        (
+            Edit(
+                f"{MEMORY}/backend.py",
+                "            session.expires_at = now + round(session.session.lease_for.total_seconds() * SECOND)\n"
+                "            return Renewal(",
+                "            for session in self._store.sessions.values():\n"
+                "                session.expires_at = now + round(session.session.lease_for.total_seconds() * SECOND)\n"
+                "            return Renewal(",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_an_extension_renews_no_other_session",),
+    ),
+    Mutant(
         "M3",
         "the sweep ends sessions it read about before it had the lock (sqlite)",
         (

@@ -104,6 +104,17 @@ class SessionsContract:
         assert backend.reap() == []
         assert backend.ack(lease).applied
 
+    def test_an_extension_renews_no_other_session(self, backend, clock):
+        lease = a_lease(backend, owner="other", lease_for=30)
+        backend.open_session(a_session("mine", lease_for=30))
+        clock.advance(20)
+
+        backend.extend("mine")
+
+        clock.advance(11)
+        assert [reaped.id for reaped in backend.reap()] == [lease.envelope.id]
+        assert backend.extend("mine").alive
+
     def test_one_extension_renews_every_lease_of_the_session(self, backend, clock):
         backend.enqueue(some_envelopes(5))
         leases = backend.claim(a_claim(limit=5, lease_for=30))
