@@ -87,6 +87,8 @@ def _command(command: Command, prefix: str, heading: str) -> Iterator[str]:
         yield f"{command.about}\n"
     if command.arguments:
         yield from _table(("argument", "meaning"), [(_written(each), each.summary) for each in command.arguments])
+    for other in command.others:
+        yield from _command(other, f"{prefix} {command.name}", f"{heading}#")
 
 
 def _written(argument: Argument) -> str:

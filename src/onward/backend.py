@@ -8,7 +8,8 @@ Blocking, batch first, one colour.  Times are integer microseconds UTC by the *s
                    nothing: one refused envelope stores none of the batch.
     open_session   A session is one row: owner, expiry, lease_for.  Opening an owner again renews it.  With ``adopts``,
                    in one transaction: the old session's row is deleted, its leases change owner with their tokens kept,
-                   and all that the new owner now holds is returned.
+                   and all that the new owner now holds is returned.  Where neither the old nor the new session is there,
+                   none is opened and the answer is None: a copy of an adoption that comes late revives nobody.
     turn           One exchange, atomic: lock the own session row (no row: apply and claim nothing, only classify the
                    settlements); settle; expire and promote what is due in the claimed queues, up to the limit in each;
                    claim.  It never claims what it just released.  A fixed number of statements, whatever the batch.
@@ -323,7 +324,7 @@ class Backend(Protocol):
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]: ...
 
     @abstractmethod
-    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease]: ...
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None: ...
 
     @abstractmethod
     def turn(self, turn: Turn) -> TurnResult: ...

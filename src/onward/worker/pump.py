@@ -378,11 +378,14 @@ class Pump:
         while not self._quit:
             self._wait_out(error)
             try:
-                self._session.open(successor, adopts=old, compare=lambda held: self._adopt(successor, held))
+                adopted = self._session.open(successor, adopts=old, compare=lambda held: self._adopt(successor, held))
             except BackendError as again:
                 error = again
             else:
-                self._facts.note("adopted")
+                if adopted:
+                    self._facts.note("adopted")
+                else:
+                    self._dead = old
                 break
         self.recovering = False
 
@@ -407,10 +410,12 @@ class Pump:
         bequest, owner = self._bequests[0], self._session.owner
         self._verdicts |= bequest.verdicts
         try:
-            self._session.open(owner, adopts=bequest.owner, compare=lambda held: self._adopt(owner, held))
+            alive = self._session.open(owner, adopts=bequest.owner, compare=lambda held: self._adopt(owner, held))
         except BackendError as error:
             self._recover(error)
             return
+        if not alive:
+            self._dead = owner
         self._bequests.popleft()
         bequest.adopted()
         self._facts.note("inherited")

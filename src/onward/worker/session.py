@@ -76,10 +76,11 @@ class WorkerSession:
 
     def open(
         self, owner: str, *, adopts: str | None = None, compare: Callable[[Sequence[Lease]], None] | None = None
-    ) -> None:
+    ) -> bool:
         """Open a session under a new name; with ``adopts``, as the successor of another.
 
         What it then holds must be compared with what is in hand before the session is fresh, and anything can begin.
+        False: there is nobody to succeed, for both are dead.
         """
         asked = self._clock()
         session = Session(
@@ -90,6 +91,8 @@ class WorkerSession:
         else:
             self._witness.name(adopts, owner)
         held = self._backend.open_session(session, adopts=adopts)
+        if held is None:
+            return False
         self._witness.name(owner)
         if compare is not None:
             compare(held)
@@ -97,6 +100,7 @@ class WorkerSession:
             self.owner = owner
             self._opened = self._clock()
         self._renewed(owner, asked)
+        return True
 
     def fresh(self) -> bool:
         """Whether a lease may be started.  If not, this asks for a renewal."""

@@ -50,8 +50,10 @@ class MemoryBackend(MemoryInspection, Backend):
         with self._writing() as now:
             return [self._add(envelope, now, retried=retried) for envelope in envelopes]
 
-    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease]:
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with self._writing() as now:
+            if adopts is not None and not {adopts, session.owner} & self._store.sessions.keys():
+                return None
             lease_for = round(session.lease_for.total_seconds() * SECOND)
             opened = self._store.sessions[session.owner] = OpenSession(session, now + lease_for)
             if adopts is None:

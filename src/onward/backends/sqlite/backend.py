@@ -34,7 +34,7 @@ from onward.backends.sqlite import (
     schema,
     settling,
 )
-from onward.backends.sqlite.connection import Connections
+from onward.backends.sqlite.connection import Connections, patiently
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.transaction import Transaction
 from onward.backends.sqlite.url import Durability, checked_durability, parse_url
@@ -46,7 +46,7 @@ from onward.names import namespace_name
 __all__ = ["SqliteBackend"]
 
 _LOOK_EVERY = 0.05
-_NOW = 0  # when an available job is due
+_NEVER = 1 << 62
 
 
 class SqliteBackend(SqliteInspection, Backend):
@@ -93,15 +93,36 @@ class SqliteBackend(SqliteInspection, Backend):
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
-        try:
-            with self._writing() as tx:
-                return enqueueing.enqueue(tx, envelopes, retried=retried)
-        except enqueueing.Taken:  # all was undone
-            with self._writing() as tx:
-                return enqueueing.enqueue(tx, envelopes, retried=retried, one_by_one=True)
-
-    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease]:
+        if not retried and all(envelope.unique_key is None for envelope in envelopes):
+            try:
+                return self._enqueue_new(envelopes)
+            except enqueueing.Taken:
+                pass  # nothing of it was stored
         with self._writing() as tx:
+            return enqueueing.enqueue(tx, envelopes, retried=retried)
+
+    def _enqueue_new(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        """Store what nothing is expected to be in the way of."""
+        if not enqueueing.is_one_statement(envelopes):
+            with self._writing() as tx:
+                return enqueueing.add_new(tx, envelopes)
+        # A single statement is a transaction by itself.  To begin and to end one are two more at which the driver lets go
+        # of the interpreter's lock: where many threads enqueue, waiting for it costs more than the disk does.
+        with self._connections.tidying() as connection:
+
+            def attempt() -> tuple[Transaction, list[Enqueued]]:
+                tx = Transaction(connection, self._sql, self.clock.micros())
+                return tx, enqueueing.add_new(tx, envelopes)
+
+            tx, answers = patiently(attempt, self._connections.busy_timeout)
+        if tx.wakes:
+            self._bell.ring()
+        return answers
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
+        with self._writing() as tx:
+            if adopts is not None and not tx.value("either_session", (adopts, session.owner)):
+                return None
             lease_for = round(session.lease_for.total_seconds() * SECOND)
             tx.run(
                 "open_session",
@@ -172,12 +193,12 @@ class SqliteBackend(SqliteInspection, Backend):
         """Sleep until the bell rings for us, the file changes or a job falls due."""
         watch = Watch(self._bell, timeout)
         seen: int | None = None
-        due: int | None = None
+        due = _NEVER
         while not self._connections.closed:
             version = self._connections.version()
             if watch.rung or version != seen:
                 seen, due = version, self._next_due(queues)
-            if watch.is_over(self._until(due), rung_for=due == _NOW):
+            if watch.is_over(due, (due - self.clock.micros()) / SECOND):
                 return
             watch.sleep(_LOOK_EVERY)
 
@@ -222,14 +243,11 @@ class SqliteBackend(SqliteInspection, Backend):
                 return None
             return TurnResult(settled=[], leases=[], cancel_requested=_asked_to_cancel(tx, turn.owner))
 
-    def _next_due(self, queues: Sequence[str]) -> int | None:
+    def _next_due(self, queues: Sequence[str]) -> int:
+        """When there is work: 0 if somebody made it available, and has rung; else the time of what is scheduled."""
         with self._reading() as tx:
             due = [tx.value("next_due", (queue,)) for queue in claiming.open_queues(tx, queues)]
-            return min((at for at in due if at is not None), default=None)
-
-    def _until(self, due: int | None) -> float:
-        """Seconds until then."""
-        return float("inf") if due is None else (due - self.clock.micros()) / SECOND
+            return min((at for at in due if at is not None), default=_NEVER)
 
 
 def _asked_to_cancel(tx: Transaction, owner: str) -> tuple[Held, ...]:

@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -50,23 +50,17 @@ class Connections:
         self._reader = Line(self._open_reader, path, busy_timeout)
         forks.watch(self)
 
-    @contextmanager
-    def writing(self) -> Iterator[sqlite3.Connection]:
+    def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Hold the write lock.  What was written is durable when this ends well, and gone if it does not."""
-        with self._writer.transaction(_begin_writing) as connection:
-            yield connection
+        return self._writer.transaction(_begin_writing)
 
-    @contextmanager
-    def reading(self) -> Iterator[sqlite3.Connection]:
+    def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """One snapshot of the file, whatever is written meanwhile."""
-        with self._reader.transaction(_begin_reading) as connection:
-            yield connection
+        return self._reader.transaction(_begin_reading)
 
-    @contextmanager
-    def tidying(self) -> Iterator[sqlite3.Connection]:
+    def tidying(self) -> AbstractContextManager[sqlite3.Connection]:
         """The writing connection without a transaction, for checkpoints and vacuuming."""
-        with self._writer.borrowed() as connection:
-            yield connection
+        return self._writer.borrowed()
 
     def version(self) -> int:
         """Changes whenever another connection has changed the file."""
@@ -137,25 +131,27 @@ class Line:
 
     @contextmanager
     def transaction(self, begin: Callable[[sqlite3.Connection], None]) -> Iterator[sqlite3.Connection]:
-        with self.borrowed() as connection:
-            patiently(lambda: begin(connection), self._busy_timeout)
+        # Not one context in the other: every job that is enqueued goes through here, and each costs microseconds.
+        with shield(), self._lock:
             try:
-                yield connection
-                connection.execute("COMMIT")
-            except BaseException:
-                self._roll_back(connection)
-                raise
+                connection = self._ready()
+                patiently(lambda: begin(connection), self._busy_timeout)
+                try:
+                    yield connection
+                    connection.execute("COMMIT")
+                except BaseException:
+                    self._roll_back(connection)
+                    raise
+            except faults.DRIVERS as error:
+                raise self._translated(error) from error
 
     @contextmanager
     def borrowed(self) -> Iterator[sqlite3.Connection]:
-        with shield(), self._lock, faults.translated(self._path):
-            connection = self._ready()
+        with shield(), self._lock:
             try:
-                yield connection
-            except sqlite3.Error as error:
-                if faults.is_broken(error):
-                    self._drop()
-                raise
+                yield self._ready()
+            except faults.DRIVERS as error:
+                raise self._translated(error) from error
 
     def close(self) -> None:
         with self._lock:
@@ -191,6 +187,11 @@ class Line:
         if self._file != _identity(self._path):
             # Deleted or replaced: what is written to the old file, nobody will ever find.
             self._drop()
+
+    def _translated(self, error: Exception) -> BackendError:
+        if faults.is_broken(error):
+            self._drop()
+        return faults.translation(error, self._path)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         try:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 from onward.errors import (
@@ -17,7 +15,9 @@ from onward.errors import (
     StoreFull,
 )
 
-__all__ = ["is_broken", "is_busy", "translated", "translation"]
+__all__ = ["DRIVERS", "is_broken", "is_busy", "translation"]
+
+DRIVERS = (sqlite3.Error, OverflowError, ValueError)  # what it raises; no error of its kind is let out
 
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 # The answer of the disk is lost or wrong: what this connection remembers of the file may be, too.
@@ -27,15 +27,6 @@ _FAILED_WRITES = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_TR
 _REFUSED = ("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE")
 # Values that Python's driver cannot even hand over: unknown types, integers of more than 64 bits, lone surrogates.
 _UNBINDABLE = (sqlite3.InterfaceError, sqlite3.DataError, sqlite3.ProgrammingError, OverflowError, ValueError)
-
-
-@contextmanager
-def translated(path: Path) -> Iterator[None]:
-    """Let no driver's error out."""
-    try:
-        yield
-    except (sqlite3.Error, OverflowError, ValueError) as error:
-        raise translation(error, path) from error
 
 
 def is_busy(error: sqlite3.Error) -> bool:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from datetime import timedelta
 
 from onward.backend import (
     TOMBSTONE,
@@ -16,15 +15,14 @@ from onward.backend import (
     Query,
     QueueState,
     Replayed,
-    Run,
     SessionState,
     StoredJob,
 )
+from onward.backends.sql import rows
 from onward.backends.sqlite import glancing
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
 from onward.clock import SECOND
-from onward.failure import Failure
 from onward.states import FINISHED, LIVE, State
 
 __all__ = ["SqliteInspection"]
@@ -82,7 +80,7 @@ class SqliteInspection:
 
     def sessions(self) -> Sequence[SessionState]:
         with self._reading() as tx:
-            return [_session(row) for row in tx.rows("sessions")]
+            return [rows.session_state(row) for row in tx.rows("sessions")]
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         with self._writing() as tx:
@@ -162,7 +160,7 @@ def _matching(tx: Transaction, query: Query, *, within: frozenset[State]) -> lis
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
         return []
-    ids = _page(tx, query, states) if query.ids is None else _named(query, query.ids)
+    ids = _page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
     found: dict[str, Row] = {}
     for row in tx.rows("pick", (as_json(ids),)):
         job_id, queue, job, sealed, state, *_ = row
@@ -173,7 +171,7 @@ def _matching(tx: Transaction, query: Query, *, within: frozenset[State]) -> lis
 
 def _page(tx: Transaction, query: Query, states: frozenset[State]) -> list[str]:
     if states == {State.EXECUTING}:  # those are few, and have an index: no need to walk along all that waits
-        return _named(query, [job_id for (job_id,) in tx.rows("running", (query.queue, query.job))])[: query.limit]
+        return rows.ids_named(query, [job_id for (job_id,) in tx.rows("running", (query.queue, query.job))])[: query.limit]
     parameters = {
         "live": not states.isdisjoint(LIVE),
         "states": as_json(sorted(states & LIVE)),
@@ -188,74 +186,8 @@ def _page(tx: Transaction, query: Query, states: frozenset[State]) -> list[str]:
     return [job_id for (job_id,) in tx.rows("page_newest" if query.newest_first else "page_oldest", parameters)]
 
 
-def _named(query: Query, ids: Sequence[str]) -> list[str]:
-    ordered = sorted(set(ids), reverse=query.newest_first)
-    if query.after is None:
-        return ordered
-    return [job_id for job_id in ordered if (job_id < query.after if query.newest_first else job_id > query.after)]
-
-
-def _stored(tx: Transaction, rows: Sequence[Row]) -> list[StoredJob]:
-    runs: defaultdict[str, list[Run]] = defaultdict(list)
-    for job_id, token, attempt, move, state, at, duration_ms, *failure in tx.rows(
-        "runs_of", (as_json([row[0] for row in rows]),)
-    ):
-        run = Run(
-            token=token,
-            attempt=attempt,
-            move=move,
-            to=State(state),
-            failure=Failure(*failure),
-            at=at,
-            duration_ms=duration_ms,
-        )
-        runs[job_id].append(run)
-    return [_stored_job(row, tuple(runs[row[0]])) for row in rows]
-
-
-def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
-    job_id, queue, job, sealed, state, rank, attempts, delivery, crashes, interruptions, *rest = row
-    available_at, enqueued_at, started_at, finished_at, owner, asked, result, reason, progress, waits, parked_since = (
-        rest
-    )
-    return StoredJob(
-        id=job_id,
-        queue=queue,
-        job=job,
-        data=sealed or b"",
-        state=State(state),
-        priority=-rank,
-        attempts=attempts,
-        delivery=delivery,
-        crashes=crashes,
-        interruptions=interruptions,
-        available_at=available_at,
-        enqueued_at=enqueued_at,
-        started_at=started_at,
-        finished_at=finished_at,
-        owner=owner,
-        cancel_requested=bool(asked),
-        result=result,
-        reason=reason,
-        progress=progress,
-        waits=waits,
-        parked_since=parked_since,
-        tombstone=sealed is None,
-        runs=runs,
-    )
-
-
-def _session(row: Row) -> SessionState:
-    owner, lease_for, host, pid, version, expires_at, leases = row
-    return SessionState(
-        owner=owner,
-        lease_for=timedelta(microseconds=lease_for),
-        host=host,
-        pid=pid,
-        version=version,
-        expires_at=expires_at,
-        leases=leases,
-    )
+def _stored(tx: Transaction, picked: Sequence[Row]) -> list[StoredJob]:
+    return rows.stored_jobs(picked, tx.rows("runs_of", (as_json([row[0] for row in picked]),)))
 
 
 def _cancelled(found: dict[str, tuple[int, str]], job_id: str) -> State | None:

@@ -43,26 +43,29 @@ class _End(NamedTuple):
 class _Ended:
     """Leases that end in the same way, and what each resulted in."""
 
-    __slots__ = ("_length", "_results", "count", "leases")
+    __slots__ = ("_length", "_places", "_results", "_tokens", "count")
 
     def __init__(self) -> None:
-        self.leases: dict[str, int | tuple[int, int, int]] = {}  # see the statement
         self.count = 0  # more than there are leases if one was named twice: then not all can be applied
+        self._tokens: dict[str, int] = {}
+        self._places: dict[str, tuple[int, int, int]] = {}  # see the statement
         self._results: list[bytes] = []
         self._length = 0
 
     def add(self, job_id: str, token: int, result: bytes | None) -> None:
         self.count += 1
-        if result is None:
-            self.leases[job_id] = token
-        else:
-            self.leases[job_id] = (token, self._length + 1, len(result))  # SQL counts from one
+        self._tokens[job_id] = token
+        if result is not None:
+            self._places[job_id] = token, self._length + 1, len(result)  # SQL counts from one
             self._results.append(result)
             self._length += len(result)
 
-    @property
-    def results(self) -> bytes:
-        return b"".join(self._results)
+    def finish(self, tx: Transaction, end: _End) -> bool:
+        """Move them.  False if a fence did not match."""
+        tokens = as_json(self._tokens)
+        leases = as_json({**self._tokens, **self._places}) if self._places else tokens
+        moved = tx.run("finish", (leases, *end, b"".join(self._results)))
+        return moved == self.count and tx.run("leave", (tokens, end.owner)) == self.count
 
 
 class Moves:
@@ -132,7 +135,7 @@ class Moves:
         # The records first: they read what the moves change.
         return (
             _each(tx, "record_run", self._runs)
-            and all(_finish(tx, end, ended) for end, ended in self._finished.items())
+            and all(ended.finish(tx, end) for end, ended in self._finished.items())
             and _each(tx, "put_back", self._put_back)
             and _each(tx, "release", self._released)
             and _each(tx, "crash", self._crashed)
@@ -141,9 +144,3 @@ class Moves:
 
 def _each(tx: Transaction, name: str, rows: Sequence[Parameters]) -> bool:
     return not rows or tx.run_many(name, rows) == len(rows)
-
-
-def _finish(tx: Transaction, end: _End, ended: _Ended) -> bool:
-    leases = as_json(ended.leases)
-    finished = tx.run("finish", (leases, *end, ended.results))
-    return finished == ended.count and tx.run("leave", (leases, end.owner)) == ended.count

@@ -1,43 +1,15 @@
-"""The SQL of `queries.sql` by name: ``-- name: claim``, a comment that says why, one statement."""
+"""The SQL of `queries.sql` by name."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from functools import cache
-from importlib.resources import files
 
-__all__ = ["load", "prefixed", "sections"]
+from onward.backends.sql import sections
+from onward.backends.sql.sections import prefixed
 
-_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
-_PREFIX = re.compile(r"\bonward_")
+__all__ = ["load", "prefixed"]
 
 
-@cache
 def load(prefix: str) -> Mapping[str, str]:
     """Every statement by its name, for the tables that start with ``prefix``."""
-    return {name: prefixed(statement, prefix) for name, statement in sections(_text()).items()}
-
-
-def sections(text: str) -> dict[str, str]:
-    r"""
-    >>> sections("-- name: one\n-- The first.\nSELECT 1;\n")
-    {'one': 'SELECT 1'}
-    """
-    _, *parts = _NAME.split(text)
-    return {name: _statement(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
-
-
-def prefixed(sql: str, prefix: str) -> str:
-    """The one substitution there is; a prefix is made of a checked namespace only."""
-    return _PREFIX.sub(prefix, sql)
-
-
-def _statement(body: str) -> str:
-    # SQLite need not parse our comments again for every connection.
-    lines = (line for line in body.splitlines() if not line.startswith("--"))
-    return "\n".join(lines).strip().removesuffix(";")
-
-
-def _text() -> str:
-    return files("onward.backends.sqlite").joinpath("queries.sql").read_text(encoding="utf-8")
+    return sections.load("onward.backends.sqlite", prefix)

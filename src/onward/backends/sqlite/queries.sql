@@ -6,10 +6,18 @@
 
 -- name: enqueue
 -- Both an id that is live and a unique key that is held make it write nothing; who asked then finds out which.
-INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
-                         idempotency_key, idempotency_ttl, single_instance, job, sealed)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?9, ?10, ?11, ?12, ?13, ?14)
+INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
+                         single_instance, job, id, enqueued_at, unique_key, key_held, sealed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
 ON CONFLICT DO NOTHING;
+
+-- name: enqueue_alike
+-- Jobs without a unique key come as one object, {id: [enqueued_at, start, length]}: where in the bytes of all its own lie.
+-- All or none: an id that is live makes it fail.
+INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
+                         single_instance, job, id, enqueued_at, sealed)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, substr(?12, new.value ->> 1, new.value ->> 2)
+  FROM json_each(?11) AS new;
 
 -- name: is_live
 SELECT EXISTS (SELECT 1 FROM onward_jobs WHERE id = ?1);
@@ -33,6 +41,9 @@ ON CONFLICT (owner) DO UPDATE
 
 -- name: session_expiry
 SELECT expires_at FROM onward_sessions WHERE owner = ?1;
+
+-- name: either_session
+SELECT EXISTS (SELECT 1 FROM onward_sessions WHERE owner IN (?1, ?2));
 
 -- name: renew_session
 UPDATE onward_sessions SET expires_at = ?2 + lease_for WHERE owner = ?1;
@@ -196,7 +207,7 @@ DELETE FROM onward_jobs
  WHERE rowid IN (SELECT job.rowid
                    FROM json_each(?1) AS lease
                   CROSS JOIN onward_jobs AS job ON job.id = lease.key
-                  WHERE delivery = coalesce(lease.atom, lease.value ->> 0) AND +owner = ?2 AND state = 'executing');
+                  WHERE delivery = lease.value AND +owner = ?2 AND state = 'executing');
 
 -- name: put_back
 -- nack, snooze and park: due later, and waiting is counted anew.

@@ -4,29 +4,17 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from importlib.resources import files
-from typing import NamedTuple
 
+from onward.backends.sql import migrations
+from onward.backends.sql.migrations import Migration
 from onward.backends.sqlite import queries
-from onward.errors import SchemaTooNew
 
 __all__ = ["Migration", "known", "migrate", "version"]
 
 
-class Migration(NamedTuple):
-    version: int
-    name: str
-    sql: str
-
-
 def known() -> list[Migration]:
     """What ships with this Onward, in order."""
-    folder = files("onward.backends.sqlite").joinpath("migrations")
-    found = [entry for entry in folder.iterdir() if entry.name.endswith(".sql")]
-    return sorted(
-        Migration(int(entry.name[:4]), entry.name.removesuffix(".sql"), entry.read_text(encoding="utf-8"))
-        for entry in found
-    )
+    return migrations.shipped("onward.backends.sqlite")
 
 
 def version(connection: sqlite3.Connection, prefix: str) -> int:
@@ -55,11 +43,7 @@ def migrate(connection: sqlite3.Connection, prefix: str, *, now: int) -> None:
 
 
 def _missing(connection: sqlite3.Connection, prefix: str) -> list[Migration]:
-    migrations = known()
-    found, newest = version(connection, prefix), migrations[-1].version
-    if found > newest:
-        raise SchemaTooNew(found, newest)
-    return [migration for migration in migrations if migration.version > found]
+    return migrations.missing(known(), version(connection, prefix))
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration, prefix: str, now: int) -> None:

@@ -1,12 +1,12 @@
 """Waking workers of other processes: a FIFO beside the file.
 
 Idle workers sleep on it.  Whoever makes a job due writes one byte, unless one lies there already; one sleeper gets it and
-goes.  A worker that took all it wanted writes the byte on, so one job wakes one worker and a burst wakes as many as it
-needs.  For a job that falls due by itself the byte is written by sleepers who see it.  Who gets it and finds nothing
-to do writes it back: it may be for somebody who serves another queue.
+goes.  A worker that took all it wanted writes another, so one job wakes one worker and a burst wakes as many as it needs.
+For a job that falls due by itself the first sleeper that sees it writes the byte.  Who gets one and finds nothing to do
+passes it on: it may be for somebody who serves other queues.
 
-The byte is only a hint, and can be lost.  So every sleeper looks into the file now and then.  It goes if it sees work and
-still sees some a moment later: whoever was rung for it should have had it by then.
+A byte is only a hint, and can be lost.  So every sleeper looks into the file now and then.  It goes if it sees work that is
+still there a moment later: whoever was rung for it should have had it by then.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from onward.shield import shield
 __all__ = ["Bell", "Watch"]
 
 _LEFT_TO_OTHERS = (0.05, 0.3)  # seconds: whoever was rung has claimed it by then, however busy the machine
-_PASSED_ON, _MOMENT = 4, 0.005  # so often, each time with so many seconds for the others to hear it
+_HANDS = 8  # through which a byte goes before nobody wants it
+_MOMENT = 0.005  # seconds for others to take what was passed on
 _NOTHING = b"\0\0\0\0"
 
 
@@ -47,28 +48,40 @@ class Bell:
         with self._lock:
             return self._opened() >= 0
 
-    def ring(self) -> None:
+    def ring(self, *, hand: int = 1) -> None:
+        """Ring, or pass it on to the next ``hand``."""
+        with shield(), self._lock, contextlib.suppress(OSError):
+            _write(self._opened(), hand)
+
+    def ring_for(self, due: int) -> None:
+        """Ring for what fell due by itself: once, however many in however many processes see it."""
         with shield(), self._lock, contextlib.suppress(OSError):
             fd = self._opened()
-            if fd >= 0 and fcntl.ioctl(fd, termios.FIONREAD, _NOTHING) == _NOTHING:
-                os.write(fd, b"!")
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # if it is taken, somebody is ringing this very moment
+            try:
+                # The mark that all of them see is the FIFO's time of modification.
+                if os.fstat(fd).st_mtime_ns != due * 1000:
+                    _write(fd, 1)
+                    os.utime(fd, ns=(due * 1000, due * 1000))
+            finally:
+                fcntl.flock(fd, fcntl.LOCK_UN)
 
-    def listen(self, seconds: float) -> bool:
-        """Sleep until it rings for us, at most so long."""
+    def listen(self, seconds: float) -> int:
+        """Sleep until it rings for us, at most so long.  0 if it did not; else through how many hands it came."""
         with self._lock:
             # A copy: close() may come from another thread while this one sleeps, and the number may be used anew.
             fd = os.dup(self._opened()) if self._opened() >= 0 else -1
         if fd < 0:
             time.sleep(seconds)
-            return False
+            return 0
         try:
             poll = select.poll()
             poll.register(fd, select.POLLIN)
             deadline = time.monotonic() + seconds
             while poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
                 with contextlib.suppress(BlockingIOError):  # it wakes all who listen, and somebody else was faster
-                    return bool(os.read(fd, 1))
-            return False
+                    return os.read(fd, 1)[0]
+            return 0
         finally:
             os.close(fd)
 
@@ -96,18 +109,18 @@ class Watch:
     def __init__(self, bell: Bell, timeout: float) -> None:
         self._bell = bell
         self._deadline = time.monotonic() + timeout
-        self._until_due = float("inf")
-        self._passed_on = 0
-        self.rung = False
+        self._due, self._until_due = -1, float("inf")  # as seen at the last look
+        self.rung = 0
 
-    def is_over(self, until_due: float, *, rung_for: bool) -> bool:
-        """Whether to go: there is work and it is ours, or the time is up.  ``rung_for``: who made it due has rung."""
-        saw_work, self._until_due = self._until_due <= 0, until_due
+    def is_over(self, due: int, until_due: float) -> bool:
+        """Whether to go: there is work and it is ours, or the time is up.  ``due`` is 0 if who made it so has rung."""
+        still_there = self._until_due <= 0 and due == self._due
+        self._due, self._until_due = due, until_due
         if until_due <= 0:
-            if self.rung or saw_work or not self._bell.rings:
+            if self.rung or still_there or not self._bell.rings:
                 return True
-            if not rung_for:
-                self._bell.ring()  # all who see it do, and one of them is rung
+            if due:
+                self._bell.ring_for(due)
         return time.monotonic() >= self._deadline
 
     def sleep(self, look_every: float) -> None:
@@ -117,15 +130,17 @@ class Watch:
         else:  # with a bell, looking is for what nobody rings for: half as often will do
             pause = min(self._until_due, look_every * (1 + self._bell.rings))
         pause = max(0.0, min(pause, self._deadline - time.monotonic()))
-        if self.rung and self._passed_on < _PASSED_ON:
-            self._bell.ring()
-            self.rung = False
-            self._passed_on += 1
+        if 0 < self.rung < _HANDS:
+            self._bell.ring(hand=self.rung + 1)
+            self.rung = 0
             time.sleep(min(pause, _MOMENT))
         else:
-            swallowed, self.rung = self.rung, self._bell.listen(pause)
-            if swallowed or not self.rung:
-                self._passed_on = 0
+            self.rung = self._bell.listen(pause)
+
+
+def _write(fd: int, hand: int) -> None:
+    if fd >= 0 and fcntl.ioctl(fd, termios.FIONREAD, _NOTHING) == _NOTHING:
+        os.write(fd, bytes([hand]))
 
 
 def _open_fifo(path: Path) -> int:

@@ -57,6 +57,37 @@ class AdoptionContract:
 
         assert not backend.extend("old").alive
 
+    def test_an_adoption_of_nobody_by_nobody_opens_no_session(self, backend):
+        assert backend.open_session(a_session("new"), adopts="old") is None
+
+        assert not backend.extend("new").alive
+
+    def test_an_adoption_that_is_sent_again_finds_its_successor_and_says_what_it_holds(self, backend):
+        lease = a_lease(backend, owner="old")
+        backend.open_session(a_session("new"), adopts="old")
+
+        again = backend.open_session(a_session("new"), adopts="old")
+
+        assert ids(again) == [lease.envelope.id]
+
+    def test_a_session_that_is_there_may_adopt_nobody(self, backend):
+        lease = a_lease(backend, owner="new")
+
+        assert ids(backend.open_session(a_session("new"), adopts="old")) == [lease.envelope.id]
+
+    def test_a_copy_of_an_adoption_that_comes_after_both_sessions_died_revives_neither(self, backend, clock):
+        lease = a_lease(backend, owner="old", lease_for=30)
+        backend.open_session(a_session("new", lease_for=30), adopts="old")
+        clock.advance(31)
+        backend.reap()
+        (again,) = backend.claim(a_claim(owner="other"))
+
+        assert backend.open_session(a_session("new"), adopts="old") is None
+
+        assert not backend.extend("new").alive
+        assert (again.envelope.id, again.token) == (lease.envelope.id, lease.token + 1)
+        assert backend.ack(again).applied
+
     def test_the_successor_is_alive(self, backend):
         backend.open_session(a_session("old"))
 
@@ -92,12 +123,12 @@ class AdoptionContract:
         a_lease(backend, owner="old")
         backend.reap(owner="old", started=())
 
-        assert backend.open_session(a_session("new"), adopts="old") == []
+        assert backend.open_session(a_session("new"), adopts="old") is None
 
     def test_a_session_that_never_was_has_nothing_to_adopt(self, backend):
         a_lease(backend, owner="other")
 
-        assert backend.open_session(a_session("new"), adopts="nobody") == []
+        assert backend.open_session(a_session("new"), adopts="nobody") is None
 
     def test_only_one_of_two_successors_adopts(self, backend):
         a_lease(backend, owner="old")
@@ -105,7 +136,7 @@ class AdoptionContract:
         first = backend.open_session(a_session("first"), adopts="old")
         second = backend.open_session(a_session("second"), adopts="old")
 
-        assert (len(first), len(second)) == (1, 0)
+        assert (len(first), second) == (1, None)
 
     @needs("deduplicates")
     @pytest.mark.parametrize("key", [{"idempotency_key": "k"}, {"single_instance": True}], ids=["once", "single"])

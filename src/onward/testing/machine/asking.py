@@ -51,7 +51,9 @@ class AskedModel(Model):
     def seen_queues(self) -> Sequence[QueueCounts]:
         """Those of `overview`."""
         return [
-            QueueCounts(name=each.name, paused=each.paused, counts={state: self.counts(each.name)[state] for state in LIVE})
+            QueueCounts(
+                name=each.name, paused=each.paused, counts={state: self.counts(each.name)[state] for state in LIVE}
+            )
             for each in self.queues()
         ]
 

@@ -138,7 +138,9 @@ class Model:
     def holder_of(self, unique_key: str | None) -> Job | None:
         return next((job for job in self.live.values() if unique_key and job.unique_key == unique_key), None)
 
-    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease]:
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
+        if adopts is not None and adopts not in self.sessions and session.owner not in self.sessions:
+            return None
         lease_for = round(session.lease_for.total_seconds() * SECOND)
         self.sessions[session.owner] = _Row(self.now + lease_for, lease_for)
         if adopts is None:
