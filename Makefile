@@ -26,8 +26,8 @@ venv-from-debian:
 	apt-get update --quiet && apt-get install --yes --quiet python3-venv
 	$(PYTHON) -m venv --clear $(VENV)
 
-demo: setup ## Run the first example
-	@$(BIN)/python examples/first.py
+demo: setup ## Watch an example shop at work, live on a terminal
+	@$(BIN)/onward demo
 
 test: check ## Everything that must hold before a commit: the checks, then every test
 	$(PYTEST) -m "not stress"

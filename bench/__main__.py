@@ -16,7 +16,10 @@ from typing import Any
 from bench import body, claim_cost, measure, page
 from bench.measure import PYTHON, Contender, middle
 
-RAW_MOVE, RAW_DELETE = "claim + move, batch 500", "claim + delete, batch 500"
+RAW_MOVE, RAW_DELETE = (
+    ("claim + move, batch 500", "claim + move, a statement per batch of 500"),
+    "claim + delete, batch 500",
+)
 HERE = Path(__file__).parent.parent
 
 
@@ -35,7 +38,7 @@ def main() -> int:
 
 def _run(options: argparse.Namespace) -> dict[str, Any]:
     onward = Contender("onward", "onward_sqlite", PYTHON)
-    raw = Contender("raw SQLite", "raw_sqlite", PYTHON, (RAW_MOVE,))
+    raw = Contender("raw SQLite", "raw_sqlite", PYTHON, RAW_MOVE)
     peers = [
         Contender("huey", "huey_sqlite", options.peers),
         Contender("litequeue", "litequeue_sqlite", options.peers),

@@ -1,6 +1,6 @@
 """A small shop on one SQLite file, in one process: what jobs do, and what becomes of them.
 
-    make demo      or      python examples/first.py
+    python examples/first.py
 
 The clock is a fake one, so nobody waits for a delay.  Everything that is told is also asserted.
 """

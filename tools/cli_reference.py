@@ -40,7 +40,9 @@ mail                    1      0      0        0     0     0          0  ...
 - Text that came with a job is shown with its control characters written out: it cannot drive a terminal.
 - Where an id is asked for, 8 or more of its first characters do, if no other id begins with them. Jobs that were enqueued
   within the same minute have their first 8 characters in common.
-- Only `enqueue` and `queue pause` create a store that is not there.
+- Only `enqueue`, `queue pause` and `worker` create a store that is not there.
+- What the command line says beats everything: with `--app`, or given to `worker`, an application is opened on the store that
+  `--url` and `--namespace` name, whatever its code says.
 - The store, the namespace and everything else that is not said on the command line comes from the
   [configuration](configuration.md). What an application sets in its Python code is known with `--app` only.
 """

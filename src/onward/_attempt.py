@@ -33,6 +33,7 @@ __all__ = ["Attempt", "Ready", "Runtime", "Slot", "Terms", "conclude", "parked",
 _LONGEST_PARKING = 600.0
 _LONGEST_HOLD_WAIT = 30.0
 _UNRUN = (Awaitable, Generator, AsyncGenerator)
+_DONE = Done()
 
 Report = Callable[[Lease, float, str | None], bool]
 
@@ -169,6 +170,8 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 
 def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
     """Turn what a handler returned or raised into an outcome."""
+    if value is None and error is None:  # nearly always
+        return Attempt(lease=ready.lease, letter=ready.letter, outcome=_DONE, duration_ms=duration_ms)
     if error is None and isinstance(value, Signal):
         error = value
     if value is not None and isinstance(value, _UNRUN):

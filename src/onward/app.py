@@ -14,7 +14,7 @@ import msgspec
 from onward import handlers as keyed
 from onward._attempt import Runtime
 from onward._ledger import Ledger
-from onward.backend import Backend, Check, Inline, Inspection, Lease, QueueState, Reaped
+from onward.backend import Backend, Check, Inline, Inspection, Lease, Overview, QueueState, Reaped
 from onward.builder import Builder
 from onward.client import Client
 from onward.clock import Clock, SystemClock
@@ -28,7 +28,7 @@ from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
 from onward.inspector import Inspector
 from onward.job import Job, JobDecorator
-from onward.record import JobRecord
+from onward.record import JobRecord, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
 from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
@@ -197,6 +197,14 @@ class Onward:
     def queues(self) -> Sequence[QueueState]:
         """Every queue that holds live jobs or is paused."""
         return self._inspector.queues()
+
+    def overview(self, at_most: int = 10_000) -> Overview:
+        """States and queues at a glance, nothing counted beyond ``at_most``: cheap enough to look every second."""
+        return self._inspector.overview(at_most)
+
+    def sessions(self) -> Sequence[SessionRecord]:
+        """Who is at work: every worker process, and every program with a worker inside."""
+        return self._inspector.sessions()
 
     def cancel(self, job_id: str, reason: str = "cancelled by request") -> State | None:
         """Cancel a waiting job, ask a running one to stop.  None if there was nothing to cancel."""

@@ -28,7 +28,7 @@ _PLAIN = frozenset({bool, int, float, str, type(None)})
 class Arguments:
     """The parameters of one handler: binds and checks a call, packs it, and unpacks it again."""
 
-    __slots__ = ("_decode", "_keyword", "_name", "_positional", "_required", "_unannotated", "takes_context")
+    __slots__ = ("_decode", "_keyword", "_name", "_names", "_positional", "_required", "_unannotated", "takes_context")
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         parameters, hints = _signature(function, name)
@@ -39,6 +39,7 @@ class Arguments:
         _refuse_impossible(parameters, hints, name)
         self._positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        self._names = frozenset((*self._positional, *self._keyword))
         self._required = frozenset(p.name for p in parameters if p.default is p.empty)
         self._unannotated = frozenset(p.name for p in parameters if hints.get(p.name, Any) is Any)
         try:
@@ -52,7 +53,10 @@ class Arguments:
         call = self._bind(args, kwargs)
         try:
             payload = _encode(call)
-            self._compare(call, self._decode(payload), payload)
+            decoded = self._decode(payload)
+            # What is nearly all there is, JSON carries as it is; but a null can be a number that it has no word for.
+            if b"null" in payload or not _PLAIN.issuperset(map(type, call.values())):
+                self._compare(call, decoded)
         except ArgumentError:
             raise
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
@@ -76,37 +80,36 @@ class Arguments:
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What was given, by name."""
+        call = dict(zip(self._positional, args)) if args else {}  # noqa: B905  `strict` alone costs as much as the rest
+        if kwargs:
+            call |= kwargs
+        if len(call) == len(args) + len(kwargs):  # none twice, and none too many
+            given = call.keys()
+            if given == self._names or self._required <= given <= self._names:
+                return call
+        raise ArgumentError(self._misfit(args, kwargs))
+
+    def _misfit(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """What is wrong with a call."""
         if len(args) > len(self._positional):
             plural = "argument" if len(self._positional) == 1 else "arguments"
-            raise ArgumentError(
-                f"{self._name}() takes {len(self._positional)} positional {plural}, {len(args)} were given"
-            )
-        call = dict(zip(self._positional, args, strict=False))
+            return f"{self._name}() takes {len(self._positional)} positional {plural}, {len(args)} were given"
+        by_position = self._positional[: len(args)]
         for name in kwargs:
-            if name in call:
-                raise ArgumentError(f"{self._name}() got {name!r} twice, by position and by name")
-            if name not in self._positional and name not in self._keyword:
+            if name in by_position:
+                return f"{self._name}() got {name!r} twice, by position and by name"
+            if name not in self._names:
                 known = suggestion(name, (*self._positional, *self._keyword))
-                raise ArgumentError(f"{self._name}() has no parameter {name!r}{known}")
-        call |= kwargs
-        if not self._required <= call.keys():
-            missing = ", ".join(sorted(self._required - call.keys()))
-            raise ArgumentError(f"{self._name}() lacks a value for {missing}")
-        return call
+                return f"{self._name}() has no parameter {name!r}{known}"
+        missing = ", ".join(sorted(self._required.difference(by_position, kwargs)))
+        return f"{self._name}() lacks a value for {missing}"
 
-    def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct, payload: bytes) -> None:
+    def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct) -> None:
         """Refuse what would reach the handler as something else."""
-        # Only a null can be a number that JSON has no word for; looking for one costs nothing else.
-        if b"null" in payload:
-            for name, given in call.items():
-                if found := _not_a_number(msgspec.to_builtins(given, enc_hook=_encode_hook)):
-                    raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
         for name, given in call.items():
+            if found := _not_a_number(msgspec.to_builtins(given, enc_hook=_encode_hook)):
+                raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
             arrived = getattr(decoded, name)
-            if (
-                type(given) is type(arrived) and type(given) in _PLAIN
-            ):  # nearly all there is: JSON carries them as they are
-                continue
             if not _survived(given, arrived, exactly=name in self._unannotated):
                 raise ArgumentError(
                     f"{self._name}: {name}={given!r:.60} would come back as {arrived!r:.60}: "

@@ -14,7 +14,7 @@ from onward.arguments import encode_value
 from onward.backend import Backend, Enqueued
 from onward.clock import SECOND, Clock
 from onward.definition import EnqueueOptions, JobDefinition
-from onward.envelope import Envelope, Letter, seal
+from onward.envelope import Envelope, Form, Letter, seal
 from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
 from onward.ids import IdMaker
@@ -24,9 +24,11 @@ from onward.retry import PortablePolicy, RetryPolicy
 from onward.shield import shield
 from onward.telemetry import JobDeduplicated, JobEnqueued, Telemetry
 
-__all__ = ["Client"]
+__all__ = ["Client", "Sealer"]
 
 logger = logging.getLogger("onward")
+
+Sealer = Callable[[Sequence[bytes]], list[Envelope]]  # payloads of one job's calls -> what to enqueue
 
 
 class Client:
@@ -68,23 +70,21 @@ class Client:
 
     def seal(self, definition: JobDefinition, options: EnqueueOptions, payload: bytes) -> Envelope:
         """A call of a known job, with the budget frozen as it is now."""
-        retries = options.max_retries if options.max_retries is not None else definition.max_retries
-        return self._seal(
-            definition.handler,
-            options,
-            payload,
-            queue=options.queue or definition.queue,
-            name=None if definition.name == definition.handler else definition.name,
-            max_retries=self._default_max_retries if retries is None else retries,
-            max_crashes=definition.max_crashes or self._max_crashes,
-            priority=definition.priority if options.priority is None else options.priority,
-            timeout=definition.timeout if options.timeout is None else options.timeout,
-            retry=options.retry or definition.retry,
-            single_instance=definition.single_instance if options.single_instance is None else options.single_instance,
-            isolation=None if definition.isolation == "thread" else definition.isolation,
-            expires_at=self._expiry(options, definition),
-            meta={**definition.meta, **options.meta},
-        )
+        return self._seal(self._letter_of(definition, options, payload), options)
+
+    def sealer(self, definition: JobDefinition, options: EnqueueOptions) -> Sealer:
+        """Seals calls of one job; what they have in common is worked out once."""
+        if options.delay or options.expires_in is not None or definition.expires_in is not None:
+            # Times that count from the moment of the call are in every letter.
+            return lambda payloads: [self.seal(definition, options, payload) for payload in payloads]
+        form = Form(self._letter_of(definition, options, b"{}"), limit=self.max_payload)
+
+        def fill(payloads: Sequence[bytes]) -> list[Envelope]:
+            now = self._clock.micros()
+            ids = [self._new_id()] if len(payloads) == 1 else self._new_id.many(len(payloads))
+            return [form.fill(job_id, payload, now) for job_id, payload in zip(ids, payloads, strict=True)]
+
+        return fill
 
     def encode(self, job: str, payload: Any) -> bytes:
         """A payload given as data, checked against the job's signature where that is known here."""
@@ -103,7 +103,7 @@ class Client:
         entry = self.registry.find(job)
         if entry is not None:
             return self.seal(entry.definition, options, encoded)
-        return self._seal(
+        letter = self._letter(
             job,
             options,
             encoded,
@@ -119,6 +119,7 @@ class Client:
             expires_at=self._expiry(options, None),
             meta=options.meta,
         )
+        return self._seal(letter, options)
 
     def seal_copy(
         self,
@@ -141,7 +142,26 @@ class Client:
         )
         return seal(letter, limit=limit)
 
-    def _seal(
+    def _letter_of(self, definition: JobDefinition, options: EnqueueOptions, payload: bytes) -> Letter:
+        retries = options.max_retries if options.max_retries is not None else definition.max_retries
+        return self._letter(
+            definition.handler,
+            options,
+            payload,
+            queue=options.queue or definition.queue,
+            name=None if definition.name == definition.handler else definition.name,
+            max_retries=self._default_max_retries if retries is None else retries,
+            max_crashes=definition.max_crashes or self._max_crashes,
+            priority=definition.priority if options.priority is None else options.priority,
+            timeout=definition.timeout if options.timeout is None else options.timeout,
+            retry=options.retry or definition.retry,
+            single_instance=definition.single_instance if options.single_instance is None else options.single_instance,
+            isolation=None if definition.isolation == "thread" else definition.isolation,
+            expires_at=self._expiry(options, definition),
+            meta={**definition.meta, **options.meta},
+        )
+
+    def _letter(
         self,
         job: str,
         options: EnqueueOptions,
@@ -150,17 +170,15 @@ class Client:
         retry: RetryPolicy | None,
         meta: Mapping[str, Any],
         **fields: Any,
-    ) -> Envelope:
-        now = self._clock.micros()
-        delay = round(options.delay * SECOND)
-        not_before = options.at if options.at is not None else (now + delay if delay else None)
-        letter = Letter(
+    ) -> Letter:
+        now, delay = self._clock.micros(), round(options.delay * SECOND)
+        return Letter(
             id=self._new_id(),
             namespace=self._namespace,
             job=job,
             payload=msgspec.Raw(payload),
             enqueued_at=now,
-            not_before=not_before,
+            not_before=options.at if options.at is not None else (now + delay if delay else None),
             retry=retry
             if retry is not None and isinstance(retry, PortablePolicy)
             else None,  # a function stays with its decorator
@@ -172,6 +190,9 @@ class Client:
             meta=_plain(meta) if meta else {},
             **fields,
         )
+
+    def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
+        delay = round(options.delay * SECOND)
         envelope = seal(letter, delay=delay, limit=self.max_payload)
         # A relative delay is the store's to measure: the instant in the letter is this host's guess.
         return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
@@ -189,8 +210,9 @@ class Client:
     def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         with shield():  # a handler that enqueues may be interrupted, but not here
             answers = self._commit.submit(envelopes) if envelopes else []
-            for envelope, answer in zip(envelopes, answers, strict=True):
-                self._tell(envelope, answer)
+            if self._telemetry.wants(JobEnqueued) or self._telemetry.wants(JobDeduplicated):
+                for envelope, answer in zip(envelopes, answers, strict=True):
+                    self._tell(envelope, answer)
         if self._after_enqueue is not None:
             self._after_enqueue()
         return answers

@@ -1,4 +1,4 @@
-"""Settings, and where they may come from: defaults < configuration file < environment < arguments.
+"""Settings, and where they may come from: defaults < configuration file < environment < arguments < the command line.
 
 The file is the nearest ``onward.toml``, or ``pyproject.toml`` with a ``[tool.onward]`` table, from the working directory
 upwards.  The environment says ``ONWARD_URL``, ``ONWARD_NAMESPACE`` and so on.
@@ -9,8 +9,11 @@ from __future__ import annotations
 import os
 import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
 from onward import names
@@ -18,9 +21,11 @@ from onward.durations import Duration, seconds
 from onward.errors import OptionError
 from onward.states import FINISHED, State
 
-__all__ = ["Origin", "Settings", "SettingsOptions", "explain", "load"]
+__all__ = ["Origin", "Settings", "SettingsOptions", "explain", "load", "overruled"]
 
 T = TypeVar("T")
+
+_command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", default=MappingProxyType({}))
 
 
 class SettingsOptions(TypedDict, total=False):
@@ -69,6 +74,16 @@ def load(given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, 
     return settings
 
 
+@contextmanager
+def overruled(by: Mapping[str, Any]) -> Iterator[None]:
+    """What is given here beats even the arguments of an application that is made meanwhile: so a command line does."""
+    token = _command_line.set(by)
+    try:
+        yield
+    finally:
+        _command_line.reset(token)
+
+
 class Origin(NamedTuple):
     """A setting's effective value, and the place that named it."""
 
@@ -94,6 +109,7 @@ def _sources(
     yield _from_file(start or Path.cwd())
     yield "the environment", _from_environment(os.environ if environ is None else environ)
     yield "Onward(...)", given
+    yield "the command line", _command_line.get()
 
 
 def _from_file(start: Path) -> tuple[str, dict[str, Any]]:

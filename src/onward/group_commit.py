@@ -65,6 +65,13 @@ class GroupCommit:
 
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Enqueue these, all or nothing, and return when they are durable."""
+        if self._commit_lock.acquire(blocking=False):
+            try:
+                if not self._pile:  # nobody to take along: no ticket, no ceremony
+                    return _own(self._persistently(envelopes, retried=False))
+            finally:
+                self._commit_lock.release()
+                self._wake_next()  # in this order: whoever comes after the look finds the lock free
         ticket = _Ticket(envelopes)
         with self._pile_lock:
             self._pile.append(ticket)
@@ -74,8 +81,9 @@ class GroupCommit:
                     self._lead(ticket)
                 else:
                     ticket.turn.acquire(timeout=_LOOK_AROUND)
-        finally:
-            self._leave(ticket)
+        except BaseException:
+            self._give_up(ticket)
+            raise
         if ticket.error is not None:
             raise ticket.error
         assert ticket.answer is not None
@@ -104,14 +112,21 @@ class GroupCommit:
                 self._commit(self._take())
         finally:
             self._commit_lock.release()
+            self._wake_next()
 
-    def _leave(self, ticket: _Ticket) -> None:
-        """Nothing is stored for a caller that was interrupted; and somebody else may lead now."""
+    def _give_up(self, ticket: _Ticket) -> None:
+        """Nothing is stored for a caller that was interrupted; and if it was called to lead, somebody else is now."""
         with self._pile_lock:
             if ticket in self._pile:
                 self._pile.remove(ticket)
-            if self._pile:
-                self._pile[0].wake()
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        """Let the first who waits lead.  Only who led calls: whoever else did would call one who cannot."""
+        if self._pile:
+            with self._pile_lock:
+                if self._pile:
+                    self._pile[0].wake()
 
     def _take(self) -> list[_Ticket]:
         with self._pile_lock:
@@ -144,7 +159,7 @@ class GroupCommit:
     def _store(self, batch: list[_Ticket]) -> None:
         envelopes = [envelope for ticket in batch for envelope in ticket.envelopes]
         try:
-            answers = map(_own, self._persistently(envelopes, retried=any(ticket.retried for ticket in batch)))
+            answers = iter(_own(self._persistently(envelopes, retried=any(ticket.retried for ticket in batch))))
         except BackendRefused as refusal:
             if len(batch) == 1:
                 batch[0].error = refusal
@@ -173,6 +188,6 @@ class GroupCommit:
             pause, retried = min(pause * 2, 1.0), True
 
 
-def _own(answer: Enqueued) -> Enqueued:
-    """A job that stands for itself was stored by an earlier try whose answer was lost: it is this caller's."""
-    return Enqueued(answer.id) if answer.existing_id == answer.id else answer
+def _own(answers: Sequence[Enqueued]) -> list[Enqueued]:
+    """A job that stands for itself was stored by an earlier try whose answer was lost: it is its caller's."""
+    return [Enqueued(answer.id) if answer.existing_id == answer.id else answer for answer in answers]

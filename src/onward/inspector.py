@@ -7,12 +7,12 @@ from datetime import datetime
 
 from onward import names, pruning
 from onward._ledger import Ledger
-from onward.backend import Backend, Check, Health, Inspection, Query, QueueState, Reaped
+from onward.backend import Backend, Check, Health, Inspection, Overview, Query, QueueState, Reaped
 from onward.clock import Clock
 from onward.dead_letters import DeadLetters
 from onward.durations import instant
 from onward.errors import OptionError
-from onward.record import JobRecord, record_of
+from onward.record import JobRecord, SessionRecord, record_of, session_record_of
 from onward.states import State
 from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
 
@@ -63,6 +63,13 @@ class Inspector:
 
     def queues(self) -> Sequence[QueueState]:
         return self._inspection.queues()
+
+    def overview(self, at_most: int) -> Overview:
+        return self._inspection.overview(at_most=at_most)
+
+    def sessions(self) -> Sequence[SessionRecord]:
+        now = self._clock.micros()
+        return [session_record_of(session, now) for session in self._inspection.sessions()]
 
     def cancel(self, job_id: str, reason: str) -> State | None:
         answer = self._inspection.cancel([job_id], reason)[0]

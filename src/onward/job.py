@@ -11,7 +11,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
 
 from onward.backend import Enqueued
-from onward.client import Client
+from onward.client import Client, Sealer
 from onward.context import JobContext
 from onward.definition import EnqueueOptions, JobDefinition, UsingOptions
 from onward.envelope import Envelope
@@ -75,23 +75,19 @@ class Job(Generic[P, Q, R, T]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue one call of the function.  Returns when the job is durable."""
-        envelope = self._seal(args, kwargs)
-        return self._handle(self._client.enqueue([envelope])[0])
+        return self._handle(self._client.enqueue(self._sealed([(args, kwargs)]))[0])
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """The same without blocking the event loop."""
-        envelope = self._seal(args, kwargs)
-        return self._handle((await self._client.aenqueue([envelope]))[0])
+        return self._handle((await self._client.aenqueue(self._sealed([(args, kwargs)])))[0])
 
     def enqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
         """Enqueue many calls in one write, all or nothing: tuples of positional arguments, or `job.call(...)`."""
-        envelopes = [self._seal(*_arguments(call)) for call in calls]
-        return [self._handle(answer) for answer in self._client.enqueue(envelopes)]
+        return [self._handle(answer) for answer in self._client.enqueue(self._sealed(map(_arguments, calls)))]
 
     async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
         """The same without blocking the event loop."""
-        envelopes = [self._seal(*_arguments(call)) for call in calls]
-        return [self._handle(answer) for answer in await self._client.aenqueue(envelopes)]
+        return [self._handle(answer) for answer in await self._client.aenqueue(self._sealed(map(_arguments, calls)))]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
         """One call for `enqueue_many`, with keywords if need be."""
@@ -103,8 +99,13 @@ class Job(Generic[P, Q, R, T]):
         said = {name: value for name, value in self._said.items() if name not in replaced} | options
         return type(self)(self._entry, self._client, self._handles, said)
 
-    def _seal(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Envelope:
-        return self._client.seal(self._entry.definition, self._options, self._entry.arguments.pack(args, kwargs))
+    def _sealed(self, calls: Iterable[Call | tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Envelope]:
+        pack = self._entry.arguments.pack
+        return self._seal([pack(args, kwargs) for args, kwargs in calls])
+
+    @functools.cached_property
+    def _seal(self) -> Sealer:
+        return self._client.sealer(self._entry.definition, self._options)
 
     def _handle(self, answer: Enqueued) -> JobHandle[T]:
         return self._handles.handle(answer, returns=self._entry.returns)
@@ -131,6 +132,8 @@ class JobDecorator(Protocol):
 
 
 def _arguments(call: Sequence[Any] | Call) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    if type(call) is tuple:  # nearly always
+        return call, {}
     if isinstance(call, Call):
         return call.args, call.kwargs
     if isinstance(call, str | bytes) or not isinstance(call, Sequence):

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from onward.arguments import decode_result
-from onward.backend import Run, StoredJob
+from onward.backend import Run, SessionState, StoredJob
 from onward.clock import from_micros
 from onward.envelope import Letter, Sealed, open_sealed
 from onward.errors import EnvelopeError
 from onward.states import State
 
-__all__ = ["JobRecord", "Progress", "RunError", "record_of"]
+__all__ = ["JobRecord", "Progress", "RunError", "SessionRecord", "record_of", "session_record_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,6 +70,34 @@ class JobRecord:
     @property
     def is_finished(self) -> bool:
         return self.finished_at is not None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRecord:
+    """A worker process, or a program with a worker inside, in the store's eyes."""
+
+    owner: str
+    host: str
+    pid: int
+    version: str
+    leases: int  # jobs in its hands
+    renewed_at: datetime
+    expires_at: datetime
+    alive: bool  # else it has not been heard of for a whole lease, and its jobs are about to be given back
+
+
+def session_record_of(session: SessionState, now: int) -> SessionRecord:
+    expires_at = from_micros(session.expires_at)
+    return SessionRecord(
+        owner=session.owner,
+        host=session.host,
+        pid=session.pid,
+        version=session.version,
+        leases=session.leases,
+        renewed_at=expires_at - session.lease_for,
+        expires_at=expires_at,
+        alive=session.expires_at > now,
+    )
 
 
 def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:

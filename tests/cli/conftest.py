@@ -1,6 +1,7 @@
-"""What the tests of the command line share: a store on a real file, and three ways to run the command.
+"""What the tests of the command line share: a store on a real file, and four ways to run the command.
 
-`onward` calls it in this process, which is quick; `shell` runs the program; `terminal` runs it on a terminal of its own.
+`onward` calls it in this process, which is quick; `shell` runs the program; `terminal` runs it on a terminal of its own, and
+`live` too, but there one can look and type while it runs.
 """
 
 import contextlib
@@ -10,11 +11,15 @@ import io
 import json
 import os
 import pty
+import re
+import select
+import signal
 import sqlite3
 import struct
 import subprocess
 import sys
 import termios
+import time
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
@@ -24,6 +29,8 @@ import pytest
 from onward import Onward
 from onward.cli import main
 from onward.testing import FakeClock
+
+PATIENCE = 60.0  # seconds a test waits for a fact: reached only when something is broken
 
 
 class Ran(NamedTuple):
@@ -131,17 +138,124 @@ def terminal(program):
     """The program on a terminal: ``terminal("dead", "purge", "--all", typed="2\\n", columns=80)``."""
 
     def terminal(*words, typed="", columns=80, **environ):
-        process, screen = pty.fork()
-        if process == 0:
-            fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
-            # Named in full: readline, which pytest loads, puts a COLUMNS of its own into what would be inherited.
-            os.execve(program[0], [*program, *map(str, words)], {**os.environ, "TERM": "xterm-256color", **environ})
+        process, screen = _on_terminal(program, words, 24, columns, environ)
         os.write(screen, typed.encode())
         shown = b"".join(iter(lambda: _read(screen), b"")).decode()
         os.close(screen)
         return Ran(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), shown.replace("\r\n", "\n"))
 
     return terminal
+
+
+def _on_terminal(program, words, rows, columns, environ):
+    process, screen = pty.fork()
+    if process == 0:
+        fcntl.ioctl(0, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+        # Named in full: readline, which pytest loads, puts a COLUMNS of its own into what would be inherited.
+        os.execve(program[0], [*program, *map(str, words)], {**os.environ, "TERM": "xterm-256color", **environ})
+    return process, screen
+
+
+class Live:
+    """A program that draws on a terminal."""
+
+    def __init__(self, process, screen):
+        self.process = process
+        self.code = None
+        self._screen = screen
+        self._shown = b""
+
+    @property
+    def everything(self):
+        return self._shown.decode(errors="replace")
+
+    @property
+    def picture(self):
+        """What was drawn last, without colours.  Every picture begins at home."""
+        last = self._shown.rpartition(b"\x1b[H")[2].decode(errors="replace")
+        return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", last).replace("\r\n", "\n")
+
+    def wait_for(self, *texts, gone=()):
+        """Look until the picture shows all of these and none of those."""
+        self._look_until(
+            lambda: all(text in self.picture for text in texts) and not any(g in self.picture for g in gone)
+        )
+        return self.picture
+
+    def type(self, keys):
+        os.write(self._screen, keys.encode())
+
+    def signal(self, number):
+        os.kill(self.process, number)
+
+    def end(self):
+        """Look until the program has ended; gives what it left on the screen."""
+        while chunk := _read(self._screen):
+            self._shown += chunk
+        self.code = os.waitstatus_to_exitcode(os.waitpid(self.process, 0)[1])
+        return self.everything.rpartition("\x1b[?1049l")[2].replace("\r\n", "\n")
+
+    def close(self):
+        if self.code is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self.process, signal.SIGKILL)
+            os.waitpid(self.process, 0)
+        os.close(self._screen)
+
+    def _look_until(self, seen):
+        deadline = time.monotonic() + PATIENCE
+        while not seen():
+            left = deadline - time.monotonic()
+            assert left > 0, f"never seen; the last picture was:\n{self.picture}"
+            if select.select([self._screen], [], [], left)[0]:
+                chunk = _read(self._screen)
+                assert chunk, f"it ended; the last picture was:\n{self.picture}"
+                self._shown += chunk
+
+
+@pytest.fixture
+def live(program):
+    """The program on a terminal, while it runs: ``live("top").wait_for("RUNNING")``."""
+    started = []
+
+    def live(*words, rows=30, columns=100, **environ):
+        started.append(Live(*_on_terminal(program, words, rows, columns, environ)))
+        return started[-1]
+
+    yield live
+    for each in started:
+        each.close()
+
+
+@pytest.fixture
+def worker(program, tmp_path):
+    """``worker("shop:jobs")`` runs `onward worker` until the end of the test; its log is in worker.log."""
+    started = []
+
+    def worker(*words):
+        with (tmp_path / "worker.log").open("ab") as log:
+            command = [*program, "worker", *map(str, words), "--shutdown-timeout", "0.1s"]
+            started.append(subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log))
+        return started[-1]
+
+    yield worker
+    for each in started:
+        each.terminate()
+        each.wait(PATIENCE)
+
+
+@pytest.fixture
+def eventually():
+    """Ask until the answer is a fact: ``eventually(lambda: handle.state() == "executing")``."""
+
+    def eventually(fact):
+        deadline = time.monotonic() + PATIENCE
+        while not (found := fact()):
+            assert time.monotonic() < deadline, "it never came true"
+            time.sleep(0.02)
+        return found
+
+    return eventually
 
 
 def _read(screen):

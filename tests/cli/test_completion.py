@@ -15,7 +15,7 @@ CHECKS = {"bash": ["bash", "-n"], "zsh": ["zsh", "-f", "-n"], "fish": ["fish", "
 
 def every_command():
     for each in TREE:
-        yield from each.commands if isinstance(each, Group) else [each]
+        yield from each.commands if isinstance(each, Group) else [each, *each.others]
 
 
 @pytest.mark.parametrize("shell", CHECKS)
@@ -41,11 +41,14 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("onward ", "enqueue job dead queue reap prune health config version completion"),
-        ("onward job ", "list show retry cancel"),
+        ("onward ", "enqueue worker top job dead queue reap prune health config version demo completion"),
+        ("onward job ", "list show stack retry cancel"),
+        ("onward worker ", "list"),
+        ("onward worker --pro", "--processes"),
+        ("onward worker list --", "--url --namespace --app --json --quiet --debug"),
         ("onward job list --a", "--after --all --app"),
         ("onward job list --state re", "retryable"),
-        ("onward --url job d", "dead"),
+        ("onward --url job d", "dead demo"),
         ("onward --json queue p", "pause"),
         ("onward job list --queue ", ""),
         ("onward completion ", "bash zsh fish"),

@@ -46,6 +46,16 @@ def test_what_an_application_says_in_its_code_is_told_with_app(onward, shop):
     assert told["max_crashes"] == (3, "default")
 
 
+def test_what_is_said_on_the_command_line_beats_the_code_of_an_application(onward, shop, tmp_path):
+    app = shop("sqlite:///shop.db")
+
+    told = settings(onward("config", "--app", app, "--url", "sqlite:///other.db", "--json"))
+
+    assert told["url"] == ("sqlite:///other.db", "--url")
+    assert told["default_max_retries"] == (4, f"Onward(...), {app}")
+    assert not (tmp_path / "shop.db").exists()
+
+
 def test_version_names_what_matters(onward):
     (versions,) = onward("version", "--json").json
 

@@ -179,6 +179,20 @@ class TestWithAnApplication:
 
         assert (jobs.get(job_id).queue, jobs.get(job_id).max_retries) == ("mail", 4)
 
+    def test_the_command_line_says_where(self, onward, shop, url, jobs, tmp_path):
+        app = shop("sqlite:///never.db")
+
+        job_id = onward("enqueue", "welcome", "user=42", "--app", app, "--url", url).out.strip()
+
+        assert (jobs.get(job_id).queue, jobs.get(job_id).max_retries) == ("mail", 4)
+        assert not (tmp_path / "never.db").exists()
+
+    def test_and_in_which_namespace(self, onward, shop, url, open_app):
+        job_id = onward("enqueue", "welcome", "user=42", "--app", shop(url), "--namespace", "berlin").out.strip()
+
+        assert open_app(namespace="berlin").get(job_id).queue == "mail"
+        assert open_app().get(job_id) is None
+
     def test_a_job_it_does_not_have_is_an_error_with_a_suggestion(self, onward, shop, url):
         ran = onward("--app", shop(url), "enqueue", "welcom", "user=42")
 

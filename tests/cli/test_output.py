@@ -100,7 +100,8 @@ class TestProgram:
         code = """
 import sys
 from onward.cli import main
-for line in ["--help", "job list", "job list --json", "queue list", "health", "reap", "job show 00000000", "--bogus"]:
+lines = ["--help", "job list", "job list --json", "queue list", "health", "reap", "job show 00000000", "--bogus"]
+for line in [*lines, "worker list", "top --interval 0.1", "job stack 00000000", "demo --help"]:
     main(line.split())
     assert "rich" not in sys.modules, line
 """

@@ -138,3 +138,40 @@ def test_queues_are_those_that_hold_live_jobs_or_are_paused(jobs, work):
 
 def test_the_store_says_how_it_is(jobs):
     assert all(check.status in ("ok", "warn", "fail") for check in jobs.health())
+
+
+def test_a_glance_sees_states_and_queues(jobs, one_in_each_state):
+    seen = jobs.overview()
+
+    assert seen.counts == dict.fromkeys(State, 1)
+    assert [(queue.name, sum(queue.counts.values())) for queue in seen.queues] == [("default", 4)]
+
+
+def test_a_glance_counts_no_further_than_it_was_told(jobs, work):
+    work.enqueue_many([()] * 5)
+
+    assert jobs.overview(3).counts["available"] == 3
+
+
+def test_who_is_at_work_is_listed_with_what_they_hold(jobs, work, claim_elsewhere):
+    assert jobs.sessions() == []
+    work.enqueue()
+
+    claim_elsewhere(jobs)
+
+    (session,) = jobs.sessions()
+    assert (session.leases, session.alive) == (1, True)
+    assert session.renewed_at < session.expires_at
+
+
+def test_a_session_that_nobody_renews_is_seen_to_have_expired(jobs, work, claim_elsewhere, clock):
+    work.enqueue()
+    claim_elsewhere(jobs)
+    (before,) = jobs.sessions()
+
+    clock.set(before.expires_at)
+
+    (after,) = jobs.sessions()
+    assert (before.alive, after.alive) == (True, False)
+    assert jobs.reap()
+    assert jobs.sessions() == []

@@ -8,8 +8,8 @@ FAST = {"max_examples": 450, "stateful_step_count": 40}
 PROOF = {"max_examples": 20_000, "stateful_step_count": 60}
 
 
-def compare_with_model(name, new_store, report):
-    effort = PROOF if settings.get_current_profile_name() == "proof" else FAST
+def compare_with_model(name, new_store, report, *, fast=FAST, proof=PROOF):
+    effort = proof if settings.get_current_profile_name() == "proof" else fast
     tally = check_against_model(
         new_store,
         settings(

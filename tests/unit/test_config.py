@@ -5,6 +5,7 @@ from dataclasses import fields
 
 import pytest
 
+from onward import config
 from onward.config import Settings, SettingsOptions, explain, load
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.states import State
@@ -289,3 +290,21 @@ def test_retention_in_a_file_is_a_table(folder):
     retention = loaded(folder, retention={"discarded": None}).retention
 
     assert retention == {State.COMPLETED: 7200.0, State.CANCELLED: 0.0, State.DISCARDED: None}
+
+
+class TestOverruled:
+    def test_a_command_line_beats_even_the_arguments(self):
+        with config.overruled({"url": "memory://", "namespace": "other"}):
+            settings = config.load({"url": "sqlite:///mine.db", "max_crashes": 7}, environ={})
+
+        assert (settings.url, settings.namespace, settings.max_crashes) == ("memory://", "other", 7)
+
+    def test_only_meanwhile(self):
+        with config.overruled({"namespace": "other"}):
+            pass
+
+        assert config.load({}, environ={}).namespace == "default"
+
+    def test_its_slips_are_named_as_its_own(self):
+        with config.overruled({"namespaze": "x"}), pytest.raises(OptionError, match="the command line: there is no"):
+            config.load({}, environ={})

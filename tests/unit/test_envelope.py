@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from onward.clock import SECOND
-from onward.envelope import DEFAULT_LIMIT, Letter, Sealed, open_sealed, seal
+from onward.envelope import DEFAULT_LIMIT, Form, Letter, Sealed, open_sealed, seal
 from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
 from onward.retry import Additive, Exponential, Fixed, Full, Linear, NoDelay, PlusMinus
 
@@ -386,3 +386,21 @@ def test_a_single_instance_is_locked_by_the_job_and_not_by_its_friendly_name():
 @pytest.mark.parametrize(("ttl", "micros"), [(None, 86_400 * SECOND), (0.0, 0), (60, 60 * SECOND), (2.3, 2_300_000)])
 def test_an_idempotency_key_is_kept_for_its_time_to_the_microsecond(ttl, micros):
     assert seal(a_letter(idempotency_key="k", idempotency_ttl=ttl)).idempotency_ttl == micros
+
+
+class TestAForm:
+    @given(letters, letters)
+    def test_filled_in_it_is_the_sealed_letter(self, letter, other):
+        whole = msgspec.structs.replace(letter, id=other.id, payload=other.payload, enqueued_at=other.enqueued_at)
+
+        filled = Form(letter).fill(other.id, bytes(other.payload), other.enqueued_at)
+
+        assert filled == seal(whole)
+        assert filled.data == seal(whole).data
+
+    def test_a_payload_that_is_too_large_is_refused(self):
+        form = Form(a_letter(), limit=1000)
+
+        form.fill("a", b'"short"', 1)
+        with pytest.raises(PayloadTooLarge):
+            form.fill("a", msgspec.json.encode("x" * 1000), 1)

@@ -1,5 +1,6 @@
 """Ids: UUIDv7, in order within a process, never the same twice."""
 
+import copy
 import itertools
 import os
 import signal
@@ -110,6 +111,27 @@ def test_ids_of_many_threads_are_all_different_and_rise_in_each(new_id):
 
     assert all(mine == sorted(mine) for mine in made)
     assert len({one for mine in made for one in mine}) == 16_000
+
+
+def test_ids_made_together_rise_like_any_others(new_id):
+    made = [new_id(), *new_id.many(1000), new_id(), *new_id.many(0), *new_id.many(1)]
+
+    assert made == sorted(set(made))
+    assert len(made) == 1003
+    assert {uuid.UUID(hex=each).version for each in made} == {7}
+
+
+def test_a_fork_that_python_was_not_told_of_makes_other_ids_than_its_parent(new_id, clock, monkeypatch):
+    new_id()
+    inherited = copy.copy(new_id)  # what such a fork has: the same state, and another process
+    inherited._pool = list(new_id._pool)
+
+    with monkeypatch.context() as fork:
+        fork.setattr(os, "getpid", lambda: -1)
+        theirs = [inherited() for _ in range(100)]
+    ours = [new_id() for _ in range(100)]
+
+    assert len({*theirs, *ours}) == 200
 
 
 def test_a_forked_child_makes_other_ids_than_its_parent(new_id):

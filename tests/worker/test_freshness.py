@@ -91,7 +91,7 @@ def test_what_was_given_to_others_during_an_outage_does_not_begin_after_it(
     assert sorted(hand.done) == list(range(1_100))
 
     weather.error = None
-    hand.worker.facts.wait_for("adopted")
+    hand.worker.facts.wait_for("reopened")
     hand.worker.stop()
     assert sorted(hand.done) == list(range(1_100))
     assert count_of(jobs) == {"completed": 1_101}

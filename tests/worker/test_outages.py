@@ -1,9 +1,10 @@
 """A store that is away, answers with errors, is locked, or is another one by now: work stops, says so, and goes on."""
 
 import logging
-import shutil
 import sqlite3
 import time
+from contextlib import closing
+from pathlib import Path
 
 import pytest
 
@@ -247,21 +248,18 @@ def test_a_file_that_was_deleted_is_missed_and_its_return_noticed(file, url, clo
     worker = work_on(jobs, breaker=Breaker(open_for=0.2))
     worker.facts.wait_for("settled")
     worker.facts.wait_for("idle")
-    saved = file.parent / "saved"
-    saved.mkdir()
-    jobs.backend.close()  # nobody has it open while it is copied
-    jobs.backend._connections._closed = False
-    for each in list(file.parent.iterdir()):
-        if each.name.startswith("jobs.db") and not each.name.endswith("-wake"):
-            shutil.copy(each, saved / each.name)
-            each.unlink()
+    saved = file.with_name("saved.db")
+    with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(saved)) as target:
+        source.backup(target)
+    for each in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
+        each.unlink(missing_ok=True)
     worker.facts.wait_for("unanswered", worker.facts.count("unanswered") + 3)
     assert worker.running
     assert "the file is gone" in caplog.text
     with pytest.raises(BackendMisconfigured, match="the file is gone"):
         jobs.counts()
 
-    shutil.copy(saved / "jobs.db", file)
+    saved.rename(file)
     back = time.monotonic()
     worker.facts.wait_for("turn", worker.facts.count("turn") + 1)
     work.enqueue()

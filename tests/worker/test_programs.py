@@ -29,6 +29,10 @@ HEAD = """
         while time.monotonic() < end:
             time.sleep(0.005)
         say("done")
+
+    def rest():
+        while True:
+            time.sleep(0.05)  # not in one go: a signal that comes just before a sleep is heard when that is over
 """
 
 
@@ -112,7 +116,7 @@ def test_ctrl_c_lets_what_runs_finish(start, enqueue, state):
         try:
             with jobs.worker():
                 say("ready")
-                time.sleep(60)
+                rest()
         except KeyboardInterrupt:
             say("interrupted")
     """)
@@ -154,7 +158,7 @@ def test_the_second_ctrl_c_does_not_wait(start, enqueue, state):
         worker = jobs.worker().start()
         try:
             say("ready")
-            time.sleep(60)
+            rest()
         except KeyboardInterrupt:
             try:
                 say("stopping")
@@ -179,7 +183,7 @@ def test_a_terminated_program_finishes_and_settles_what_runs(start, enqueue, sta
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
         with jobs.worker():
             say("ready")
-            time.sleep(60)
+            rest()
     """)
     said(process, "running", "ready")
     process.send_signal(signal.SIGTERM)
@@ -223,7 +227,7 @@ def test_a_worker_may_live_outside_the_main_thread(start, enqueue, state):
         thread = threading.Thread(target=serve)
         thread.start()
         while thread.is_alive():
-            thread.join(0.1)  # a signal that comes just before a wait without end would not be heard
+            thread.join(0.05)  # as in rest()
     """)
     said(process, "running")
     process.send_signal(signal.SIGTERM)

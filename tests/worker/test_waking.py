@@ -11,9 +11,11 @@ import pytest
 from onward import Onward
 from onward.backends.sqlite.connection import Connections
 from onward.clock import SystemClock
+from onward.worker import worker as engine
 from tests.worker.stores import counting
 
 PATIENCE = 60
+NEVER = 3600
 
 
 @pytest.fixture
@@ -45,9 +47,15 @@ def claims():
     return SimpleNamespace(mixin=Claims, turns=turns)
 
 
+@pytest.fixture
+def only_woken(monkeypatch):
+    """A worker looks for work when it is woken, and not every second besides."""
+    monkeypatch.setattr(engine, "_WAIT", NEVER)
+
+
 @pytest.mark.promise("F40")
 @pytest.mark.parametrize("store", ["sqlite"])
-def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, claims, report):
+def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, only_woken, claims, report):
     """Of fifty idle workers, one gets it; hardly another even asks for the write lock."""
     jobs = open_app_on(claims.mixin, lease_for="10m")
     done = []
@@ -74,8 +82,8 @@ def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, claims, repor
 
 @pytest.mark.promise("F40")
 @pytest.mark.parametrize("store", ["sqlite"])
-def test_nor_does_one_that_falls_due(open_app_on, work_on, claims, report):
-    """Nobody is rung for it, and all of them know when it is due."""
+def test_nor_does_one_that_falls_due(open_app_on, work_on, only_woken, claims, report):
+    """Nobody enqueues it at that moment, and all of them know when it is due."""
     jobs = open_app_on(claims.mixin, lease_for="10m", clock=SystemClock())
 
     @jobs.job
@@ -99,7 +107,9 @@ def test_nor_does_one_that_falls_due(open_app_on, work_on, claims, report):
 _IDLE = """
     import sys, threading, time
     from onward import Onward
+    from onward.worker import worker
 
+    worker._WAIT = 3600  # it looks when it is woken, and not every second besides
     claims = 0
     with Onward(sys.argv[1], lease_for="10m") as jobs:
         real = type(jobs.backend)._idle
@@ -128,7 +138,8 @@ _IDLE = """
 
 @pytest.mark.promise("F40")
 @pytest.mark.parametrize("store", ["sqlite"])
-def test_nor_does_it_wake_the_workers_of_other_processes(url, report):
+@pytest.mark.parametrize("delay", [0, 0.15])
+def test_nor_does_it_wake_the_workers_of_other_processes(url, delay, report):
     processes = [
         subprocess.Popen(
             [sys.executable, "-c", textwrap.dedent(_IDLE), url, "10"],
@@ -146,7 +157,7 @@ def test_nor_does_it_wake_the_workers_of_other_processes(url, report):
                 assert process.stdout.readline() == "idle\n"
             most = 0
             for _ in range(5):
-                handle = jobs.enqueue("work")
+                handle = jobs.enqueue("work", delay=delay)
                 handle.result(timeout=PATIENCE)
                 claims = 0
                 for process in processes:
@@ -160,7 +171,8 @@ def test_nor_does_it_wake_the_workers_of_other_processes(url, report):
         for process in processes:
             process.kill()
             process.communicate()
-    report(f"one job, fifty idle workers of five processes: at most {most} claims took the write lock")
+    what = "one job that falls due" if delay else "one job"
+    report(f"{what}, fifty idle workers of five processes: at most {most} claims took the write lock")
     assert 1 <= most <= 3
 
 
@@ -190,6 +202,37 @@ def test_an_idle_worker_costs_less_than_a_hundredth_of_a_core(open_app_on, work_
     assert writes == []
 
 
+def test_a_wake_up_during_a_claim_is_not_lost(open_app_on, work_on, gate):
+    """The claim has found nothing and is on its way back; what comes now is heard of once, and by nobody else."""
+    late = []
+
+    class ComesTooLate:
+        def turn(self, turn):
+            answer = super().turn(turn)
+            if late and turn.claim is not None:
+                late.pop()()
+            return answer
+
+        def wait(self, queues, timeout):
+            gate.pass_through()  # nobody hears anything by it
+
+    jobs = open_app_on(ComesTooLate)
+
+    @jobs.job
+    def work(): ...
+
+    worker = work_on(jobs)
+    worker.facts.wait_for("idle")
+
+    def enqueue_and_wake():
+        work.enqueue()
+        worker._pump.wake()
+
+    late.append(enqueue_and_wake)
+    worker._pump.wake()
+    worker.facts.wait_for("settled")
+
+
 def test_a_job_is_begun_within_moments(jobs, work_on, store, report):
     @jobs.job
     def work(): ...
@@ -206,6 +249,25 @@ def test_a_job_is_begun_within_moments(jobs, work_on, store, report):
     delays.sort()
     report(f"from enqueue to settled, one job at a time ({store}): median {delays[25] * 1000:.1f} ms")
     assert delays[25] < 0.04  # by the bell, not by the look of every 50 ms
+
+
+def test_a_job_that_falls_due_is_begun_within_moments(open_app, work_on, store, report):
+    jobs = open_app(clock=SystemClock())
+    late = []
+
+    @jobs.job
+    def work(due: float):
+        late.append(time.time() - due)
+
+    worker = work_on(jobs)
+    worker.facts.wait_for("idle")
+    for n in range(15):
+        work.using(delay=0.1).enqueue(time.time() + 0.1)
+        worker.facts.wait_for("settled", n + 1)
+
+    late.sort()
+    report(f"from due to begun, one job at a time ({store}): median {late[7] * 1000:.1f} ms")
+    assert late[7] < 0.04  # a lone worker leaves it to nobody else
 
 
 def test_a_job_that_falls_due_is_claimed_without_a_bell(open_app, work_on):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 import sys
 from argparse import Namespace
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -21,7 +21,7 @@ from onward.names import suggestion
 if TYPE_CHECKING:
     from onward.app import Onward
 
-__all__ = ["given", "load", "on_new_store", "on_store"]
+__all__ = ["given", "load", "on_new_store", "on_store", "split"]
 
 Run = Callable[["Onward", Namespace], int]
 
@@ -41,22 +41,32 @@ def given(args: Namespace) -> dict[str, str]:
     return {name: value for name in ("url", "namespace") if (value := getattr(args, name)) is not None}
 
 
-def load(name: str) -> Onward:
-    """The application that ``module:attribute`` names."""
+def load(name: str, settings: Mapping[str, str], imports: Sequence[str] = ()) -> Onward:
+    """The application that ``module:attribute`` names, on the store that the command line names if it names one.
+
+    The module is imported here, and whatever application it makes meanwhile is opened with these settings.
+    """
     from onward.app import Onward
 
-    module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
-        raise CommandError(
-            f"--app {name} names no application: write module:attribute, as in shop.jobs:jobs", Exit.USAGE
-        )
-    module = _import(module_name, name)
+    module_name, attribute = split(name)
+    with config.overruled(settings):
+        module = _import(module_name, name)
+        for each in imports:
+            _import(each, name)
     app = getattr(module, attribute, None)
     if isinstance(app, Onward):
         return app
     known = [each for each, value in vars(module).items() if isinstance(value, Onward)]
     hint = suggestion(attribute, known) if known else ", nor any other"
-    raise CommandError(f"--app {name}: {module_name} has no application {attribute!r}{hint}", Exit.CONFIG)
+    raise CommandError(f"{name}: {module_name} has no application {attribute!r}{hint}", Exit.CONFIG)
+
+
+def split(name: str) -> tuple[str, str]:
+    """Module and attribute."""
+    module_name, _, attribute = name.partition(":")
+    if not module_name or not attribute:
+        raise CommandError(f"{name!r} names no application: write module:attribute, as in shop.jobs:jobs", Exit.USAGE)
+    return module_name, attribute
 
 
 def _run(run: Run, args: Namespace, *, creates: bool) -> int:
@@ -82,9 +92,7 @@ def _opened(args: Namespace, *, creates: bool) -> Onward:
 
     try:
         if args.app is not None:
-            if given(args):
-                raise CommandError("--app names its own store: leave --url and --namespace out", Exit.USAGE)
-            return load(args.app)
+            return load(args.app, given(args))
         if not creates:
             _refuse_missing(config.explain(given(args))["url"])
         settings: Any = given(args)
@@ -123,7 +131,7 @@ def _import(module_name: str, app: str) -> Any:
         raise
     except Exception as error:
         raise CommandError(
-            f"--app {app}: importing {module_name} failed: {type(error).__name__}: {error} (modules are looked for in "
+            f"{app}: importing {module_name} failed: {type(error).__name__}: {error} (modules are looked for in "
             f"{here} first; --debug shows where)",
             Exit.CONFIG,
         ) from error

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import logging
 import os
 import signal
@@ -24,6 +23,7 @@ from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.supervised import Supervised
 from onward.worker import Quota, Worker, WorkerOptions
+from onward.worker.stacks import Stacks
 
 __all__ = ["load_application", "main"]
 
@@ -53,9 +53,9 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
             files=_own_files() if options.tell_files else [],
         )
     )
-    code = Supervised(
-        worker, line, rescued=app.rescued, finite=options.max_jobs is not None or options.until_empty
-    ).run()
+    finite = options.max_jobs is not None or options.until_empty
+    with Stacks(worker.whereabouts):
+        code = Supervised(worker, line, rescued=app.rescued, finite=finite).run()
     threading.Thread(target=_exit_late, daemon=True).start()
     app.close()
     return code
@@ -63,9 +63,7 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
 
 def load_application(options: ProcessOptions) -> Onward:
     """The application that the command line names, all its jobs imported."""
-    app = load(options.app)
-    for module in options.imports:
-        importlib.import_module(module)
+    app = load(options.app, options.settings, options.imports)
     if not app.backend.capabilities.shared:
         raise CommandError(
             f"{app.settings.url} is seen by one process only: run such an application with jobs.worker(), or give it "
@@ -90,11 +88,18 @@ def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
 
 def _failed(error: BaseException) -> Failed:
     if isinstance(error, Exception) and (code := code_of(error)) is not None:
-        shown = error.__cause__ or error
-        where = "" if shown is error else "".join(traceback.format_exception(shown))
+        where = "" if error.__cause__ is None else _traceback(error.__cause__)
         return Failed(message=f"{error}\n{where}".rstrip(), code=code, files=_own_files())
     text = "".join(traceback.format_exception(error)).rstrip()
     return Failed(message=f"the application cannot be imported\n{text}", code=Exit.CONFIG, files=_own_files())
+
+
+def _traceback(error: BaseException) -> str:
+    """From where the user's own code begins; nothing if it never came so far."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(("importlib", "onward.cli.")):
+        trace = trace.tb_next
+    return "" if trace is None else "".join(traceback.format_exception(type(error), error, trace))
 
 
 def _own_files() -> list[str]:

@@ -32,7 +32,11 @@ class Argument(NamedTuple):
 
     @property
     def dest(self) -> str:
-        return self.name.lstrip("-").replace("-", "_")
+        return str(self.words.get("dest", self.name.lstrip("-").replace("-", "_")))
+
+    @property
+    def default(self) -> Any:
+        return self.words.get("default", False if self.words.get("action") == "store_true" else None)
 
     @property
     def usage(self) -> str:
@@ -57,6 +61,7 @@ class Command(NamedTuple):
     arguments: tuple[Argument, ...] = ()
     about: str = ""  # what the summary has no room for
     narrates: bool = False  # its log is what it has to say
+    others: tuple[Command, ...] = ()  # words that may stand in place of its first argument, and ask for something else
 
     @property
     def usage(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onward.cli import completion, config, dead, enqueue, jobs, maintenance, queues, worker
+from onward.cli import completion, config, dead, demo, enqueue, jobs, maintenance, queues, top, worker
 from onward.cli.command import Command, Group, argument
 
 __all__ = ["GLOBALS", "TREE"]
@@ -23,10 +23,12 @@ GLOBALS = (
 TREE: tuple[Command | Group, ...] = (
     enqueue.COMMAND,
     worker.COMMAND,
+    top.COMMAND,
     jobs.GROUP,
     dead.GROUP,
     queues.GROUP,
     *maintenance.COMMANDS,
     *config.COMMANDS,
+    demo.COMMAND,
     completion.COMMAND,
 )

@@ -63,7 +63,9 @@ def _places(tree: Tree, everywhere: tuple[Argument, ...], path: str = "") -> Ite
         if isinstance(each, Group):
             yield from _places(each.commands, everywhere, f"{path}/{each.name}")
         else:
-            yield Place(f"{path}/{each.name}", (), (*each.arguments, *everywhere))
+            yield Place(f"{path}/{each.name}", each.others, (*each.arguments, *everywhere))
+            for other in each.others:
+                yield Place(f"{path}/{each.name}/{other.name}", (), (*other.arguments, *everywhere))
 
 
 def _bash(places: Sequence[Place]) -> str:

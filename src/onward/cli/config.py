@@ -5,6 +5,7 @@ from __future__ import annotations
 import platform
 import sqlite3
 from argparse import Namespace
+from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any, NamedTuple
 
@@ -31,7 +32,7 @@ class Setting(NamedTuple):
 def show_config(args: Namespace) -> int:
     """The effective settings.  The store is left alone."""
     try:
-        settings = _of_application(args.app) if args.app is not None else _of_command_line(args)
+        settings = _of_command_line(args) if args.app is None else _of_application(args.app, given(args))
     except (OptionError, InvalidName, InvalidTime) as error:
         raise CommandError(str(error), Exit.CONFIG) from error
     output.listing(args, [settings], _SETTINGS, Setting._asdict)
@@ -60,15 +61,16 @@ def _of_command_line(args: Namespace) -> list[Setting]:
     ]
 
 
-def _of_application(name: str) -> list[Setting]:
-    """What differs from the file and the environment, the application says in its code."""
-    app = load(name)
+def _of_application(name: str, said: Mapping[str, str]) -> list[Setting]:
+    """What differs from the file and the environment, and is not said here, the application says in its code."""
+    app = load(name, said)
     outside = config.explain({})
     settings = []
     for field in fields(app.settings):
         value, origin = getattr(app.settings, field.name), outside[field.name]
-        source = origin.source if value == origin.value else "Onward(...)"
-        settings.append(Setting(field.name, value, _place(field.name, source, f"Onward(...), {name}")))
+        source = origin.source if value == origin.value and field.name not in said else "Onward(...)"
+        in_arguments = f"--{field.name}" if field.name in said else f"Onward(...), {name}"
+        settings.append(Setting(field.name, value, _place(field.name, source, in_arguments)))
     app.close()
     return settings
 

@@ -7,7 +7,7 @@ from argparse import Namespace
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from onward.cli import output, timeline, values
+from onward.cli import output, stacks, timeline, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
@@ -187,6 +187,14 @@ GROUP = Group(
             "show one job: its payload, its runs with their errors, its result",
             on_store(show),
             (argument("id", "an id, or 8 or more of its first characters", metavar="ID"),),
+        ),
+        Command(
+            "stack",
+            "show the Python stack of a job that runs on this machine",
+            on_store(stacks.show),
+            (argument("id", "an id, or 8 or more of its first characters", metavar="ID"),),
+            about="The worker process that runs it is asked, which answers only its own user. A job that holds the "
+            "interpreter's lock keeps it from answering: then the error names what to do.",
         ),
         Command(
             "retry",

@@ -22,6 +22,7 @@ def parse(arguments: Sequence[str]) -> Namespace:
     args, rest = _build().parse_known_args(arguments)
     args.tree, args.everywhere = TREE, GLOBALS
     _adopt(args, rest)
+    _prefer_other(args)
     return args
 
 
@@ -92,6 +93,20 @@ def _adopt(args: Namespace, rest: list[str]) -> None:
         raise CommandError(f"{rest[0]!r} is one word too many", Exit.USAGE)
     if rest:
         getattr(args, lists[0].dest).extend(rest)
+
+
+def _prefer_other(args: Namespace) -> None:
+    """``onward worker list``: a word in place of the first argument may be a command of its own."""
+    command: Command | None = args.command
+    if command is None or not command.others:
+        return
+    word = getattr(args, command.arguments[0].dest)
+    other = next((each for each in command.others if each.name == word), None)
+    if other is not None:
+        for each in command.arguments:
+            if each.is_option and getattr(args, each.dest) != each.default:
+                raise CommandError(f"`{args.prog} {other.name}` takes no {each.name}", Exit.USAGE)
+        args.command, args.run, args.prog = other, other.run, f"{args.prog} {other.name}"
 
 
 def _explain(parser: Parser) -> int:

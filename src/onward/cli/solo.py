@@ -16,6 +16,7 @@ from onward.lines import Line
 from onward.supervisor.options import ProcessOptions
 from onward.worker.solitary import Imported
 from onward.worker.solo import DECODER, Solo
+from onward.worker.stacks import Stacks
 
 __all__ = ["main"]
 
@@ -34,7 +35,9 @@ def main(options_json: str, line_fd: str) -> None:
         text = "".join(traceback.format_exception(error))
         line.send(Imported(f"the application cannot be imported in a process of its own: {text}"))
         return
-    Solo(app.parts().runtime, line).serve()
+    solo = Solo(app.parts().runtime, line)
+    with Stacks(solo.whereabouts):
+        solo.serve()
 
 
 if __name__ == "__main__":

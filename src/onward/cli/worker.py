@@ -6,7 +6,8 @@ import logging
 import sys
 from argparse import ArgumentTypeError, Namespace
 
-from onward.cli import values
+from onward.cli import values, workers
+from onward.cli.application import given, split
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 
@@ -25,11 +26,13 @@ def run(args: Namespace) -> int:
     name = args.application or args.app
     if name is None:
         raise CommandError("name the application: `onward worker shop.jobs:jobs`", Exit.USAGE)
+    split(name)  # a slip of the pen is told before a process is started for it
     once = {"concurrency": 1, "max_jobs": 1, "until_empty": True} if args.once else {}
     process = ProcessOptions(
         **{
             "app": name,
             "imports": args.imports or [],
+            "settings": given(args),
             "queues": args.queues or {},
             "concurrency": args.concurrency,
             "limits": dict(args.limit or []),
@@ -154,7 +157,9 @@ COMMAND = Command(
     ),
     about=(
         "SIGTERM or Ctrl-C drains: nothing is claimed, what runs is finished, and the exit code is 0. A second signal kills "
-        "what runs and gives it back; a third exits at once and leaves it to the leases to expire."
+        "what runs and gives it back; a third exits at once and leaves it to the leases to expire. `onward worker list` "
+        "runs nothing: it lists the workers there are."
     ),
     narrates=True,
+    others=(workers.COMMAND,),
 )

@@ -16,6 +16,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     app: str  # module:attribute
     imports: list[str] = []
+    settings: dict[str, str] = {}  # that the command line names: they beat the application's own
     queues: dict[str, int] = {}  # with their weights, 0: strict order; empty: those of the registered jobs
     concurrency: int = 10
     limits: dict[str, int] = {}

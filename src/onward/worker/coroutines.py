@@ -63,6 +63,11 @@ class Coroutines:
         called = self._called
         return 0.0 if called is None else time.monotonic() - called
 
+    @property
+    def thread(self) -> int | None:
+        """Of the event loop."""
+        return self._thread
+
     def __contains__(self, thread: int) -> bool:
         return thread == self._thread
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 __all__ = ["Prefetch"]
 
 _AHEAD = 0.1  # seconds
-_SHORTEST_LOOK = 0.02  # seconds over which a rate means something
+_SHORTEST_LOOK = 0.005  # seconds over which a rate means something
 _LARGEST_CLAIM = 500
 
 

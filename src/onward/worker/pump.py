@@ -244,6 +244,7 @@ class Pump:
         if not (self._may_be_work or self._outbox):
             self.listening, self._listens = queues, True
             return None
+        self._may_be_work = False  # what comes from now on may be too late for this claim
         return Claim(queues=queues, limit=wanted, at_most=at_most)
 
     def _room(self) -> dict[str, int]:
@@ -265,6 +266,7 @@ class Pump:
             )
         except BackendError as error:
             self._sent = {_key(item.lease) for _, item in outbox}
+            self._may_be_work = True
             self._recover(error)
             return
         self._breaker.success()
@@ -316,7 +318,8 @@ class Pump:
         self._take_up(result.leases)
         if claim is not None:
             all_it_asked_for = len(result.leases) >= claim.limit or any(lease.crashes for lease in result.leases)
-            self._may_be_work = all_it_asked_for or result.promoted > 0
+            if all_it_asked_for or result.promoted > 0:
+                self._may_be_work = True
             if not result.leases and not len(self._known):
                 self._prefetch.forget()
                 self._hand.open_all()

@@ -107,6 +107,7 @@ class Runners:
     def _run(self, work: Work, slot: _Slot) -> None:
         self._started(work)
         slot.work = work
+        work.thread = slot.thread
         attempt = (
             self._solitary.run(work)
             if work.elsewhere and self._solitary is not None
@@ -120,11 +121,12 @@ class Runners:
 class _Slot:
     """Where a thread's handlers can be interrupted."""
 
-    __slots__ = ("_deadlines", "_guard", "work")
+    __slots__ = ("_deadlines", "_guard", "thread", "work")
 
     def __init__(self, deadlines: Deadlines) -> None:
         self._deadlines = deadlines
         self._guard = Guard()
+        self.thread = threading.get_ident()
         self.work: Work
 
     def enter(self) -> None:

@@ -118,6 +118,12 @@ class Solitary:
             duration_ms=ran.duration_ms,
         )
 
+    def pid_of(self, work: Work) -> int | None:
+        """The process that runs it, once it does."""
+        with self._lock:
+            process = self._busy.get(work.key)
+        return None if process is None else process.pid
+
     def stop(self, work: Work) -> bool:
         """The job was cancelled.  False if it has not begun yet."""
         with self._lock:

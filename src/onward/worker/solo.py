@@ -20,6 +20,7 @@ from onward._attempt import Attempt, Ready, Runtime, prepare, run, run_async
 from onward.context import JobContext
 from onward.lease import Lease
 from onward.lines import Line, Message
+from onward.worker.frames import AsTask, InThread, Whereabouts
 from onward.worker.solitary import FromWorker, Imported, Lost, Progress, Ran, Run
 
 __all__ = ["DECODER", "Solo"]
@@ -35,6 +36,8 @@ class Solo:
         self._line = line
         self._runs: queue.SimpleQueue[Lease] = queue.SimpleQueue()
         self._context: JobContext | None = None
+        self._job_id = ""  # of the job that runs
+        self._task: asyncio.Task[Attempt] | None = None  # if it is async
 
     def serve(self) -> None:
         """Until the worker is gone."""
@@ -52,24 +55,39 @@ class Solo:
                 )
             )
 
+    def whereabouts(self, job_id: str) -> Whereabouts | None:
+        """Where the handler of a job runs; None if it does not."""
+        if job_id != self._job_id:
+            return None
+        task, main = self._task, threading.main_thread().ident
+        assert main is not None
+        return InThread(main) if task is None else AsTask(task, main)
+
     def _run(self, lease: Lease) -> Attempt:
         ready = prepare(lease, self._runtime)
         if isinstance(ready, Attempt):
             return ready
-        self._context = ready.context
+        self._context, self._job_id = ready.context, ready.letter.id
         limit = ready.entry.definition.max_memory
         with suppress(ValueError, OSError):  # a limit above the system's own
             _limit_memory(limit)
         try:
             return self._call(ready)
         finally:
-            self._context = None
+            self._context, self._job_id = None, ""
             _limit_memory(None)
 
     def _call(self, ready: Ready) -> Attempt:
         if ready.entry.is_async:
-            return asyncio.run(run_async(ready, self._runtime))
+            return asyncio.run(self._await(ready))
         return run(ready, self._runtime)
+
+    async def _await(self, ready: Ready) -> Attempt:
+        self._task = asyncio.current_task()
+        try:
+            return await run_async(ready, self._runtime)
+        finally:
+            self._task = None
 
     def _listen(self) -> None:
         for message in self._line.messages():

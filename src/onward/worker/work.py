@@ -26,6 +26,7 @@ Key = tuple[str, int]
 
 _SWITCH = 20e-6  # seconds: about what it costs to hand the interpreter to another thread and get it back
 _ENOUGH = 64  # jobs that tell how long jobs take
+_STRAYS = 4  # of them, the longest: the machine may have been busy elsewhere
 
 
 class Work:
@@ -43,6 +44,7 @@ class Work:
         "ready",
         "stopped",
         "task",
+        "thread",
     )
 
     def __init__(self, ready: Ready, key: Key, *, order: int, claimed: float) -> None:
@@ -56,6 +58,7 @@ class Work:
         self.interruption: type[BaseException] = BaseException
         self.guard: Any = None  # of the thread that runs it
         self.task: Any = None  # that runs it
+        self.thread: int | None = None  # that calls it
         self.stopped = False  # whether its handler was told that it is cancelled
 
     @property
@@ -80,14 +83,16 @@ def _nobody(count: int) -> None:
 class Hand:
     """All that one worker may begin or has begun."""
 
-    def __init__(self, concurrency: int, fresh: Callable[[], bool]) -> None:
+    def __init__(
+        self, concurrency: int, fresh: Callable[[], bool], *, clock: Callable[[], float] = time.perf_counter
+    ) -> None:
         self.concurrency = concurrency
+        self._clock = clock
         self.calls = Line()  # for runner threads
         self.coroutines = Line()  # for the event loop
         self.running: dict[Key, Work] = {}
         self._open = concurrency  # slots
-        self._ended = 0
-        self._took = 0.0
+        self._took: list[float] = []  # by those that ended lately
         self._fresh = fresh
         self._closed = False
         self._lock = threading.Lock()
@@ -112,7 +117,7 @@ class Hand:
             if self._may_begin(line):
                 work = line.works.popleft()
                 self.running[work.key] = work
-                work.begun = time.perf_counter()
+                work.begun = self._clock()
                 return work
             other = self._other(line)
             pass_on = bool(line.works) and self._may_begin(other)
@@ -128,12 +133,12 @@ class Hand:
         """It has ended and its slot is free.  Whoever ran it looks for the next in its own line."""
         with self._lock:
             del self.running[work.key]
-            self._ended += 1
-            self._took += time.perf_counter() - work.begun
+            self._took.append(self._clock() - work.begun)
             before = self._open
-            if self._ended == _ENOUGH:
-                self._open = min(self.concurrency, 1 + int(self._took / _ENOUGH / _SWITCH))
-                self._ended, self._took = 0, 0.0
+            if len(self._took) == _ENOUGH:
+                usual = sorted(self._took)[:-_STRAYS]
+                self._open = min(self.concurrency, 1 + int(sum(usual) / len(usual) / _SWITCH))
+                self._took.clear()
             other = self._other(line)
             call_other = bool(other.works) and (
                 not line.works or other.works[0].order < line.works[0].order or self._open - len(self.running) > 1
@@ -152,7 +157,7 @@ class Hand:
         """What is known of how long jobs take does not hold any more."""
         with self._lock:
             self._open = self.concurrency
-            self._ended, self._took = 0, 0.0
+            self._took.clear()
         self.call()
 
     def withdraw(self, *, older_than: float | None = None) -> list[Work]:

@@ -7,6 +7,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
+from random import uniform
 from typing import Self
 
 import msgspec
@@ -22,6 +23,7 @@ from onward.telemetry import JobStarted
 from onward.worker.breaker import Breaker
 from onward.worker.coroutines import Coroutines
 from onward.worker.facts import Ending, Facts
+from onward.worker.frames import AsTask, InProcess, InThread, Whereabouts
 from onward.worker.interrupt import Deadlines, JobStopped
 from onward.worker.options import QueuePlan, WorkerOptions, WorkerParts
 from onward.worker.pump import Bequest, Pump
@@ -192,6 +194,20 @@ class Worker:
         """What ended it, if it did not end politely."""
         return self._cause_of_death
 
+    # For those who want to see what a job is doing
+
+    def whereabouts(self, job_id: str) -> Whereabouts | None:
+        """Where the handler of a job runs; None if it does not."""
+        work = next((each for each in list(self._hand.running.values()) if each.key[0] == job_id), None)
+        if work is None:
+            return None
+        if work.elsewhere:
+            pid = None if self._solitary is None else self._solitary.pid_of(work)
+            return None if pid is None else InProcess(pid)
+        if work.task is not None and self._coroutines.thread is not None:
+            return AsTask(work.task, self._coroutines.thread)
+        return None if work.thread is None else InThread(work.thread)
+
     # The threads
 
     def _until_the_end(self, target: Callable[[], None]) -> None:
@@ -213,7 +229,9 @@ class Worker:
             queues = self._pump.listening
             try:
                 # While a queue is at its limit nobody listens to it, and that may be over at any moment.
-                self._parts.backend.wait(queues, _WAIT if len(queues) == len(self.options.queues) else _SHORT_WAIT)
+                longest = _WAIT if len(queues) == len(self.options.queues) else _SHORT_WAIT
+                # At the end it looks for work, rung or not: workers that started together must not do so in step.
+                self._parts.backend.wait(queues, uniform(longest / 2, longest))
             except BackendError:
                 self._ended.wait(_WAIT)
             self._pump.wake()

@@ -153,29 +153,37 @@ class SqliteBackend(SqliteInspection, Backend):
 
     def _turn(self, turn: Turn, *, one_by_one: bool) -> TurnResult:
         with self._writing() as tx:
-            session = tx.row("session_expiry", (turn.owner,))
+            session = tx.row("session", (turn.owner,))
             if session is None:
                 settled = [settling.classify(tx, settlement) for settlement in turn.settlements]
                 return TurnResult(settled=settled, leases=[], alive=False)
+            expires_at, any_asked, any_keyed, any_paused = session
             settled = []
             if turn.settlements:
-                settled = settling.settle(tx, turn.owner, turn.settlements, one_by_one=one_by_one)
+                settled = settling.settle(
+                    tx,
+                    turn.owner,
+                    turn.settlements,
+                    any_asked=any_asked,
+                    any_keyed=any_keyed,
+                    one_by_one=one_by_one,
+                )
             leases: list[Lease] = []
             promoted = 0
             if turn.claim is not None and turn.claim.limit > 0:
-                open_queues = claiming.open_queues(tx, turn.claim.queues)
-                promoted = claiming.promote(tx, open_queues, turn.claim.limit)
+                queues = claiming.open_queues(tx, turn.claim.queues, any_paused=any_paused)
+                promoted = claiming.promote(tx, queues, turn.claim.limit)
                 leases = claiming.claim(
                     tx,
                     turn.claim,
-                    open_queues,
+                    queues,
                     owner=turn.owner,
-                    expires_at=session[0],
+                    expires_at=expires_at,
                     released=settling.released(turn.settlements, settled),
                 )
-            return TurnResult(
-                settled=settled, leases=leases, promoted=promoted, cancel_requested=_asked_to_cancel(tx, turn.owner)
-            )
+            # Under the lock nobody else can ask.
+            cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()
+            return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=cancel_requested)
 
     def extend(self, owner: str) -> Renewal:
         with self._writing() as tx:
@@ -237,11 +245,16 @@ class SqliteBackend(SqliteInspection, Backend):
     def _idle(self, turn: Turn) -> TurnResult | None:
         """The answer to a turn that has nothing to write, found without the write lock."""
         with self._reading() as tx:
-            if tx.row("session_expiry", (turn.owner,)) is None:
+            session = tx.row("session", (turn.owner,))
+            if session is None:
                 return TurnResult(settled=[], leases=[], alive=False)
-            if turn.claim is not None and turn.claim.limit > 0 and claiming.anything_to_do(tx, turn.claim):
-                return None
-            return TurnResult(settled=[], leases=[], cancel_requested=_asked_to_cancel(tx, turn.owner))
+            _, any_asked, _, any_paused = session
+            if turn.claim is not None and turn.claim.limit > 0:
+                queues = claiming.open_queues(tx, turn.claim.queues, any_paused=any_paused)
+                if claiming.anything_to_do(tx, turn.claim, queues):
+                    return None
+            cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()
+            return TurnResult(settled=[], leases=[], cancel_requested=cancel_requested)
 
     def _next_due(self, queues: Sequence[str]) -> int:
         """When there is work: 0 if somebody made it available, and has rung; else the time of what is scheduled."""

@@ -43,16 +43,15 @@ class _Job(msgspec.Struct, array_like=True, gc=False):
 _decode = msgspec.json.Decoder(list[_Job]).decode
 
 
-def open_queues(tx: Transaction, queues: Sequence[str]) -> list[str]:
+def open_queues(tx: Transaction, queues: Sequence[str], *, any_paused: bool = True) -> list[str]:
     """These queues in their order, without the paused ones."""
-    paused = {name for (name,) in tx.rows("paused_queues")}
+    paused = {name for (name,) in tx.rows("paused_queues")} if any_paused else ()
     return [queue for queue in dict.fromkeys(queues) if queue not in paused]
 
 
-def anything_to_do(tx: Transaction, claim: Claim) -> bool:
+def anything_to_do(tx: Transaction, claim: Claim, queues: Sequence[str]) -> bool:
     return any(
-        tx.value("anything_to_do", (queue, tx.now, int(claim.at_most.get(queue, claim.limit) > 0)))
-        for queue in open_queues(tx, claim.queues)
+        tx.value("anything_to_do", (queue, tx.now, int(claim.at_most.get(queue, claim.limit) > 0))) for queue in queues
     )
 
 
@@ -60,6 +59,8 @@ def promote(tx: Transaction, queues: Sequence[str], limit: int) -> int:
     """Cancel what has expired and make available what is due, up to the limit in each queue."""
     promoted = 0
     for queue in queues:
+        if not tx.value("past_its_time", (queue, tx.now)):
+            continue
         expired = [rowid for (rowid,) in tx.rows("expired", (queue, tx.now, limit))]
         if expired:
             cancel_waiting(tx, expired, "expired")

@@ -26,10 +26,8 @@ def take(tx: Transaction, claimed: Sequence[Keyed]) -> dict[str, tuple[Hold, str
     return holds
 
 
-def of_settled(tx: Transaction, owner: str, settlements: Sequence[Settlement]) -> dict[tuple[str, int], Keyed]:
-    """Which of these leases carry keys.  One look at an index where nobody uses keys."""
-    if not tx.value("holds_keys", (owner,)):
-        return {}
+def of_settled(tx: Transaction, settlements: Sequence[Settlement]) -> dict[tuple[str, int], Keyed]:
+    """Which of these leases carry keys."""
     ids = [settlement.lease.envelope.id for settlement in settlements]
     found = map(Keyed._make, tx.rows("keyed_leases", (as_json(ids),)))
     return {(keyed.id, keyed.token): keyed for keyed in found}

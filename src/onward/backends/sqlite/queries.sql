@@ -39,8 +39,16 @@ ON CONFLICT (owner) DO UPDATE
    SET expires_at = excluded.expires_at, lease_for = excluded.lease_for, host = excluded.host, pid = excluded.pid,
        version = excluded.version;
 
--- name: session_expiry
-SELECT expires_at FROM onward_sessions WHERE owner = ?1;
+-- name: session
+-- What a turn must know of its session, and what it need not look for: is any of its jobs asked to cancel, does any carry
+-- keys, is any queue paused?
+SELECT expires_at,
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_asked_idx WHERE owner = ?1 AND cancel_reason IS NOT NULL),
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_keyed_idx
+                WHERE owner = ?1 AND state = 'executing' AND (idempotency_key IS NOT NULL OR single_instance IS NOT NULL)),
+       EXISTS (SELECT 1 FROM onward_queues WHERE paused_at IS NOT NULL)
+  FROM onward_sessions
+ WHERE owner = ?1;
 
 -- name: either_session
 SELECT EXISTS (SELECT 1 FROM onward_sessions WHERE owner IN (?1, ?2));
@@ -93,6 +101,14 @@ SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_
             ELSE (SELECT available_at FROM onward_jobs INDEXED BY onward_jobs_due_idx
                    WHERE queue = ?1 AND state IN ('scheduled', 'retryable') ORDER BY available_at LIMIT 1)
        END;
+
+-- name: past_its_time
+-- Whether anything of this queue has expired, or is due.
+SELECT EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_expiry_idx
+                WHERE queue = ?1 AND expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable')
+                  AND expires_at <= ?2)
+    OR EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                WHERE queue = ?1 AND state IN ('scheduled', 'retryable') AND available_at <= ?2);
 
 -- name: expired
 SELECT rowid
@@ -167,12 +183,6 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
                     AND parked_since IS NULL AND id <> ?3
                   ORDER BY rank, available_at, id
                   LIMIT ?4);
-
--- name: holds_keys
-SELECT EXISTS (SELECT 1
-                 FROM onward_jobs INDEXED BY onward_jobs_keyed_idx
-                WHERE owner = ?1 AND state = 'executing'
-                  AND (idempotency_key IS NOT NULL OR single_instance IS NOT NULL));
 
 -- name: keyed_leases
 SELECT job.id, job.delivery, job.idempotency_key, job.idempotency_ttl, job.single_instance

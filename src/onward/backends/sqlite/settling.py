@@ -35,14 +35,23 @@ class LeaseLost(Exception):
 
 
 def settle(
-    tx: Transaction, owner: str, settlements: Sequence[Settlement], *, one_by_one: bool = False
+    tx: Transaction,
+    owner: str,
+    settlements: Sequence[Settlement],
+    *,
+    any_asked: bool,
+    any_keyed: bool,
+    one_by_one: bool,
 ) -> list[Settled]:
     """Apply those whose fence holds and say what the evidence says of the others.
 
-    All at once, unless it was found that not every fence holds: it raises `LeaseLost` then.
+    All at once, unless it was found that not every fence holds: it raises `LeaseLost` then.  ``any_asked``, ``any_keyed``:
+    whether any lease of this session was asked to cancel, or carries keys.
     """
-    asked: Asked = {(row[0], row[1]): row[2] for row in tx.rows("asked_to_cancel", (owner,))}
-    keyed = holds.of_settled(tx, owner, settlements)
+    asked: Asked = {}
+    if any_asked:
+        asked = {(row[0], row[1]): row[2] for row in tx.rows("asked_to_cancel", (owner,))}
+    keyed = holds.of_settled(tx, settlements) if any_keyed else {}
     if one_by_one:
         answers = [_one(tx, owner, settlement, asked) for settlement in settlements]
     else:

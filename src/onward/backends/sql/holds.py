@@ -1,0 +1,89 @@
+"""Whose an idempotency key or a single instance is, once the pointers are read: pure, the same for every database.
+
+A pointer counts while its job is executing with its token, or until its time once a success confirmed it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+from onward.lease import Hold
+
+__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "Key", "Keyed", "Pointer", "allot"]
+
+ONCE, SINGLE = "once", "single"
+
+Key = tuple[str, str]  # kind, key
+
+
+class Keyed(NamedTuple):
+    """A lease whose job carries keys."""
+
+    id: str
+    token: int
+    idempotency_key: str | None
+    idempotency_ttl: int
+    single_instance: str | None
+
+    def carried(self) -> Iterator[Key]:
+        if self.idempotency_key is not None:
+            yield ONCE, self.idempotency_key
+        if self.single_instance is not None:
+            yield SINGLE, self.single_instance
+
+
+class Ended(NamedTuple):
+    """A lease that is over; ``confirmed`` if it was a success."""
+
+    keyed: Keyed
+    confirmed: bool
+
+
+class Pointer(NamedTuple):
+    """A row of `holds`: who has a key, until when it is done, or whether the holder still runs."""
+
+    kind: str
+    key: str
+    job_id: str
+    token: int
+    done_until: int | None
+    runs: bool
+
+
+class Allotment(NamedTuple):
+    """What became of each lease's keys, by its id, and which keys it now takes."""
+
+    holds: dict[str, tuple[Hold, str | None]]
+    taken: dict[Key, Keyed]
+
+
+def allot(claimed: Sequence[Keyed], found: Iterable[Sequence[Any]], now: int) -> Allotment:
+    """Give each of these leases, in their order, all of its keys or none of them."""
+    pointers = {(row[0], row[1]): Pointer(*row) for row in found}
+    taken: dict[Key, Keyed] = {}
+    return Allotment({keyed.id: _take(keyed, pointers, taken, now) for keyed in claimed}, taken)
+
+
+def _take(keyed: Keyed, pointers: dict[Key, Pointer], taken: dict[Key, Keyed], now: int) -> tuple[Hold, str | None]:
+    """Done beats busy beats held."""
+    busy: str | None = None
+    mine = 0
+    keys = list(keyed.carried())
+    for key in keys:
+        if key in taken:
+            busy = busy or taken[key].id
+        elif key in pointers:
+            pointer = pointers[key]
+            if pointer.done_until is not None and pointer.done_until > now:
+                return Hold.DONE, pointer.job_id
+            if (pointer.job_id, pointer.token) == (keyed.id, keyed.token):
+                mine += pointer.done_until is None
+            elif pointer.done_until is None and pointer.runs:
+                busy = busy or pointer.job_id
+    if mine == len(keys):
+        return Hold.HELD, None
+    if busy is not None:
+        return Hold.BUSY, busy
+    taken.update(dict.fromkeys(keys, keyed))
+    return Hold.HELD, None

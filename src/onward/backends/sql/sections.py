@@ -1,0 +1,40 @@
+"""The SQL of a `queries.sql` by name: ``-- name: claim``, a comment that says why, one statement."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+
+__all__ = ["load", "prefixed", "sections"]
+
+_NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
+_PREFIX = re.compile(r"\bonward_")
+
+
+@cache
+def load(package: str, prefix: str) -> Mapping[str, str]:
+    """Every statement of the package by its name, for the tables that start with ``prefix``."""
+    text = files(package).joinpath("queries.sql").read_text(encoding="utf-8")
+    return {name: prefixed(statement, prefix) for name, statement in sections(text).items()}
+
+
+def sections(text: str) -> dict[str, str]:
+    r"""
+    >>> sections("-- name: one\n-- The first.\nSELECT 1;\n")
+    {'one': 'SELECT 1'}
+    """
+    _, *parts = _NAME.split(text)
+    return {name: _statement(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def prefixed(sql: str, prefix: str) -> str:
+    """The one substitution there is; a prefix is made of a checked namespace only."""
+    return _PREFIX.sub(prefix, sql)
+
+
+def _statement(body: str) -> str:
+    # No database need parse our comments again for every connection.
+    lines = (line for line in body.splitlines() if not line.lstrip().startswith("--"))
+    return "\n".join(lines).strip().removesuffix(";")

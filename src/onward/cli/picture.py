@@ -1,0 +1,157 @@
+"""A look at a store as lines of text, cut to the room there is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
+
+from onward.cli import workers
+from onward.cli.output import STATE_STYLES
+from onward.cli.table import Column, Line, Table, cut, measure
+from onward.cli.text import escaped
+from onward.cli.times import length
+from onward.cli.watching import COUNTED, Look
+from onward.states import LIVE, State
+
+if TYPE_CHECKING:
+    from onward.backend import QueueCounts
+    from onward.record import JobRecord
+
+__all__ = ["Room", "clipped", "picture"]
+
+Row = TypeVar("Row")
+
+_BARS = "▁▂▃▄▅▆▇█"
+_BARS_SHOWN = 40
+_WORDS = {
+    State.AVAILABLE: "due",
+    State.SCHEDULED: "later",
+    State.RETRYABLE: "retry",
+    State.EXECUTING: "running",
+    State.COMPLETED: "done",
+    State.DISCARDED: "dead",
+    State.CANCELLED: "cancelled",
+}
+
+
+class Room(NamedTuple):
+    """A screen."""
+
+    columns: int
+    rows: int
+
+
+def picture(look: Look, *, title: str, room: Room | None = None, chosen: str | None = None) -> list[Line]:
+    """Numbers, queues, workers, running jobs.  Without a room nothing is cut.  ``chosen`` is the id of a running job."""
+    lines: list[Line] = [[(title, "bold"), (f"  {look.at:%H:%M:%S}Z", "dim")], [], _throughput(look), _states(look)]
+    queues, at_work, running = look.overview.queues, look.workers, look.running
+    width = None if room is None else room.columns
+    left = None if room is None else max(0, room.rows - len(lines) - 6)  # an empty line and a heading for each table
+    lines += _section(queues, _QUEUES, width, None if left is None else max(3, left // 4))
+    lines += _section(at_work, workers.COLUMNS, width, None if left is None else max(3, left // 4))
+    if room is not None:
+        left = max(1, room.rows - len(lines) - 2)
+    lines += _section(running, _running_columns(look), width, left, _place(running, chosen))
+    return lines if room is None else [clipped(line, room.columns) for line in lines[: room.rows]]
+
+
+def clipped(line: Line, columns: int) -> Line:
+    """As much of a line as there is room for."""
+    spans, left = [], columns
+    for text, style in line:
+        shown = cut(escaped(text), left) if left > 0 else ""
+        spans.append((shown, style))
+        left -= measure(shown)
+    return spans
+
+
+def _throughput(look: Look) -> Line:
+    rate = look.rate
+    told = "not known yet" if rate is None else f"{rate:,.1f} jobs/s"
+    return [("throughput  ", "dim"), (told, "bold"), (f"  {_bars(look.rates[-_BARS_SHOWN:])}", "green")]
+
+
+def _bars(rates: Sequence[float]) -> str:
+    most = max(rates, default=0)
+    return "".join(_BARS[round(rate / most * (len(_BARS) - 1))] for rate in rates) if most else ""
+
+
+def _states(look: Look) -> Line:
+    counts = look.overview.counts
+    line: list[tuple[str, str]] = []
+    for state, word in _WORDS.items():
+        line += [(f"{word} ", "dim"), (f"{_number(counts, state)}   ", STATE_STYLES[state] if counts[state] else "dim")]
+    return line
+
+
+def _number(counts: dict[State, int], state: State) -> str:
+    """Where counting stopped, there are more."""
+    later = state in (State.SCHEDULED, State.RETRYABLE)
+    reached = counts[State.SCHEDULED] + counts[State.RETRYABLE] if later else counts[state]
+    return f"{counts[state]:,}{'+' if reached >= COUNTED else ''}"
+
+
+def _section(
+    rows: Sequence[Row], columns: Sequence[Column[Row]], width: int | None, room: int | None, chosen: int | None = None
+) -> Iterator[Line]:
+    """An empty line and a table, of which the rows around the chosen one are shown."""
+    first, shown = 0, rows
+    room = None if room is None else max(2, room)  # a row, and that there are more
+    if room is not None and len(rows) > room:
+        first = max(0, min((chosen or 0) - room // 2, len(rows) - room + 1))
+        shown = rows[first : first + room - 1]
+    yield []
+    if not rows:
+        yield [(columns[0].heading, "bold"), ("  none", "dim")]
+        return
+    heading, *lines = Table(columns, width=width).page(shown)
+    yield heading
+    for number, line in enumerate(lines, start=first):
+        yield [(text, f"{style} reverse") for text, style in line] if number == chosen else line
+    if len(shown) < len(rows):
+        yield [(f"{len(rows) - len(shown):,} more", "dim")]
+
+
+def _place(running: Sequence[JobRecord], chosen: str | None) -> int | None:
+    return next((number for number, record in enumerate(running) if record.id == chosen), None)
+
+
+def _count(state: State) -> Column[QueueCounts]:
+    def style(queue: QueueCounts) -> str:
+        return STATE_STYLES[state] if queue.counts[state] else "dim"
+
+    return Column(_WORDS[state].upper(), lambda queue: _number(queue.counts, state), style=style, right=True)
+
+
+_QUEUES: tuple[Column[QueueCounts], ...] = (
+    Column("QUEUE", lambda queue: queue.name, flexible=True),
+    *(_count(state) for state in _WORDS if state in LIVE),
+    Column("", lambda queue: "paused" if queue.paused else "", style="bold yellow"),
+)
+
+
+def _running_columns(look: Look) -> Sequence[Column[JobRecord]]:
+    def age(record: JobRecord) -> str:
+        return "" if record.started_at is None else length(max(0.0, (look.at - record.started_at).total_seconds()))
+
+    pids = {worker.owner: worker.pid for worker in look.workers}
+
+    def worker(record: JobRecord) -> str:
+        return f"{workers.short(record.owner)} {pids.get(record.owner or '', '')}".rstrip()
+
+    return (
+        Column("RUNNING", lambda record: record.name, style="bold", flexible=True),
+        Column("QUEUE", lambda record: record.queue, flexible=True),
+        Column("AGE", age, right=True),
+        Column("RUN", lambda record: str(record.attempts + 1), right=True),
+        Column("WORKER", worker, useful=True),
+        Column("PROGRESS", _progress, flexible=True),
+        Column("ID", lambda record: record.id, style="dim", useful=True),
+    )
+
+
+def _progress(record: JobRecord) -> str:
+    if record.progress is None:
+        return ""
+    note = f" {record.progress.note}" if record.progress.note else ""
+    return f"{record.progress.fraction:.0%}{note}"

@@ -1,0 +1,115 @@
+"""A terminal taken over for a while: lines drawn in place, keys heard one by one, and everything as before at the end."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import sys
+import termios
+import time
+import tty
+from collections.abc import Sequence
+from contextlib import ExitStack
+from enum import Enum, auto
+from types import FrameType
+from typing import Any, NoReturn, Self
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.text import Text
+
+from onward.cli.picture import Room
+from onward.cli.table import Line
+from onward.cli.text import escaped
+
+__all__ = ["Key", "Screen"]
+
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+class Key(Enum):
+    UP = auto()
+    DOWN = auto()
+    ENTER = auto()
+    ESCAPE = auto()
+    QUIT = auto()
+
+
+# Terminals say the arrows in one of two ways.
+_KEYS = {
+    b"\x1b[A": Key.UP,
+    b"\x1bOA": Key.UP,
+    b"k": Key.UP,
+    b"\x1b[B": Key.DOWN,
+    b"\x1bOB": Key.DOWN,
+    b"j": Key.DOWN,
+    b"\r": Key.ENTER,
+    b"\n": Key.ENTER,
+    b"\x1b": Key.ESCAPE,
+    b"q": Key.QUIT,
+}
+
+
+class Screen:
+    """``with Screen() as screen:``.  A program that is told to end leaves the terminal as it found it."""
+
+    def __init__(self) -> None:
+        self._console = Console()
+        self._live = Live(console=self._console, screen=True, auto_refresh=False)
+        self._keyboard: int | None = sys.stdin.fileno() if sys.stdin.isatty() else None
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        with self._stack:
+            for number in _ENDING:
+                self._stack.callback(signal.signal, number, signal.signal(number, _end))
+            if self._keyboard is not None:
+                modes: list[Any] = termios.tcgetattr(self._keyboard)
+                self._stack.callback(termios.tcsetattr, self._keyboard, termios.TCSADRAIN, modes)
+                tty.setcbreak(self._keyboard)
+            self._stack.enter_context(self._live)
+            self._stack = self._stack.pop_all()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    @property
+    def room(self) -> Room:
+        size = self._console.size
+        return Room(size.width, size.height)
+
+    def draw(self, lines: Sequence[Line]) -> None:
+        self._live.update(Group(*map(_text, lines)), refresh=True)
+
+    def keys(self, timeout: float) -> list[Key]:
+        """Those pressed meanwhile; returns with the first."""
+        if self._keyboard is None:
+            time.sleep(timeout)
+            return []
+        if not select.select([self._keyboard], [], [], timeout)[0]:
+            return []
+        typed = os.read(self._keyboard, 64)
+        return list(_understood(typed)) if typed else [Key.QUIT]
+
+
+def _understood(typed: bytes) -> Sequence[Key]:
+    keys = []
+    while typed:
+        word = next((word for word in _KEYS if typed.startswith(word)), typed[:1])
+        if word in _KEYS:
+            keys.append(_KEYS[word])
+        typed = typed[len(word) :]
+    return keys
+
+
+def _text(line: Line) -> Text:
+    text = Text(no_wrap=True, overflow="crop")
+    for part, style in line:
+        text.append(escaped(part), style.strip())
+    return text
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    sys.exit(128 + number)

@@ -1,0 +1,92 @@
+"""Looking at a store again and again, and never so often that the looking itself is a load."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onward.states import State
+
+if TYPE_CHECKING:
+    from onward.app import Onward
+    from onward.backend import Overview
+    from onward.record import JobRecord, SessionRecord
+
+__all__ = ["COUNTED", "Look", "Watch", "as_data"]
+
+COUNTED = 100_000  # of one state in one queue; beyond that it is "more than enough"
+_RUNNING = 50
+_REMEMBERED = 60
+_SHARE = 0.05  # of the time may be spent on looking
+
+
+class Look(NamedTuple):
+    """What was seen."""
+
+    at: datetime
+    overview: Overview
+    running: Sequence[JobRecord]  # those that have run for longest, among the first enqueued
+    workers: Sequence[SessionRecord]
+    rates: Sequence[float]  # jobs that ended per second, between this look and the one before, the last one last
+
+    @property
+    def rate(self) -> float | None:
+        return self.rates[-1] if self.rates else None
+
+
+class Watch:
+    """Each look is a handful of queries that cost the same however much there is in the store."""
+
+    def __init__(self, app: Onward) -> None:
+        self._app = app
+        self._before: tuple[float, int] | None = None
+        self._rates: deque[float] = deque(maxlen=_REMEMBERED)
+        self._cost = 0.0
+
+    def look(self) -> Look:
+        started = time.monotonic()
+        overview = self._app.overview(COUNTED)
+        running = self._app.list(state=State.EXECUTING, limit=_RUNNING)
+        workers = self._app.sessions()
+        self._measure(started, overview.ended)
+        self._cost = time.monotonic() - started
+        now = datetime.now(UTC)
+        longest_first = sorted(running, key=lambda record: record.started_at or now)
+        return Look(now, overview, longest_first, workers, tuple(self._rates))
+
+    def pause(self, interval: float) -> float:
+        """How long to leave the store alone."""
+        return max(interval, self._cost / _SHARE)
+
+    def _measure(self, now: float, ended: int) -> None:
+        if self._before is not None:
+            then, ended_then = self._before
+            self._rates.append(max(0, ended - ended_then) / (now - then))  # it goes back when jobs are removed
+        self._before = (now, ended)
+
+
+def as_data(look: Look) -> dict[str, Any]:
+    """A look for machines."""
+    return {
+        "at": look.at,
+        "ended_per_second": look.rate,
+        "counts": look.overview.counts,
+        "queues": [{"queue": each.name, "paused": each.paused, **each.counts} for each in look.overview.queues],
+        "workers": [asdict(worker) for worker in look.workers],
+        "running": [
+            {
+                "id": record.id,
+                "name": record.name,
+                "queue": record.queue,
+                "attempt": record.attempts + 1,
+                "owner": record.owner,
+                "started_at": record.started_at,
+                "progress": record.progress,
+            }
+            for record in look.running
+        ],
+    }

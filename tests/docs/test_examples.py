@@ -1,0 +1,13 @@
+"""The examples run as they are."""
+
+import subprocess
+import sys
+
+
+def test_the_first_example_keeps_its_own_promises(request):
+    ran = subprocess.run(
+        [sys.executable, request.config.rootpath / "examples/first.py"], capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert "8 jobs: 7 completed, 1 cancelled, none lost." in ran.stdout

@@ -1,0 +1,165 @@
+"""How many slots are open: few while jobs take microseconds, all of them as soon as they take longer."""
+
+import threading
+from types import SimpleNamespace
+
+import pytest
+
+from onward.worker import work as module
+from onward.worker.work import Hand, Work
+
+ENOUGH = module._ENOUGH
+
+
+@pytest.fixture
+def now():
+    """The time that the hand goes by."""
+    return SimpleNamespace(now=0.0)
+
+
+@pytest.fixture
+def hand(now):
+    hand = Hand(10, lambda: True, clock=lambda: now.now)
+    hand.called = []
+    hand.calls.call = hand.called.append
+    return hand
+
+
+def works(count, first=0):
+    ready = SimpleNamespace(entry=SimpleNamespace(is_async=False), lease=None)
+    return [Work(ready, (f"job {first + n}", 1), order=first + n, claimed=0.0) for n in range(count)]
+
+
+def run(hand, now, seconds):
+    """One job after the other, as one runner does."""
+    for each in seconds:
+        work = hand.begin(hand.calls)
+        now.now += each
+        hand.end(work, hand.calls)
+
+
+def begun(hand):
+    """How many begin if nothing ends."""
+    count = 0
+    while hand.begin(hand.calls) is not None:
+        count += 1
+    return count
+
+
+def test_at_first_all_are_open(hand):
+    hand.add(works(20))
+
+    assert begun(hand) == 10
+
+
+def test_quick_jobs_are_left_to_one_runner(hand, now):
+    hand.add(works(ENOUGH + 20))
+
+    run(hand, now, [5e-6] * ENOUGH)
+
+    assert begun(hand) == 1
+
+
+def test_jobs_that_take_a_moment_get_a_few(hand, now):
+    hand.add(works(ENOUGH + 20))
+
+    run(hand, now, [50e-6] * ENOUGH)
+
+    assert begun(hand) == 3
+
+
+def test_slow_jobs_get_all(hand, now):
+    hand.add(works(ENOUGH + 20))
+
+    run(hand, now, [1e-3] * ENOUGH)
+
+    assert begun(hand) == 10
+
+
+def test_a_few_strays_among_quick_jobs_do_not_count(hand, now):
+    hand.add(works(ENOUGH + 20))
+
+    run(hand, now, [5e-6] * (ENOUGH - 4) + [0.1] * 4)
+
+    assert begun(hand) == 1
+
+
+def test_more_than_a_few_do(hand, now):
+    hand.add(works(ENOUGH + 20))
+
+    run(hand, now, [5e-6] * (ENOUGH - 6) + [0.1] * 6)
+
+    assert begun(hand) == 10
+
+
+def test_when_jobs_become_slow_whoever_may_begin_is_called(hand, now):
+    hand.add(works(2 * ENOUGH + 20))
+    run(hand, now, [5e-6] * ENOUGH)
+    hand.called.clear()
+
+    run(hand, now, [1e-3] * ENOUGH)
+
+    assert hand.called == [10]
+    assert begun(hand) == 10
+
+
+def test_what_waits_only_because_jobs_were_quick_is_known(hand, now):
+    hand.add(works(ENOUGH + 2))
+    assert not hand.holds_back
+
+    run(hand, now, [5e-6] * ENOUGH)
+    assert hand.holds_back
+
+    run(hand, now, [5e-6] * 2)
+    assert not hand.holds_back  # nothing waits
+
+
+def test_opened_again_whoever_may_begin_is_called(hand, now):
+    hand.add(works(ENOUGH + 20))
+    run(hand, now, [5e-6] * ENOUGH)
+    hand.called.clear()
+
+    hand.open_all()
+
+    assert hand.called == [10]
+    assert begun(hand) == 10
+
+
+class TestInAWorker:
+    def test_slow_jobs_behind_quick_ones_run_at_the_same_time(self, jobs, work_on, gate):
+        @jobs.job
+        def quick() -> None: ...
+
+        @jobs.job
+        def slow() -> None:
+            gate.pass_through()
+
+        quick.enqueue_many([()] * 10 * ENOUGH)
+        slow.enqueue_many([()] * 4)
+
+        work_on(jobs, concurrency=4)
+
+        gate.wait_for(4)  # though one runner would do for the quick ones
+        gate.open()
+
+    def test_slow_jobs_among_quick_ones_do_not_keep_them_waiting(self, jobs, work_on, gate):
+        done = threading.Semaphore(0)
+
+        @jobs.job
+        def quick() -> None:
+            done.release()
+
+        @jobs.job
+        def slow() -> None:
+            gate.pass_through()
+
+        for _ in range(3):
+            quick.enqueue_many([()] * 3 * ENOUGH)
+            slow.enqueue()
+        quick.enqueue_many([()] * 3 * ENOUGH)
+
+        work_on(jobs, concurrency=4)
+
+        gate.wait_for(3)
+        assert all(done.acquire(timeout=30) for _ in range(12 * ENOUGH))
+        gate.open()
