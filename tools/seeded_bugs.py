@@ -275,6 +275,18 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{PROGRAMS}::test_an_enqueue_that_is_repeated_because_its_answer_was_lost_stores_one_job",),
     ),
     Mutant(
+        "M12",
+        "a sleeping worker looks into the file only when the bell rings (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/backend.py",
+                "            if watch.rung or version != seen:\n",
+                "            if watch.rung or seen is None:\n",
+            ),
+        ),
+        ("tests/backends/sqlite/test_wake.py::TestWaiting::test_looking_ends_it_where_there_is_no_bell",),
+    ),
+    Mutant(
         "M16",
         "a write begins without the write lock (sqlite)",
         (

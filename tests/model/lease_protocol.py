@@ -8,11 +8,13 @@ is executed at once and whole, but *when* is anybody's guess:
 
 A call is on its way until the store executes it, and its answer is on its way until the worker has it.  The network may
 cut the worker off in between: the answer is lost, and the call, if it was not executed yet, may still be executed, at any
-later time.  So after a cut the worker trusts nothing.  It opens a session *under a name never used before*, which adopts
-the session in doubt; if that call is cut too, the next name adopts the oldest in doubt first, and goes on to the next
-while nothing comes back.  (Or it sends the very same call again, if an adoption opens nothing where neither session is
-there: else a late copy of it could bring a reaped session back to life.)  What comes back and was unknown is taken up;
-what has ended is settled again.
+later time.  So after a cut the worker trusts nothing.  It opens a session under a new name, which adopts the session in
+doubt, and if that call is cut too it sends the very same call again.  Where neither the old nor the new session is there, an
+adoption opens none and says so: else a copy of it that comes late, when both have been reaped, would bring a session back to
+life that nobody knows of.  What comes back and was unknown is taken up; what has ended is settled again.
+
+(It would also do to try an adoption that was cut under another name each time.  The next name then adopts the oldest
+session in doubt first, and goes on to the next while nothing comes back.)
 
 A process may die, also between two calls; its supervisor then gives back what it knows to be this session's, and starts
 another process.  A session that nobody renews expires, and so does a living one if its process is paused; what has
@@ -176,9 +178,11 @@ class Machine:
         if not answer.leases and len(worker.doubts) > 1:
             # Leases move together: where there were none, the next in doubt may have them.
             return worker._replace(doubts=worker.doubts[1:])
+        still_to_settle = {held for held in worker.hand if held.stage in BURNING}
+        if not answer.alive:
+            return worker._replace(session=None, doubts=(), hand=tuple(sorted(still_to_settle)))
         known = {held[:2]: held for held in worker.hand}
         taken = {known.get(held[:2], held) for held in answer.leases}
-        still_to_settle = {held for held in worker.hand if held.stage in BURNING}
         return worker._replace(session=call.session, doubts=(), hand=tuple(sorted(taken | still_to_settle)))
 
     def _fail(self, world: World, at: int, worker: Worker, name: str) -> Iterator[Step]:

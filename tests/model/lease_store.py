@@ -13,8 +13,8 @@ class Rules:
 
     fence: Literal["token", "state", "none"] = "token"  # what a settlement must still find
     after_a_cut: Literal["adopt", "go on", "read back", "resend"] = "adopt"
-    new_names: bool = True  # an adoption that was cut is tried again under another name, not sent again as it was
-    adoption_needs_a_row: bool = False  # where neither the old nor the new session is there, it opens none
+    new_names: bool = False  # an adoption that was cut is not sent again as it was, but tried under another name
+    adoption_needs_a_row: bool = True  # where neither the old nor the new session is there, it opens none
     turns_need_a_session: bool = True
     reaper_is_atomic: bool = True
     reaping_ends_the_session: bool = True
@@ -108,7 +108,7 @@ def _open(world: World, call: Call, rules: Rules) -> tuple[World, Answer]:
         and call.adopts is not None
         and world.sessions.isdisjoint({call.session, call.adopts})
     ):
-        return world, Answer(())
+        return world, Answer((), alive=False)
     sessions = (world.sessions | {call.session}) - {call.adopts}
     jobs = tuple(
         job._replace(owner=call.session) if job.state == "executing" and job.owner == call.adopts is not None else job

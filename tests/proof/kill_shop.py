@@ -12,12 +12,12 @@ __all__ = ["LEASE", "jobs"]
 
 LEASE = 2.0
 
-jobs = Onward(os.environ["KILL_SHOP_URL"], lease_for=LEASE, max_crashes=1000)
-_log = os.open(os.environ["KILL_SHOP_LOG"], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+jobs = Onward(os.environ.get("KILL_SHOP_URL", "memory://"), lease_for=LEASE, max_crashes=1000)
 
 
 def _note(ctx: JobContext) -> None:
-    os.write(_log, f"{ctx.id} {ctx.delivery}\n".encode())  # one write: whole lines, whoever else writes
+    with open(os.environ["KILL_SHOP_LOG"], "ab", buffering=0) as log:  # noqa: PTH123
+        log.write(f"{ctx.id} {ctx.delivery}\n".encode())  # in one go: whole lines, whoever else writes
 
 
 @jobs.job

@@ -66,9 +66,9 @@ def worker_in_memory(_: Path, scale: float, tell: Tell) -> Ledger:
 def worker_processes_are_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
     return kills.of_worker_processes(
         folder,
-        jobs=max(200, round(10_000 * scale)),
-        kills=max(4, round(100 * scale)),
-        restarts=max(2, round(50 * scale)),
+        jobs=max(600, round(10_000 * scale)),
+        kills=max(6, round(100 * scale)),
+        restarts=max(3, round(50 * scale)),
         tell=tell,
     )
 

@@ -30,7 +30,7 @@ class Proxy:
         return f"postgresql://onward@/postgres?host={self.folder}"
 
     def lose_the_next_answer(self):
-        """What is asked from now on arrives and is done, but the answer does not come back: the connection breaks instead."""
+        """What is asked from now on arrives and is done, but no answer comes back: the connection breaks instead."""
         self._deaf = True
 
     def hold(self):

@@ -266,6 +266,108 @@ def test_a_late_copy_of_a_lost_turn_claims_nothing(open_app_on, work_on):
     worker.facts.wait_for("settled", 6)
 
 
+@pytest.mark.promise("F26")
+def test_a_late_copy_of_an_adoption_revives_nobody(open_app_on, work_on, clock, gate, counters, count_of):
+    """The store comes to execute it when both sessions are dead, and another worker has run what they held."""
+    weather, late, ran = Weather(("turn",)), [], []
+    weather.threads = "onward-"  # only the worker's: others reach the store
+
+    class Late(weathered(weather)):
+        def open_session(self, session, *, adopts=None):
+            if adopts is not None and not late:
+                late.append((session.owner, lambda: super(Late, self).open_session(session, adopts=adopts)))
+                raise LOST
+            held = super().open_session(session, adopts=adopts)
+            if adopts is not None:
+                weather.verbs = Weather.VERBS  # nothing more gets through
+            return held
+
+    jobs = open_app_on(Late)
+
+    @jobs.job
+    def work():
+        ran.append(1)
+        if len(ran) == 1:
+            gate.pass_through()
+
+    work.enqueue()
+    worker = work_on(jobs)
+    gate.wait_for()
+    weather.error = LOST
+    worker._pump.wake()
+    worker.facts.wait_for("adopted")
+    clock.advance(31)
+    assert [reaped.crashed for reaped in jobs.reap()] == [True]
+    assert jobs.drain() == 1
+    successor, copy = late[0]
+
+    assert copy() is None
+
+    assert not jobs.backend.extend(successor).alive
+    weather.error = None
+    worker.facts.wait_for("reopened")
+    gate.open()
+    worker.facts.wait_for("settled")
+    assert worker.stop() == []
+    assert len(ran) == 2
+    assert count_of(jobs) == {"completed": 1}
+    assert counters(jobs)["leases_lost"] == 1
+
+
+def test_a_successor_that_died_before_it_was_heard_of_is_replaced(jobs, weather, work_on, clock, gate, counters):
+    contexts = []
+
+    @jobs.job
+    def work(ctx: JobContext):
+        contexts.append(ctx)
+        if len(contexts) == 1:
+            gate.pass_through()
+
+    handle = work.enqueue()
+    worker = work_on(jobs)
+    gate.wait_for()
+    weather.verbs = ("turn", "open_session")
+    weather.threads = "onward-"  # only the worker's: others reach the store
+    weather.after = LOST
+    worker._pump.wake()
+    worker.facts.wait_for("unanswered", 3)
+    clock.advance(31)
+    jobs.reap()
+    weather.after = None
+    worker.facts.wait_for("reopened")
+    worker.facts.wait_for("settled")  # by its new session
+
+    assert handle.state() == "completed"
+    assert contexts[0].lost
+    gate.open()
+    worker.facts.wait_for("settled", 2)
+    assert counters(jobs)["leases_lost"] == 1
+    assert worker.facts.count("adopted") == 0
+
+
+def test_the_last_thing_in_hand_may_leave_no_evidence(jobs, weather, work_on, gate, counters, listen):
+    """A snooze whose answer was lost, and nothing else that the session held: it lived, so the snooze was applied."""
+    heard = listen(jobs)
+
+    @jobs.job
+    def work():
+        gate.pass_through()
+        raise Snooze(60)
+
+    handle = work.enqueue()
+    worker = work_on(jobs)
+    gate.wait_for()
+    weather.after = LOST
+    gate.open()
+    worker.facts.wait_for("unanswered")
+    weather.after = None
+    worker.facts.wait_for("settled")
+
+    assert handle.state() == "scheduled"
+    assert heard(JobLeaseLost) == []
+    assert "leases_lost" not in counters(jobs)
+
+
 def test_progress_goes_on_after_an_adoption(jobs, weather, work_on, gate):
     contexts = []
 

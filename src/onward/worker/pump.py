@@ -378,10 +378,16 @@ class Pump:
         self._session.out_of_contact()
         self.recovering = True
         successor, old = random_owner(), self._session.owner
+
+        def compare(held: Sequence[Lease]) -> None:
+            # There was one to adopt, so it has lived; and the one way out of a living session is a settlement.
+            self._applied = self._sent - {_key(lease) for lease in held}
+            self._adopt(successor, held)
+
         while not self._quit:
             self._wait_out(error)
             try:
-                adopted = self._session.open(successor, adopts=old, compare=lambda held: self._adopt(successor, held))
+                adopted = self._session.open(successor, adopts=old, compare=compare)
             except BackendError as again:
                 error = again
             else:
@@ -401,8 +407,6 @@ class Pump:
         for work in self._hand.everything():
             if work.key not in mine and work.key not in settling:
                 self._lose(work)
-        if mine:  # so the session lived, and the one way out of a living session is a settlement
-            self._applied = self._sent - mine.keys()
         self._outbox = [
             (attempt, msgspec.structs.replace(item, lease=_under(item.lease, owner))) for attempt, item in self._outbox
         ]

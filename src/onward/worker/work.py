@@ -17,6 +17,8 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
+import msgspec
+
 from onward._attempt import Ready
 from onward.lease import Lease
 
@@ -29,37 +31,21 @@ _ENOUGH = 64  # jobs that tell how long jobs take
 _STRAYS = 4  # of them, the longest: the machine may have been busy elsewhere
 
 
-class Work:
+class Work(msgspec.Struct, eq=False):
     """One lease in hand that is ready to run."""
 
-    __slots__ = (
-        "begun",
-        "claimed",
-        "deadline",
-        "elsewhere",
-        "guard",
-        "interruption",
-        "key",
-        "order",
-        "ready",
-        "stopped",
-        "task",
-        "thread",
-    )
-
-    def __init__(self, ready: Ready, key: Key, *, order: int, claimed: float) -> None:
-        self.ready = ready
-        self.key = key
-        self.order = order  # of the claim
-        self.claimed = claimed
-        self.begun = 0.0
-        self.elsewhere = False  # whether it runs in a process of its own; a thread waits for that
-        self.deadline: float | None = None  # when to interrupt it, and how
-        self.interruption: type[BaseException] = BaseException
-        self.guard: Any = None  # of the thread that runs it
-        self.task: Any = None  # that runs it
-        self.thread: int | None = None  # that calls it
-        self.stopped = False  # whether its handler was told that it is cancelled
+    ready: Ready
+    key: Key
+    order: int  # of the claim
+    claimed: float
+    begun: float = 0.0
+    elsewhere: bool = False  # whether it runs in a process of its own; a thread waits for that
+    deadline: float | None = None  # when to interrupt it, and how
+    interruption: type[BaseException] = BaseException
+    guard: Any = None  # of the thread that runs it
+    task: Any = None  # that runs it
+    thread: int | None = None  # that calls it
+    stopped: bool = False  # whether its handler was told that it is cancelled
 
     @property
     def lease(self) -> Lease:

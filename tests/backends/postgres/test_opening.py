@@ -79,7 +79,9 @@ class TestWhatIsWrong:
         with pytest.raises(BackendMisconfigured, match="invalid URI query parameter"):
             PostgresBackend.from_url(postgres.url(pool_sise=3))
 
-    @pytest.mark.parametrize("rest", ["@/nowhere?host={folder}", "@/x?host={folder}/nothing", "@/x?host={folder}&nonsense=1"])
+    @pytest.mark.parametrize(
+        "rest", ["@/nowhere?host={folder}", "@/x?host={folder}/nothing", "@/x?host={folder}&nonsense=1"]
+    )
     def test_no_error_tells_the_password(self, postgres, rest):
         url = f"postgresql://ann:s3cret{rest.format(folder=postgres.folder)}"
 

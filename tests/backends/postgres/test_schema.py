@@ -80,7 +80,7 @@ def test_one_that_fails_leaves_nothing_behind(open_backend, sql, next_migration)
     open_backend()
     version = next_migration("CREATE TABLE onward_half (id integer);\nCREATE TABLE onward_jobs (id integer);\n")
 
-    with pytest.raises(BackendMisconfigured, match="onward_jobs.* already exists"):
+    with pytest.raises(BackendMisconfigured, match=r"onward_jobs.* already exists"):
         open_backend()
 
     assert tables(sql) == [f"onward_{name}" for name in TABLES]

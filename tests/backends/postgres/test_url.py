@@ -29,7 +29,9 @@ def test_every_option_can_be_given():
     assert options == Options(durability="relaxed", pooler="none", pool_size=9)
 
 
-@pytest.mark.parametrize("query", ["durability=some", "pooler=session", "pool_size=0", "pool_size=many", "pool_size=-1"])
+@pytest.mark.parametrize(
+    "query", ["durability=some", "pooler=session", "pool_size=0", "pool_size=many", "pool_size=-1"]
+)
 def test_a_value_that_means_nothing_is_refused(query):
     with pytest.raises(BackendMisconfigured, match=query.replace("=", " is '")):
         parse_url(f"postgresql://db/shop?{query}")

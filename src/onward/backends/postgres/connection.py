@@ -223,7 +223,7 @@ class Connections:
             info["options"] = f"{settings} {info.get('options', '')}".strip()
         try:
             connection: Connection = psycopg.Connection.connect(
-                **info,  # type: ignore[arg-type]
+                psycopg.conninfo.make_conninfo(**info),
                 autocommit=True,
                 prepare_threshold=None if self.pooled else 0,
                 cursor_factory=psycopg.RawCursor,
@@ -256,17 +256,18 @@ class Connections:
 
 
 def _is_quiet(connection: Connection) -> bool:
-    """Whether an idle connection is still there.
-
-    A server that says something unasked says good-bye, and hangs up: then there is always more to read.
-    """
+    """Whether an idle connection is still there: a server that says something unasked says good-bye, and hangs up."""
     try:
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)
         if not poll.poll(0):
             return True
+        said: list[object] = []
+        connection.add_notice_handler(said.append)
         connection.pgconn.consume_input()
-        return not poll.poll(0)
+        connection.pgconn.is_busy()  # which reads it; an encryption layer's own words are not for us
+        connection.remove_notice_handler(said.append)
+        return not said and not poll.poll(0)
     except (OSError, psycopg.Error):
         return False
 

@@ -1,7 +1,8 @@
 """The two connections of a process to its file: one that writes, one that reads, each used by one thread at a time.
 
-A write begins with BEGIN IMMEDIATE: whoever has begun will not fail for want of a lock later.  SQLite's own busy handler
-sleeps up to 100 ms and is unfair, so waiting is done here, in steps of a fraction of a millisecond with jitter.
+A write takes the lock as it begins, by BEGIN IMMEDIATE or as a single statement: whoever has begun will not fail for want
+of a lock later.  SQLite's own busy handler sleeps up to 100 ms and is unfair, so waiting is done here, in steps of a
+fraction of a millisecond with jitter.
 
 SQLite keeps its locks per process and file, and a fork copies that bookkeeping but not the locks.  So both connections are
 closed before every fork and opened again, on either side, by whoever needs them first.  A connection that a fork carried
@@ -59,7 +60,7 @@ class Connections:
         return self._reader.transaction(_begin_reading)
 
     def tidying(self) -> AbstractContextManager[sqlite3.Connection]:
-        """The writing connection without a transaction, for checkpoints and vacuuming."""
+        """The writing connection without a transaction: for what is one by itself, for checkpoints and vacuuming."""
         return self._writer.borrowed()
 
     def version(self) -> int:

@@ -48,11 +48,12 @@ def demo(args: Namespace) -> int:
             with _worker(settings, folder) as worker:
                 story.start()
                 try:
-                    over = _is_over(app, story, worker)
-                    if live:
-                        top.watch(app, title=f"onward demo  {app.settings.url}", interval=0.5, until=over)
-                    else:
-                        _listen(args, app, story, over, began)
+                    with suppress(KeyboardInterrupt):  # which closes the shop
+                        over = _is_over(app, story, worker)
+                        if live:
+                            top.watch(app, title=f"onward demo  {app.settings.url}", interval=0.5, until=over)
+                        else:
+                            _listen(args, app, story, over, began)
                 finally:
                     story.stop()
                 _close(args, worker)
@@ -84,11 +85,10 @@ def _is_over(app: Onward, story: Story, worker: subprocess.Popen[bytes]) -> Call
 def _listen(args: Namespace, app: Onward, story: Story, over: Callable[[], bool], began: float) -> None:
     """Tell what happens, line by line."""
     _tell(args, 0, f"the shop opens: {app.settings.url}, and a worker with two processes")
-    with suppress(KeyboardInterrupt):
-        while not over():
-            time.sleep(_GLANCE)
-            for news in story.news():
-                _tell(args, time.monotonic() - began, news)
+    while not over():
+        time.sleep(_GLANCE)
+        for news in story.news():
+            _tell(args, time.monotonic() - began, news)
 
 
 def _tell(args: Namespace, seconds: float, what: str) -> None:

@@ -57,6 +57,15 @@ class AdoptionContract:
 
         assert not backend.extend("old").alive
 
+    def test_a_session_that_has_expired_is_adopted_until_it_is_swept(self, backend, clock):
+        lease = a_lease(backend, owner="old", lease_for=30)
+        clock.advance(31)
+
+        adopted = backend.open_session(a_session("new"), adopts="old")
+
+        assert ids(adopted) == [lease.envelope.id]
+        assert backend.reap() == []
+
     def test_an_adoption_of_nobody_by_nobody_opens_no_session(self, backend):
         assert backend.open_session(a_session("new"), adopts="old") is None
 

@@ -10,6 +10,7 @@ from onward.backend import Settlement
 from onward.clock import SECOND
 from onward.states import State
 from onward.testing.contract.builders import (
+    SETTLEMENTS,
     a_claim,
     a_lease,
     a_session,
@@ -305,15 +306,16 @@ class LeasesContract:
 
         assert lease.expires_at == clock.micros() + 45 * SECOND
 
-    def test_every_claim_takes_a_higher_token(self, backend):
-        envelope = an_envelope()
-        backend.enqueue([envelope])
-        tokens = []
+    @pytest.mark.parametrize("move", ["nack", "snooze", "park", "release", "crashed"])
+    def test_every_claim_takes_a_higher_token(self, backend, clock, move):
+        lease = a_lease(backend)
+        tokens = [lease.token]
 
-        for _ in range(3):
+        for _ in range(2):
+            backend.settle([SETTLEMENTS[move](lease)])
+            clock.advance(1_000)
             (lease,) = backend.claim(a_claim())
             tokens.append(lease.token)
-            backend.release(lease)
 
         assert tokens == sorted(set(tokens))
 
