@@ -151,6 +151,19 @@ MUTANTS: tuple[Mutant, ...] = (
         (f"{PROGRAMS}::test_a_job_whose_process_was_killed_in_the_middle_comes_back",),
     ),
     Mutant(
+        "M5",
+        "a worker acknowledges a job before its handler runs",
+        (
+            Edit(
+                "src/onward/worker/pump.py",
+                "            if isinstance(ready, Ready):\n                self._order += 1\n",
+                "            if isinstance(ready, Ready):\n                self._parts.backend.ack(lease)\n"
+                "                self._order += 1\n",
+            ),
+        ),
+        ("tests/worker/test_programs.py::test_no_thread_of_ours_keeps_a_program_alive",),
+    ),
+    Mutant(
         "M6",
         "a retry deletes the job and inserts it anew (sqlite)",
         (

@@ -34,7 +34,7 @@ class PostgresServer:
         return f"postgresql://onward@/{database}?{query}"
 
     def start(self, **settings):
-        arguments = [f"-c{name}={value}" for name, value in settings.items()]
+        arguments = [f"-c{name}={value}" for name, value in {"max_connections": 300, **settings}.items()]
         command = [self._programs / "postgres", "-D", self.folder / "data", "-k", self.folder, "-clisten_addresses="]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(

@@ -3,7 +3,6 @@
 import os
 import threading
 
-import psycopg
 import pytest
 
 from onward.backends.postgres import connection as module
@@ -102,7 +101,7 @@ def test_a_child_does_not_keep_its_dead_parents_locks(backend, start, sql):
         """,
         start_new_session=True,
     )
-    assert parent.stdout.readline() == "forked\\n"
+    assert parent.stdout.readline() == "forked\n"
     parent.kill()
     parent.wait()
 
@@ -135,8 +134,7 @@ def test_a_fork_that_python_did_not_see_is_noticed_before_any_statement(backend,
         patch.setattr(module.os, "getpid", lambda: 0)
         assert backend.enqueue([an_envelope()])[0].created
 
-    with pytest.raises(psycopg.OperationalError):
-        inherited.execute("SELECT 1")
+    assert inherited.closed
 
 
 def test_a_waiting_thread_is_left_to_the_parent(backend, sql):

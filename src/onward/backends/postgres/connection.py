@@ -55,6 +55,9 @@ _SESSION = {
 _OLDEST = 13_00_00
 _PATIENCE = 30.0  # seconds to wait for a connection that another thread uses
 
+# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
+_left_to_our_parent: list[Connection] = []
+
 _logger = logging.getLogger("onward.backend.postgres")
 
 
@@ -157,6 +160,10 @@ class Connections:
             with contextlib.suppress(psycopg.Error, OSError):  # one that is closed has no socket
                 os.dup2(silence, connection.fileno(), inheritable=False)
         os.close(silence)
+        for connection in self._idle:
+            self._open.pop(id(connection))
+            connection.close()
+        _left_to_our_parent.extend(self._open.values())
         self._open, self._idle, self._borrowed = {}, [], 0
         self._pid = os.getpid()
 

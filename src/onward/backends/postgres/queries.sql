@@ -136,7 +136,7 @@ SELECT 0, id, queue, sealed, delivery, started_at, attempts, crashes, interrupti
 SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 
 -- name: next_due
--- In how many microseconds one of these queues has work: 0 is now, NULL is never.  And how many may come for it.
+-- In how many microseconds one of these queues has work: 0 or less is now, NULL is never.  And how many may come for it.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 open AS (
     SELECT name
@@ -144,9 +144,9 @@ open AS (
      WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
 )
 SELECT min(CASE WHEN EXISTS (SELECT 1 FROM onward_jobs WHERE queue = open.name AND state = 'available') THEN 0
-                ELSE greatest(0, (SELECT available_at FROM onward_jobs
-                                   WHERE queue = open.name AND state IN ('scheduled', 'retryable')
-                                   ORDER BY available_at LIMIT 1) - (SELECT now FROM clock)) END),
+                ELSE (SELECT available_at FROM onward_jobs
+                       WHERE queue = open.name AND state IN ('scheduled', 'retryable')
+                       ORDER BY available_at LIMIT 1) - (SELECT now FROM clock) END),
        (SELECT count(*) FROM onward_sessions)
   FROM open;
 

@@ -33,6 +33,7 @@ _PAYLOAD_LIMIT = 7_000  # the server's is 8,000 bytes
 _LISTENING, _LOOKING = 1.0, 0.2  # seconds between two looks, with notifications and without
 _SLICE = 0.5  # so soon a sleeper notices that its backend was closed
 _TURN = 0.004  # seconds that it takes to come, look and claim: who comes later sees it
+_EMPTY_EVERY = 1.0
 _TRY_AGAIN = 5.0  # seconds until it is tried again to listen
 
 _encode = msgspec.json.Encoder().encode
@@ -119,7 +120,7 @@ class Ear:
     def empty(self) -> None:
         """Who works does not listen; but a server that cannot get rid of its notifications keeps them for everybody."""
         now = time.monotonic()
-        if self._connection is not None and now - self._emptied > 1 and self._lock.acquire(blocking=False):
+        if self._connection is not None and now - self._emptied > _EMPTY_EVERY and self._lock.acquire(blocking=False):
             self._emptied = now
             try:
                 if self._connection is not None:

@@ -34,7 +34,7 @@ from onward.backends.sqlite import (
     schema,
     settling,
 )
-from onward.backends.sqlite.connection import Connections, patiently
+from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.transaction import Transaction
 from onward.backends.sqlite.url import Durability, checked_durability, parse_url
@@ -106,15 +106,14 @@ class SqliteBackend(SqliteInspection, Backend):
         if not enqueueing.is_one_statement(envelopes):
             with self._writing() as tx:
                 return enqueueing.add_new(tx, envelopes)
-        # A single statement is a transaction by itself.  To begin and to end one are two more at which the driver lets go
-        # of the interpreter's lock: where many threads enqueue, waiting for it costs more than the disk does.
-        with self._connections.tidying() as connection:
+        # To begin and to end a transaction are two more statements at which the driver lets go of the interpreter's lock:
+        # where many threads enqueue, waiting for it costs more than the disk does.
 
-            def attempt() -> tuple[Transaction, list[Enqueued]]:
-                tx = Transaction(connection, self._sql, self.clock.micros())
-                return tx, enqueueing.add_new(tx, envelopes)
+        def write(connection: sqlite3.Connection) -> tuple[Transaction, list[Enqueued]]:
+            tx = Transaction(connection, self._sql, self.clock.micros())
+            return tx, enqueueing.add_new(tx, envelopes)
 
-            tx, answers = patiently(attempt, self._connections.busy_timeout)
+        tx, answers = self._connections.alone(write)
         if tx.wakes:
             self._bell.ring()
         return answers

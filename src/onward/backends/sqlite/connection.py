@@ -60,8 +60,12 @@ class Connections:
         return self._reader.transaction(_begin_reading)
 
     def tidying(self) -> AbstractContextManager[sqlite3.Connection]:
-        """The writing connection without a transaction: for what is one by itself, for checkpoints and vacuuming."""
+        """The writing connection without a transaction, for checkpoints and vacuuming."""
         return self._writer.borrowed()
+
+    def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Let it write with a single statement, which is a transaction by itself.  It may be called several times."""
+        return self._writer.alone(write)
 
     def version(self) -> int:
         """Changes whenever another connection has changed the file."""
@@ -151,6 +155,14 @@ class Line:
         with shield(), self._lock:
             try:
                 yield self._ready()
+            except faults.DRIVERS as error:
+                raise self._translated(error) from error
+
+    def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
+        with shield(), self._lock:
+            try:
+                connection = self._ready()
+                return patiently(lambda: write(connection), self._busy_timeout)
             except faults.DRIVERS as error:
                 raise self._translated(error) from error
 
