@@ -33,8 +33,6 @@ LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
 PROGRAMS = "tests/proof/test_programs.py"
 
-_FENCED = "id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing'"
-_BY_OWNER = "id = ?1 AND owner = ?3 AND state = 'executing'"
 
 MUTANTS: tuple[Mutant, ...] = (
     Mutant(
@@ -43,8 +41,13 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 f"{SQLITE}/queries.sql",
-                f" WHERE {_FENCED};\n\n-- name: leave\nDELETE FROM onward_jobs WHERE {_FENCED};",
-                f" WHERE {_BY_OWNER};\n\n-- name: leave\nDELETE FROM onward_jobs WHERE {_BY_OWNER};",
+                " WHERE delivery = coalesce(lease.atom, lease.value ->> 0) AND +owner = ?2 AND state = 'executing';",
+                " WHERE +owner = ?2 AND state = 'executing';",
+            ),
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "WHERE delivery = lease.value AND +owner = ?2 AND state = 'executing');",
+                "WHERE +owner = ?2 AND state = 'executing');",
             ),
         ),
         (f"{ON_SQLITE}::test_a_settlement_without_the_lease_is_told_so_and_changes_nothing",),
@@ -237,8 +240,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{SQLITE}/backend.py",
-                "            tx = Transaction(connection, self._sql, self.clock.micros())\n",
-                '            tx = Transaction(connection, self._sql, __import__("time").time_ns() // 1000)\n',
+                "            tx = Transaction(connection, self._sql, self.clock.micros())\n            yield tx\n",
+                '            tx = Transaction(connection, self._sql, __import__("time").time_ns() // 1000)\n            yield tx\n',
             ),
         ),
         (f"{ON_SQLITE}::test_a_session_is_swept_at_its_very_microsecond",),
@@ -351,7 +354,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M19",
         "a job that nobody here knows is dropped",
-        (Edit("src/onward/_attempt.py", "outcome=Parked(_parking(lease), reason))", "outcome=Skipped(reason))"),),
+        (Edit("src/onward/_attempt.py", "outcome=parked(lease, reason))", "outcome=Skipped(reason))"),),
         (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),
     ),
 )

@@ -233,7 +233,7 @@ _WAIT = """
     module._LOOK_EVERY = float(sys.argv[2])
     backend = SqliteBackend.open(sys.argv[1])
     print("waiting", flush=True)
-    backend.wait(["default"], 3600)
+    backend.wait(["default"], 60)
     print("woken", flush=True)
 """
 
