@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: setup demo test stress check format proof mutants bench docs lock clean help
+.PHONY: setup demo test check format proof mutants bench docs lock clean help
 
 setup: $(STAMP) ## Build .venv from constraints.txt (only when something changed)
 
@@ -30,10 +30,7 @@ demo: setup ## Watch an example shop at work, live on a terminal
 	@$(BIN)/onward demo
 
 test: check ## Everything that must hold before a commit: the checks, then every test
-	$(PYTEST) -m "not stress"
-
-stress: setup ## The worker's tests that are not settled yet under heavy load
-	$(PYTEST) -m stress
+	$(PYTEST)
 
 check: setup ## Style, types, layers, promises, documentation
 	$(BIN)/ruff check

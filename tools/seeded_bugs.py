@@ -174,7 +174,7 @@ MUTANTS: tuple[Mutant, ...] = (
                 f"{SQLITE}/queries.sql",
                 """\
 UPDATE onward_jobs
-   SET state = ?4, available_at = ?5, attempts = attempts + ?6, waits = ?7, spent = ?8,
+   SET state = ?4, available_at = ?5, attempts = attempts + ?6, waits = ?7, spent = coalesce(?8, spent),
        parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, owner = NULL
 """,
                 """\
@@ -241,7 +241,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             Edit(
                 f"{SQLITE}/backend.py",
                 "            tx = Transaction(connection, self._sql, self.clock.micros())\n            yield tx\n",
-                '            tx = Transaction(connection, self._sql, __import__("time").time_ns() // 1000)\n            yield tx\n',
+                '            now = __import__("time").time_ns() // 1000\n'
+                "            tx = Transaction(connection, self._sql, now)\n            yield tx\n",
             ),
         ),
         (f"{ON_SQLITE}::test_a_session_is_swept_at_its_very_microsecond",),

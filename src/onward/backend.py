@@ -24,7 +24,7 @@ Settling.  Every write after a claim is conditional on (id, token, owner, execut
     move       goes to      attempts        also
     ack        completed    +1              result; confirms the idempotency key; keep=False leaves a tombstone
     skip       completed    -               reason
-    nack       retryable    +1 if ran       due after delay; waits and parking forgotten; spent kept
+    nack       retryable    +1 if ran       due after delay; waits and parking forgotten; spent set, if given
     abandon    discarded    +1 if ran       reason; stores its dead_letter envelope in the same transaction
     snooze     scheduled    -               due after delay; waits set; parking forgotten
     park       scheduled    -               due after delay; waits set; parked_since set if it was not
@@ -35,6 +35,7 @@ Settling.  Every write after a claim is conditional on (id, token, owner, execut
 
     A job asked to cancel goes to `cancelled` by any move but ack, with the reason given when it was asked (its own, if the
     move is `cancelled`); counters move all the same, and no dead letter is stored.
+    A job once marked as spent stays so, however it is put back or given back, until it is replayed: it never runs again.
     A settlement with a failure, and every nack, writes the record of that run under (id, token): attempt number (attempts
     before the run, plus one), move, state gone to, failure, duration.
 

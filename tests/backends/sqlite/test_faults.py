@@ -221,6 +221,18 @@ class TestTheFile:
 
         assert file.read_bytes().startswith(b"These are not")
 
+    def test_a_file_that_vanishes_while_it_is_being_opened_is_missed(self, backend, file, monkeypatch):
+        def vanish(opened):
+            only_read(opened)
+            file.unlink()
+
+        only_read = connection._only_read
+        monkeypatch.setattr(connection, "_only_read", vanish)
+        backend.counts()
+
+        with pytest.raises(BackendMisconfigured, match="the file is gone"):
+            backend.counts()
+
     def test_a_file_that_vanished_takes_no_jobs_and_does_not_come_back_empty(self, backend, file):
         backend.enqueue([an_envelope()])
         file.unlink()

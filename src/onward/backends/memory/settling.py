@@ -73,7 +73,8 @@ def _stay(store: Store, job: Job, settlement: Settlement, state: State, now: int
     if settlement.move == "release":
         store.place(job, state)
         return
-    job.spent = settlement.spent
+    if settlement.spent is not None:
+        job.spent = settlement.spent
     if settlement.move != "park":
         job.parked_since = None
     elif job.parked_since is None:

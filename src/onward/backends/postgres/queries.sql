@@ -401,7 +401,7 @@ lease AS (
     -- nack, snooze and park: due later, and waiting is counted anew.
     UPDATE onward_jobs AS job
        SET state = goes_to, available_at = (SELECT now FROM clock) + held.delay, attempts = job.attempts + held.ran,
-           waits = held.waits, spent = held.spent,
+           waits = held.waits, spent = coalesce(held.spent, job.spent),
            parked_since = CASE WHEN move = 'park' THEN coalesce(parked_since, (SELECT now FROM clock)) END, owner = NULL
       FROM held
      WHERE job.ctid = held.place AND goes_to IN ('scheduled', 'retryable') AND move <> 'crashed'

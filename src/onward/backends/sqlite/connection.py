@@ -183,10 +183,12 @@ class Line:
         if self._connection is not None:
             self._check(self._connection)
         if self._connection is None:
+            # Asked before: a file that vanishes while it is being opened must not pass for the one that was opened.
+            file = _identity(self._path)
             # Whoever else is opening or closing the file is in the way even of a first look at it.
             self._connection = patiently(self._connect, self._busy_timeout)
             self._pid = os.getpid()
-            self._file = _identity(self._path)
+            self._file = file
         return self._connection
 
     def _check(self, connection: sqlite3.Connection) -> None:

@@ -171,7 +171,9 @@ def _matching(tx: Transaction, query: Query, *, within: frozenset[State]) -> lis
 
 def _page(tx: Transaction, query: Query, states: frozenset[State]) -> list[str]:
     if states == {State.EXECUTING}:  # those are few, and have an index: no need to walk along all that waits
-        return rows.ids_named(query, [job_id for (job_id,) in tx.rows("running", (query.queue, query.job))])[: query.limit]
+        return rows.ids_named(query, [job_id for (job_id,) in tx.rows("running", (query.queue, query.job))])[
+            : query.limit
+        ]
     parameters = {
         "live": not states.isdisjoint(LIVE),
         "states": as_json(sorted(states & LIVE)),

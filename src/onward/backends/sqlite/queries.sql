@@ -222,7 +222,7 @@ DELETE FROM onward_jobs
 -- name: put_back
 -- nack, snooze and park: due later, and waiting is counted anew.
 UPDATE onward_jobs
-   SET state = ?4, available_at = ?5, attempts = attempts + ?6, waits = ?7, spent = ?8,
+   SET state = ?4, available_at = ?5, attempts = attempts + ?6, waits = ?7, spent = coalesce(?8, spent),
        parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, owner = NULL
  WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
 

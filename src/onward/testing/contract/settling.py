@@ -251,9 +251,25 @@ class MarksContract:
 
         assert self._next(backend, clock).spent is None
 
-    def test_a_release_keeps_why_the_budget_is_spent(self, backend, clock):
+    @pytest.mark.promise("S22")
+    @pytest.mark.parametrize("move", ["nack", "snooze", "park", "release", "crashed"])
+    def test_a_spent_job_stays_spent_however_it_is_put_back(self, backend, clock, move):
         backend.settle([Settlement.nack(a_lease(backend), 60, spent="gave up")])
 
-        backend.release(self._next(backend, clock))
+        backend.settle([SETTLEMENTS[move](self._next(backend, clock))])
 
         assert self._next(backend, clock).spent == "gave up"
+
+    def test_a_reaped_job_stays_spent(self, backend, clock):
+        backend.settle([Settlement.nack(a_lease(backend), 60, spent="gave up")])
+
+        backend.reap(owner=self._next(backend, clock).owner)
+
+        assert self._next(backend, clock).spent == "gave up"
+
+    def test_a_second_reason_for_being_spent_replaces_the_first(self, backend, clock):
+        backend.settle([Settlement.nack(a_lease(backend), 60, spent="gave up")])
+
+        backend.settle([Settlement.nack(self._next(backend, clock), 60, spent="given up again")])
+
+        assert self._next(backend, clock).spent == "given up again"

@@ -237,7 +237,7 @@ class Model:
             return
         job.available_at = self.now + round(settlement.delay * SECOND)
         job.waits = settlement.waits if settlement.move in {"snooze", "park"} else 0
-        job.spent = settlement.spent
+        job.spent = settlement.spent or job.spent
         if settlement.move != "park":
             job.parked_since = None
         elif job.parked_since is None:
