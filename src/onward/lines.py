@@ -1,8 +1,9 @@
-"""Messages between our own processes, over a socket; and how a process ended, in words."""
+"""Messages between our own processes, over a socket; and the end of a process: killing it with its group, and in words."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import socket
 import struct
@@ -11,14 +12,19 @@ from collections.abc import Iterator
 
 import msgspec
 
-__all__ = ["Line", "Message", "describe_end"]
+__all__ = ["Garbled", "Line", "Message", "describe_end", "has_ended", "kill_group"]
 
 _LENGTH = struct.Struct("<I")
+_LONGEST = 1 << 28  # bytes of a message: nothing that we say comes near
 _encoder = msgspec.msgpack.Encoder()
 
 
 class Message(msgspec.Struct, frozen=True, tag=True):
     """Something one process tells another."""
+
+
+class Garbled(Exception):
+    """What came over a line is not what the other end would say: a handler wrote to a file that it did not open."""
 
 
 class Line:
@@ -30,6 +36,7 @@ class Line:
         self._sending = threading.Lock()
         self._received = bytearray()
         self._waiting = bytearray()
+        self._garbled: Garbled | None = None
 
     def fileno(self) -> int:
         return self._end.fileno()
@@ -51,21 +58,33 @@ class Line:
                 del self._waiting[:sent]
 
     def messages(self) -> Iterator[Message]:
-        """Wait for messages until the other end is gone."""
-        while chunk := self._read():
-            self._received += chunk
-            yield from self._complete()
+        """Wait for messages until the other end is gone, or as good as gone."""
+        with contextlib.suppress(Garbled):
+            while chunk := self._read():
+                self._received += chunk
+                yield from self._complete()
 
     def arrived(self) -> list[Message] | None:
-        """What a look without waiting finds; None once the other end is gone."""
+        """What a look without waiting finds; None once the other end is gone.  May raise `Garbled`."""
+        if self._garbled is not None:
+            raise self._garbled
         try:
             chunk = self._end.recv(65536, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return []
         except OSError:
             return None
+        if not chunk:
+            return None
         self._received += chunk
-        return list(self._complete()) if chunk else None
+        messages: list[Message] = []
+        try:
+            messages.extend(self._complete())
+        except Garbled as error:
+            if not messages:
+                raise
+            self._garbled = error  # what came before it counts
+        return messages
 
     def close(self) -> None:
         self._end.close()
@@ -80,11 +99,32 @@ class Line:
         while len(self._received) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._received)
             end = _LENGTH.size + length
+            if length > _LONGEST:
+                raise Garbled(f"a message of {length:,} bytes")
             if len(self._received) < end:
                 return
             data = bytes(self._received[_LENGTH.size : end])
             del self._received[:end]
-            yield self._decoder.decode(data)
+            try:
+                message = self._decoder.decode(data)
+            except msgspec.DecodeError as error:
+                raise Garbled(str(error)) from None
+            yield message
+
+
+def has_ended(pid: int) -> bool:
+    """Whether a child of ours has ended.  It is not waited for: until then its number stays its own."""
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # a handler waited for whatever child there was
+        return True
+
+
+def kill_group(pid: int) -> None:
+    """Kill a child of ours that was not waited for yet, and what it started, as far as that stayed in its group."""
+    for kill in (os.kill, os.killpg):  # it may have left its group
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            kill(pid, signal.SIGKILL)
 
 
 def describe_end(code: int, *, out_of_memory: bool = False) -> str:

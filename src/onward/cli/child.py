@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib.util
 import logging
 import os
 import signal
@@ -9,6 +11,8 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import FrameType
 
@@ -17,45 +21,49 @@ import msgspec
 from onward.app import Onward
 from onward.cli.application import load
 from onward.cli.exits import CommandError, Exit, code_of
+from onward.errors import BackendUnavailable
 from onward.lines import Line
 from onward.supervisor.board import Board
 from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
 from onward.supervisor.options import ProcessOptions
+from onward.supervisor.orphans import end_with_parent
 from onward.supervisor.supervised import Supervised
 from onward.worker import Quota, Worker, WorkerOptions
 from onward.worker.stacks import Stacks
 
-__all__ = ["load_application", "main"]
+__all__ = ["leave_signals_to_others", "load_application", "main"]
 
 _LAST_BREATH = 5.0  # seconds for what the application does at exit
 
 
 def main(line_fd: str, board_fd: str, options_json: str) -> int:
     """Import the application, say so, and work until there is nothing to do or nobody to do it for."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _leave_it_to_the_supervisor)
+    end_with_parent()  # while it imports the application it does not listen
+    leave_signals_to_others()
     for fd in (line_fd, board_fd):  # a program that a handler starts must not keep the line open
         os.set_inheritable(int(fd), False)  # noqa: FBT003
     line = Line(socket.socket(fileno=int(line_fd)), DECODE_ABOVE)
     options = msgspec.json.decode(options_json, type=ProcessOptions)
+    sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
     logging.basicConfig(level=options.log_level, format=options.log_format)
     try:
         app = load_application(options)
+        leave_signals_to_others()  # even if the application wants to hear them
         worker = _worker(app, options, Board(int(board_fd)))
     except BaseException as error:  # noqa: BLE001  an application may even exit while it is imported
-        line.send(_failed(error))
+        line.send(_failed(error, options))
         return Exit.OK
+    end_with_parent(on=False)
     line.send(
         Hello(
-            settings=app.settings,
+            settings=dataclasses.replace(app.settings, url=_url_of(app)),
             jobs=sorted(app.names),
             queues=list(worker.options.queues),
             files=_own_files() if options.tell_files else [],
         )
     )
-    finite = options.max_jobs is not None or options.until_empty
     with Stacks(worker.whereabouts):
-        code = Supervised(worker, line, rescued=app.rescued, finite=finite).run()
+        code = Supervised(worker, line, rescued=app.rescued).run()
     threading.Thread(target=_exit_late, daemon=True).start()
     app.close()
     return code
@@ -76,7 +84,8 @@ def load_application(options: ProcessOptions) -> Onward:
 def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
     weighted = any(options.queues.values())
     queues = options.queues if weighted else list(options.queues) or app.queues_of_jobs()
-    quota = Quota(options.max_jobs or options.recycle_after, until_empty=options.until_empty)
+    quota = Quota(options.max_jobs, recycle_after=options.recycle_after, until_empty=options.until_empty)
+    quota.count = board.count
     return Worker(
         app.parts(),
         WorkerOptions.check(queues, options.concurrency, options.limits, options.shutdown_timeout),
@@ -86,12 +95,36 @@ def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
     )
 
 
-def _failed(error: BaseException) -> Failed:
+def _url_of(app: Onward) -> str:
+    """Where its store is, from whatever folder one looks: the application may have left ours while it was imported."""
+    return str(getattr(app.backend, "url", app.settings.url))
+
+
+def _failed(error: BaseException, options: ProcessOptions) -> Failed:
+    files = sorted({*_own_files(), *_files_of(error, options)})
     if isinstance(error, Exception) and (code := code_of(error)) is not None:
         where = "" if error.__cause__ is None else _traceback(error.__cause__)
-        return Failed(message=f"{error}\n{where}".rstrip(), code=code, files=_own_files())
+        message = f"{error}\n{where}".rstrip()
+        return Failed(message=message, code=code, files=files, passing=isinstance(error, BackendUnavailable))
     text = "".join(traceback.format_exception(error)).rstrip()
-    return Failed(message=f"the application cannot be imported\n{text}", code=Exit.CONFIG, files=_own_files())
+    return Failed(message=f"the application cannot be imported\n{text}", code=Exit.CONFIG, files=files)
+
+
+def _files_of(error: BaseException, options: ProcessOptions) -> Iterator[str]:
+    """The files that may be to blame: a module whose import fails is not among the imported ones."""
+    for name in (options.app.partition(":")[0], *options.imports):
+        with suppress(Exception):
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.origin is not None:
+                yield spec.origin
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, SyntaxError) and seen.filename is not None:
+            yield seen.filename
+        yield from (
+            frame.filename for frame in traceback.extract_tb(seen.__traceback__) if Path(frame.filename).is_file()
+        )
+        seen = seen.__cause__
 
 
 def _traceback(error: BaseException) -> str:
@@ -109,8 +142,13 @@ def _own_files() -> list[str]:
     return sorted(str(file) for file in files if file and not str(file).startswith(installed))
 
 
-def _leave_it_to_the_supervisor(number: int, frame: FrameType | None) -> None:
+def leave_signals_to_others() -> None:
     """Systemd and containers signal every process; ours are told by their supervisor, in its own time."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _hear_nothing)  # not ignored: that would be inherited by the programs that handlers start
+
+
+def _hear_nothing(number: int, frame: FrameType | None) -> None: ...
 
 
 def _exit_late() -> None:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
 import sys
 import traceback
 
 import msgspec
 
-from onward.cli.child import load_application
+from onward.cli.child import leave_signals_to_others, load_application
 from onward.lines import Line
 from onward.supervisor.options import ProcessOptions
+from onward.supervisor.orphans import end_with_parent
 from onward.worker.solitary import Imported
 from onward.worker.solo import DECODER, Solo
 from onward.worker.stacks import Stacks
@@ -23,14 +23,16 @@ __all__ = ["main"]
 
 def main(options_json: str, line_fd: str) -> None:
     """Import the application, then run what the worker hands over."""
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, lambda *_: None)  # the worker decides
+    end_with_parent()
+    leave_signals_to_others()  # the worker decides
     os.set_inheritable(int(line_fd), False)  # noqa: FBT003
     line = Line(socket.socket(fileno=int(line_fd)), DECODER)
     options = msgspec.json.decode(options_json, type=ProcessOptions)
+    sys.dont_write_bytecode |= options.tell_files
     logging.basicConfig(level=options.log_level, format=options.log_format)
     try:
         app = load_application(options)
+        leave_signals_to_others()  # even if the application wants to hear them
     except BaseException as error:  # noqa: BLE001  whatever an application does while it is imported
         text = "".join(traceback.format_exception(error))
         line.send(Imported(f"the application cannot be imported in a process of its own: {text}"))

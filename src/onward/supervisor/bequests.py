@@ -10,40 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onward.backend import Held
+from onward.supervisor.errands import Errands
 from onward.supervisor.messages import Inherit
-from onward.supervisor.process import WorkerProcess
 
 __all__ = ["Bequests"]
 
 
-class Bequests:
-    def __init__(self) -> None:
-        self._open: dict[str, Inherit] = {}  # by the owner's name
-        self._heirs: dict[str, WorkerProcess] = {}
+class Bequests(Errands[str]):
+    """By the names of their owners.  Until they are adopted, these sessions have to be kept alive."""
 
     def leave(self, owners: Sequence[str], overdue: list[Held], interrupted: list[Held]) -> None:
         for owner in owners:
-            self._open[owner] = Inherit(owner=owner, overdue=overdue, interrupted=interrupted)
-
-    def owners(self) -> list[str]:
-        """The sessions that have to be kept alive until somebody adopts them."""
-        return list(self._open)
-
-    def assign(self, heir: WorkerProcess) -> None:
-        for owner, bequest in self._open.items():
-            if owner not in self._heirs:
-                self._heirs[owner] = heir
-                heir.tell(bequest)
-
-    def adopted(self, owner: str) -> None:
-        self._open.pop(owner, None)
-        self._heirs.pop(owner, None)
-
-    def heir_died(self, process: WorkerProcess) -> None:
-        self._heirs = {owner: heir for owner, heir in self._heirs.items() if heir is not process}
-
-    def give_up(self) -> list[str]:
-        """Nobody will adopt them any more."""
-        owners = list(self._open)
-        self._open, self._heirs = {}, {}
-        return owners
+            self.add(owner, Inherit(owner=owner, overdue=overdue, interrupted=interrupted))

@@ -1,6 +1,7 @@
 """What a worker process has begun, in memory that its supervisor reads when the process can say nothing any more.
 
-    head    the pump's beats, and the names of its session and of the successor that may have taken over
+    head    the pump's beats, how many jobs it has settled, the names of its session and of the successor that may have
+            taken over
     cells   one for each lease whose handler was called and whose settlement has not been answered
 
 A cell is written before the handler is called.  So what is on the board of a dead process may have run, and what is not
@@ -19,12 +20,15 @@ from typing import NamedTuple
 
 __all__ = ["Begun", "Board"]
 
-_BEATS = struct.Struct("<Q")
+_BEATS = _SETTLED = struct.Struct("<Q")
+_SETTLED_AT = 8
 _NAME = struct.Struct("<B63s")
 _NAMES = (64, 128)  # of the session, of its successor
 _FIRST_CELL = 256
 _CELL = struct.Struct("<BBHIQd40s")  # in use, length of id, -, pid of its own process, token, deadline, id
 _CELLS = 8192
+_DEADLINE = struct.Struct("<d")
+_DEADLINE_AT = 16  # in a cell
 _LONGEST_ID = 40
 _NEVER = float("inf")
 
@@ -46,7 +50,7 @@ class Board:
     def __init__(self, fd: int) -> None:
         self.fd = fd
         self._memory = mmap.mmap(fd, _FIRST_CELL + _CELLS * _CELL.size)
-        self._beats = 0
+        self._beats = self._settled = 0
         self._free = deque(range(_FIRST_CELL, len(self._memory), _CELL.size))
         self._cells: dict[tuple[str, int], int] = {}
 
@@ -67,6 +71,11 @@ class Board:
         self._beats += 1
         _BEATS.pack_into(self._memory, 0, self._beats)
 
+    def count(self, settled: int) -> None:
+        """So many more jobs were settled, for those who run no more than so many."""
+        self._settled += settled
+        _SETTLED.pack_into(self._memory, _SETTLED_AT, self._settled)
+
     def name(self, owner: str, successor: str = "") -> None:
         """Said before the store hears of it: whichever of the two it knows when we die, our supervisor knows it too."""
         for place, name in zip(_NAMES, (owner, successor), strict=True):
@@ -81,6 +90,12 @@ class Board:
         self._cells[key] = cell
         _CELL.pack_into(self._memory, cell, 1, min(len(encoded), _LONGEST_ID), 0, pid, token, deadline, encoded)
 
+    def left(self, key: tuple[str, int]) -> None:
+        """Its handler has returned: however long the answer to its settlement takes, it is not late."""
+        cell = self._cells.get(key)
+        if cell is not None:
+            _DEADLINE.pack_into(self._memory, cell + _DEADLINE_AT, _NEVER)
+
     def end(self, keys: Iterable[tuple[str, int]]) -> None:
         """Their settlements were answered, or they are known to be lost and not to run."""
         for key in keys:
@@ -93,6 +108,9 @@ class Board:
 
     def beats(self) -> int:
         return int(_BEATS.unpack_from(self._memory, 0)[0])
+
+    def settled(self) -> int:
+        return int(_SETTLED.unpack_from(self._memory, _SETTLED_AT)[0])
 
     def owners(self) -> list[str]:
         """The names its session may have: none if it was never opened."""

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
+from onward.logs import get_logger
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.process import WorkerProcess
 
 __all__ = ["Fleet"]
+
+logger = get_logger("onward.supervisor")
 
 _HEALTHY_AFTER = 10.0  # seconds of life after which a death is no sign of a loop
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
@@ -23,16 +26,30 @@ class _Slot:
 
     options: ProcessOptions
     process: WorkerProcess | None = None
+    started_at: float = 0.0
     start_at: float = 0.0
     deaths: int = 0  # in a row, each soon after the start
     done: bool = False  # nobody will be started here any more
+
+    def pause(self, now: float) -> None:
+        """The first death says nothing, and the place is filled at once; then the pause doubles."""
+        pause = 0.0 if self.deaths <= 1 else min(_FIRST_PAUSE * 2.0 ** min(self.deaths - 2, 10), _LONGEST_PAUSE)
+        self.start_at = now + pause
 
 
 class Fleet:
     """Keeps every slot filled, with a pause that grows where processes die young."""
 
-    def __init__(self, program: Sequence[str], options: ProcessOptions, count: int) -> None:
+    def __init__(
+        self,
+        program: Sequence[str],
+        options: ProcessOptions,
+        count: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._program = program
+        self._clock = clock
         self._slots = [_Slot(share) for share in _shares(options, count)]
         self._living: dict[int, WorkerProcess] = {}  # by pid
         self._started = 0
@@ -58,13 +75,20 @@ class Fleet:
 
     def start_due(self) -> Iterator[WorkerProcess]:
         """Fill the slots whose time has come."""
-        now = time.monotonic()
+        now = self._clock()
         for slot in self._slots:
             if slot.process is None and not slot.done and slot.start_at <= now:
-                slot.process = WorkerProcess(self._started, self._program, slot.options)
+                try:
+                    process = WorkerProcess(self._started, self._program, slot.options)
+                except OSError as error:  # no process, no memory or no file to be had: that may pass
+                    slot.deaths = max(2, slot.deaths + 1)  # there is no use in trying at once
+                    slot.pause(now)
+                    logger.error("a worker process cannot be started, and will be tried again: %s", error)  # noqa: TRY400
+                    continue
+                slot.process, slot.started_at = process, now
                 self._started += 1
-                self._living[slot.process.pid] = slot.process
-                yield slot.process
+                self._living[process.pid] = process
+                yield process
 
     def next_start(self) -> float:
         """When the next slot is to be filled, on the monotonic clock."""
@@ -73,10 +97,15 @@ class Fleet:
         )
 
     def retire(self, process: WorkerProcess, *, done: bool = False) -> None:
-        """Its slot is free for another while it finishes what it runs; ``done``: there is nothing left to be done there."""
+        """Its slot is free for another while it finishes what it runs; ``done``: there is nothing left to be done there.
+
+        Where only so many jobs are to be run, another can start when it is known how many are left, so not before its end.
+        """
         slot = self._slot_of(process)
         if slot is not None:
-            slot.process, slot.start_at, slot.deaths, slot.done = None, 0.0, 0, done
+            slot.done = slot.done or done
+            if slot.done or slot.options.max_jobs is None:
+                slot.process, slot.start_at, slot.deaths = None, 0.0, 0
 
     def end(self) -> None:
         """Start nobody any more."""
@@ -84,18 +113,22 @@ class Fleet:
             slot.done = True
 
     def bury(self, process: WorkerProcess, *, polite: bool) -> None:
-        """It is dead.  The first death says nothing, and its slot is filled at once; then the pause doubles."""
+        """It is dead, and its slot is free."""
         del self._living[process.pid]
         if process.hello is None:
             self.stillborn += 1
         slot = self._slot_of(process)
         if slot is None:
             return
-        young = time.monotonic() - process.since < _HEALTHY_AFTER
+        now = self._clock()
+        young = now - slot.started_at < _HEALTHY_AFTER
         slot.process = None
         slot.deaths = slot.deaths + 1 if young and not polite else 0
-        pause = 0.0 if slot.deaths <= 1 else min(_FIRST_PAUSE * 2 ** (slot.deaths - 2), _LONGEST_PAUSE)
-        slot.start_at = time.monotonic() + pause
+        slot.pause(now)
+        if slot.options.max_jobs is not None:
+            left = slot.options.max_jobs - process.board.settled()
+            slot.options = msgspec.structs.replace(slot.options, max_jobs=left)
+            slot.done = slot.done or left <= 0
 
     def _slot_of(self, process: WorkerProcess) -> _Slot | None:
         return next((slot for slot in self._slots if slot.process is process), None)

@@ -2,7 +2,7 @@
 
 It renews the sessions of the worker processes, gives back what dead ones held, sweeps up after workers of other machines
 that died, and forgets what is past its retention.  A store that does not answer is asked again: what was to be given back
-stays on the list until it is.
+stays on the list until it is.  An estate that cannot be given back keeps neither the others nor the living waiting.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ logger = get_logger("onward.supervisor")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 _PRUNE_EVERY = 60.0
+_NOBODY = ""  # no session has this name
 
 Sessions = Callable[[], Sequence[tuple[int, str]]]  # the sessions to renew, each with the number of its process
 
@@ -56,6 +57,7 @@ class Keeper:
         sessions: Sessions,
         renewed: Callable[[int, Renewed], None],
         rescued: Callable[[Sequence[Reaped]], None],
+        gave_back: Callable[[], None],
         died: Callable[[BaseException], None],
     ) -> None:
         self._open_store = open_store
@@ -65,6 +67,7 @@ class Keeper:
         self._sessions = sessions
         self._renewed = renewed
         self._rescued = rescued
+        self._gave_back = gave_back
         self._died = died
         self._interval = settings.lease_for / 3
         self._contact = Contact(settings.lease_for)
@@ -95,7 +98,9 @@ class Keeper:
             self._ended = True
             self._changed.notify()
         self._thread.join(_LONGEST_PAUSE)
-        if self._store is not None:
+        if (
+            self._store is not None and not self._thread.is_alive()
+        ):  # else it waits for an answer, and we would wait for it
             self._store.close()
 
     @property
@@ -111,18 +116,19 @@ class Keeper:
             while not self._ended:
                 try:
                     self._work()
-                except BackendError as error:
+                except (BackendError, OSError) as error:  # or the system has no file for it now
                     self._failed(error)
                 else:
                     self._failures = 0
                 self._wait()
         except BaseException as error:  # noqa: BLE001  the supervisor must not go on without it
-            self._died(error)
+            if not self._ended:
+                self._died(error)
 
     def _work(self) -> None:
-        self._give_back()
         if boottime() >= self._next_renewal:
             self._renew()
+        self._give_back()
         if boottime() >= self._next_sweep and self._contact.may_judge():
             self._next_sweep = boottime() + self._interval
             self._tell(self._backend.reap())
@@ -136,14 +142,20 @@ class Keeper:
     def _give_back(self) -> None:
         while self._estates:
             estate = self._estates[0]
-            for owner in estate.owners:
-                self._tell(self._backend.reap(owner=owner, started=estate.started, cause=estate.cause))
+            try:
+                for owner in estate.owners:
+                    self._tell(self._backend.reap(owner=owner, started=estate.started, cause=estate.cause))
+            except BaseException:
+                self._estates.rotate(-1)  # the next try begins with the next one
+                raise
             self._estates.popleft()
+            self._gave_back()
 
     def _renew(self) -> None:
         self._next_renewal = boottime() + self._interval
         asked = boottime()
-        for number, owner in self._sessions():
+        # Even if there is nobody to renew the store is asked: without an answer there was no contact.
+        for number, owner in self._sessions() or [(-1, _NOBODY)]:
             asked = boottime()
             renewal = self._backend.extend(owner)
             self._renewed(
@@ -160,7 +172,7 @@ class Keeper:
         if reaped:
             self._rescued(reaped)
 
-    def _failed(self, error: BackendError) -> None:
+    def _failed(self, error: BackendError | OSError) -> None:
         self._contact.broken()
         self._failures += 1
         self._next_renewal = 0.0  # renew first when it is back

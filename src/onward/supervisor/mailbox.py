@@ -12,6 +12,10 @@ from typing import Self
 __all__ = ["Mailbox"]
 
 
+def _nothing() -> None:
+    """Just look up."""
+
+
 class Mailbox:
     """Calls for one thread, posted by others; a selector can wait for them."""
 
@@ -20,6 +24,7 @@ class Mailbox:
         self._read, self._write = os.pipe()
         os.set_blocking(self._read, False)
         os.set_blocking(self._write, False)
+        self._closed = False
 
     def fileno(self) -> int:
         return self._read
@@ -28,10 +33,11 @@ class Mailbox:
     def waiting(self) -> bool:
         return bool(self._calls)
 
-    def post(self, call: Callable[[], None]) -> None:
+    def post(self, call: Callable[[], None] = _nothing) -> None:
         self._calls.append(call)
         with suppress(BlockingIOError):  # full: it will be looked at
-            os.write(self._write, b"\0")
+            if not self._closed:
+                os.write(self._write, b"\0")
 
     def deliver(self) -> None:
         with suppress(BlockingIOError):
@@ -45,5 +51,6 @@ class Mailbox:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._closed = True
         os.close(self._read)
         os.close(self._write)

@@ -19,6 +19,7 @@ __all__ = [
     "Renewed",
     "Rescued",
     "Stop",
+    "Told",
 ]
 
 
@@ -32,11 +33,12 @@ class Hello(Message, frozen=True, kw_only=True):
 
 
 class Failed(Message, frozen=True, kw_only=True):
-    """The application cannot be imported, or cannot be served by a worker."""
+    """The application cannot be imported, or cannot be served by a worker.  ``passing``: perhaps it can in a while."""
 
     message: str
     code: int
     files: list[str]
+    passing: bool = False
 
 
 class Draining(Message, frozen=True):
@@ -50,6 +52,12 @@ class Inherited(Message, frozen=True):
     """The session of a dead process was adopted."""
 
     owner: str
+
+
+class Told(Message, frozen=True):
+    """A `Rescued` of this number was heard, and those who subscribed were told."""
+
+    number: int
 
 
 class Renewed(Message, frozen=True, kw_only=True):
@@ -68,6 +76,7 @@ class Stop(Message, frozen=True):
 class Rescued(Message, frozen=True, kw_only=True):
     """These leases of a dead process were given back: tell those who subscribed to events, and copy dead letters."""
 
+    number: int
     reaped: list[Reaped]
 
 
@@ -79,5 +88,5 @@ class Inherit(Message, frozen=True, kw_only=True):
     interrupted: list[Held]
 
 
-DECODE_BELOW: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Hello | Failed | Draining | Inherited)
+DECODE_BELOW: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Hello | Failed | Draining | Inherited | Told)
 DECODE_ABOVE: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Renewed | Stop | Rescued | Inherit)

@@ -15,6 +15,7 @@ def notify(state: str) -> None:
     if not address:
         return
     with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sender:
+        sender.settimeout(0)  # whoever should listen may hang; we must not
         sender.connect("\0" + address[1:] if address.startswith("@") else address)
         sender.send(state.encode())
 

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
-import signal
 import socket
 import subprocess
 import time
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import msgspec
 
 from onward.backend import Held
 from onward.contact import boottime
-from onward.lines import Line, Message, describe_end
+from onward.lines import Line, Message, describe_end, kill_group
 from onward.supervisor.board import Board
 from onward.supervisor.messages import DECODE_BELOW, Hello, Stop
 from onward.supervisor.options import ProcessOptions
@@ -34,21 +33,23 @@ class WorkerProcess:
         self.killed: str | None = None  # by us, and why
         self.crashed = True  # how its end counts for what it had begun, unless we ended it
         self.overdue: set[Held] = set()
-        self.since = time.monotonic()
-        self.board = Board.create()
-        ours, theirs = socket.socketpair()
-        self.line = Line(ours, DECODE_BELOW)
         self._beats = 0
-        self._beats_since = self.since
-        self._oom_kills = oom_kills()
-        with theirs:
-            # In a group of its own: Ctrl-C on a terminal is for the supervisor, which tells its processes what to do.
-            self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
-                [*program, str(theirs.fileno()), str(self.board.fd), msgspec.json.encode(options).decode()],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(), self.board.fd),
-                process_group=0,
-            )
+        self._beats_since = time.monotonic()
+        with ExitStack() as if_it_fails:  # a system that is short of something must not lose more of it with every try
+            self.board = Board.create()
+            if_it_fails.callback(self.board.close)
+            ours, theirs = socket.socketpair()
+            self.line = Line(ours, DECODE_BELOW)
+            if_it_fails.callback(self.line.close)
+            with theirs:
+                # In a group of its own: Ctrl-C on a terminal is for the supervisor, which tells its processes what to do.
+                self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
+                    [*program, str(theirs.fileno()), str(self.board.fd), msgspec.json.encode(options).decode()],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(), self.board.fd),
+                    process_group=0,
+                )
+            if_it_fails.pop_all()
         self.pid = self._popen.pid
 
     def __repr__(self) -> str:
@@ -66,18 +67,21 @@ class WorkerProcess:
         """End it at once.  Unless it is to blame, that is no crash of what it had begun."""
         if self.killed is None:
             self.killed, self.crashed = because, crash
-            with suppress(ProcessLookupError):
-                os.kill(self.pid, signal.SIGKILL)
+            kill_group(self.pid)
 
-    def buried(self, status: int) -> str:
-        """It was waited for.  Kills what it ran in processes of their own, so that nothing of it runs; says how it ended."""
-        self._popen.returncode = os.waitstatus_to_exitcode(status)
-        for begun in self.board.begun():
-            if begun.pid:
-                _end(begun.pid)
-        if self.killed is not None:
-            return self.killed
-        return describe_end(self._popen.returncode, out_of_memory=oom_kills() > self._oom_kills)
+    def bury(self) -> int:
+        """It has ended: wait for it, and see to it that nothing of what it had begun runs on.  Gives its exit code."""
+        begun = self.board.begun()
+        if begun:  # programs that its handlers started
+            kill_group(self.pid)
+        code = self._popen.wait()
+        for each in begun:
+            if each.pid:
+                _end(each.pid)
+        return code
+
+    def cause_of_death(self, code: int, *, out_of_memory: bool) -> str:
+        return self.killed or describe_end(code, out_of_memory=out_of_memory)
 
     def forget(self) -> None:
         self.line.close()
@@ -91,12 +95,12 @@ class WorkerProcess:
         return self.overdue
 
     def runs_only(self, these: AbstractSet[Held]) -> bool:
-        return all((begun.id, begun.token) in these or begun.pid for begun in self.board.begun())
+        return all((begun.id, begun.token) in these for begun in self.board.begun())
 
     def silent_for(self) -> float:
-        """For how many seconds its pump has not moved."""
+        """For how many seconds its pump has not moved since it began to."""
         beats, now = self.board.beats(), time.monotonic()
-        if beats != self._beats:
+        if beats != self._beats or not beats:
             self._beats, self._beats_since = beats, now
         return now - self._beats_since
 
@@ -124,7 +128,7 @@ def _end(pid: int) -> None:
     """Kill a process whose parent has died, and wait until it is gone."""
     # Where orphans become ours (`onward.supervisor.orphans`), one that is not ours had ended before, and its number may be
     # somebody else's by now.
-    with suppress(ChildProcessError, ProcessLookupError):
-        if os.waitpid(pid, os.WNOHANG) == (0, 0):
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+    with suppress(ChildProcessError):
+        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        kill_group(pid)
+        os.waitpid(pid, 0)

@@ -12,10 +12,14 @@ __all__ = ["Signals"]
 
 
 class Signals:
-    """While it is entered, these signals do nothing by themselves but are heard here, in the order in which they came."""
+    """While it is entered, these signals do nothing by themselves but are heard here, in the order in which they came.
 
-    def __init__(self, numbers: Sequence[signal.Signals]) -> None:
-        self._numbers = numbers
+    Those of ``if_heeded`` are heard only if nobody told the system to ignore them: `nohup` does, and so does a shell that
+    runs us in the background.
+    """
+
+    def __init__(self, numbers: Sequence[signal.Signals], *, if_heeded: Sequence[signal.Signals] = ()) -> None:
+        self._numbers = [*numbers, *(number for number in if_heeded if signal.getsignal(number) is not signal.SIG_IGN)]
         self._before: dict[signal.Signals, Any] = {}
         self._fd_before = -1
         self._read, self._write = os.pipe()

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from onward.backend import Held, Reaped, Renewal
 from onward.lines import Line, Message
 from onward.logs import get_logger
-from onward.supervisor.messages import Draining, Inherit, Inherited, Renewed, Rescued, Stop
+from onward.supervisor.messages import Draining, Inherit, Inherited, Renewed, Rescued, Stop, Told
 from onward.worker import Bequest, Worker
 
 __all__ = ["ENGINE_FAILED", "Supervised"]
@@ -26,13 +26,10 @@ ENGINE_FAILED = 70
 class Supervised:
     """Runs a worker until it has ended, for whatever reason."""
 
-    def __init__(
-        self, worker: Worker, line: Line, *, rescued: Callable[[Sequence[Reaped]], None], finite: bool
-    ) -> None:
+    def __init__(self, worker: Worker, line: Line, *, rescued: Callable[[Sequence[Reaped]], None]) -> None:
         self._worker = worker
         self._line = line
         self._rescued = rescued
-        self._finite = finite  # when its quota is reached there is nothing more to do, and it needs no replacement
         self._told = False
         worker.quota.reached = self._on_quota
 
@@ -58,11 +55,12 @@ class Supervised:
                 )
             case Stop():
                 self._worker.drain()
-            case Rescued(reaped=reaped):
+            case Rescued(number=number, reaped=reaped):
                 try:
                     self._rescued(reaped)
                 except Exception:
                     logger.exception("%d jobs of a dead process were given back, which could not be told", len(reaped))
+                self._line.send(Told(number))
             case Inherit():
                 self._inherit(message)
 
@@ -74,15 +72,15 @@ class Supervised:
             Bequest(message.owner, verdicts, adopted=lambda: self._line.send(Inherited(message.owner)))
         )
 
-    def _on_quota(self, reason: str) -> None:
+    def _on_quota(self, reason: str, done: bool) -> None:
         if not self._told:
             self._told = True
-            self._line.send(Draining(reason, self._finite))
+            self._line.send(Draining(reason, done))
             self._worker.drain()
 
     def _orphaned(self) -> None:
         timeout = self._worker.options.shutdown_timeout
         logger.warning("the supervisor is gone: this process finishes what runs and exits within %g s", timeout)
         self._worker.drain()
-        self._worker.wait(timeout)
-        os._exit(0)
+        if not self._worker.wait(timeout):
+            os._exit(0)

@@ -8,7 +8,8 @@ sessions: a handler that holds the interpreter's lock for minutes keeps its leas
 
 **A process that died** is buried before anything of it is given back: a lease is given back only by somebody who knows that
 its code has ended.  What it had begun (`onward.supervisor.board`) gets a crash and the cause, the rest goes back unharmed.
-If we killed it ourselves, to stop or to recycle, nothing crashed: all of it goes back as interrupted.
+If we killed it ourselves, to stop or to recycle, nothing crashed: all of it goes back as interrupted.  A process that
+cannot be started, or cannot import the application while others can, is tried again after a pause that grows.
 
 **A job that ignores its time-out** past a grace has its process recycled: a replacement starts, the process claims nothing
 more and its other jobs finish; then it is killed, and another inherits its session, where the overdue job is a failed
@@ -31,17 +32,18 @@ from collections.abc import Callable, Sequence
 
 from onward.backend import Backend, Held, Reaped
 from onward.config import Settings
-from onward.lines import Message
+from onward.lines import Garbled, Message
 from onward.logs import get_logger
 from onward.supervisor.bequests import Bequests
+from onward.supervisor.errands import Errands
 from onward.supervisor.fleet import Fleet
 from onward.supervisor.keeper import Estate, Keeper
 from onward.supervisor.mailbox import Mailbox
-from onward.supervisor.messages import Draining, Failed, Hello, Inherited, Renewed, Rescued
+from onward.supervisor.messages import Draining, Failed, Hello, Inherited, Renewed, Rescued, Told
 from onward.supervisor.notify import notify, watchdog_interval
 from onward.supervisor.options import SupervisorOptions
 from onward.supervisor.orphans import adopt_orphans
-from onward.supervisor.process import WorkerProcess
+from onward.supervisor.process import WorkerProcess, oom_kills
 from onward.supervisor.reload import Watcher
 from onward.supervisor.signals import Signals
 
@@ -49,7 +51,6 @@ __all__ = ["Supervisor"]
 
 logger = get_logger("onward.supervisor")
 
-_STOPPING = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 _LOOK_EVERY = 1.0
 _STILLBORN = 3
 _STUCK_AFTER = 10.0  # seconds without a beat, when a job is overdue
@@ -66,7 +67,8 @@ class Supervisor:
         self._open_store = open_store
         self._fleet = Fleet(options.program, options.process, options.processes)
         self._bequests = Bequests()
-        self._untold: list[Reaped] = []  # given back while there was no process in which subscribers live
+        self._news: Errands[int] = Errands()  # what was given back, for a process in which subscribers live
+        self._news_heard = 0
         self._keeper: Keeper | None = None
         self._boards = threading.Lock()  # the keeper reads the names on them
         self._mailbox = Mailbox()
@@ -74,14 +76,19 @@ class Supervisor:
         self._watcher = Watcher() if options.reload else None
         self._awaits_change = False
         self._look_at = 0.0
+        self._oom_kills = oom_kills()
         self._signals_heard = 0
         self._deadline: float | None = None  # set when stopping
         self._code = 0
 
     def run(self) -> int:
-        """Until the end; gives the exit code."""
+        """Until the end; gives the exit code.  If this fails our processes see that we are gone, and drain."""
         adopt_orphans()
-        with Signals((*_STOPPING, signal.SIGCHLD)) as signals, self._selector, self._mailbox:
+        with (
+            Signals((signal.SIGTERM, signal.SIGCHLD), if_heeded=(signal.SIGINT, signal.SIGHUP)) as signals,
+            self._selector,
+            self._mailbox,
+        ):
             self._selector.register(signals, selectors.EVENT_READ)
             self._selector.register(self._mailbox, selectors.EVENT_READ)
             try:
@@ -95,9 +102,6 @@ class Supervisor:
                     self._bury()
                     self._mailbox.deliver()
                     self._look_after()
-            except BaseException:
-                self._kill_all("its supervisor failed")
-                raise
             finally:
                 self._close()
         return self._code
@@ -106,15 +110,23 @@ class Supervisor:
     def _stopping(self) -> bool:
         return self._deadline is not None
 
+    @property
+    def _may_start(self) -> bool:
+        return not (self._stopping or self._awaits_change)
+
     def _pause(self) -> float:
         """Until the next thing to be done that nobody tells us of."""
-        due = min(self._look_at, self._fleet.next_start(), self._deadline or float("inf"))
-        return max(0.0, due - time.monotonic())
+        now, due = time.monotonic(), self._look_at
+        if self._may_start:
+            due = min(due, self._fleet.next_start())
+        if self._deadline is not None and self._deadline > now:
+            due = min(due, self._deadline)
+        return max(0.0, due - now)
 
     # Starting
 
     def _start_due(self) -> None:
-        if not (self._stopping or self._awaits_change):
+        if self._may_start:
             for process in self._fleet.start_due():
                 self._selector.register(process.line, selectors.EVENT_READ)
 
@@ -125,10 +137,7 @@ class Supervisor:
             self._watcher.watch(hello.files)
         if self._keeper is None:
             self._begin_keeping(hello)
-        if self._untold:
-            process.tell(Rescued(reaped=self._untold))
-            self._untold = []
-        self._find_heir()
+        self._hand_out_errands()
 
     def _begin_keeping(self, hello: Hello) -> None:
         self._keeper = Keeper(
@@ -138,6 +147,7 @@ class Supervisor:
             sessions=self._sessions,
             renewed=lambda number, message: self._mailbox.post(lambda: self._tell(number, message)),
             rescued=lambda reaped: self._mailbox.post(lambda: self._on_rescued(reaped)),
+            gave_back=self._mailbox.post,
             died=_die,
         )
         self._keeper.start()
@@ -161,7 +171,11 @@ class Supervisor:
             os._exit(128 + signal.SIGTERM)
 
     def _hear(self, process: WorkerProcess) -> None:
-        arrived = process.line.arrived()
+        try:
+            arrived = process.line.arrived()
+        except Garbled as error:
+            process.kill(f"it said what nobody can understand: {error}", crash=True)
+            arrived = None
         if arrived is None:
             self._unlisten(process)
         for message in arrived or ():
@@ -178,17 +192,20 @@ class Supervisor:
                 logger.info("%s: %s", process, reason)
                 self._fleet.retire(process, done=done)
             case Inherited(owner):
-                self._bequests.adopted(owner)
+                self._bequests.done(owner)
+            case Told(number):
+                self._news.done(number)
 
     def _on_failed(self, process: WorkerProcess, failed: Failed) -> None:
         logger.error("%s", failed.message)
         self._fleet.stillborn = 0
-        self._fleet.retire(process)
-        if self._watcher is None:
-            self._drain("the application cannot be served", code=failed.code)
-        else:
+        process.kill("it cannot serve the application")  # it may have started threads that keep it
+        if self._watcher is not None:
+            self._fleet.retire(process)
             self._watcher.watch(failed.files)
             self._awaits_change = True
+        elif not (self._keeper is not None and (failed.passing or self._somebody() is not None)):
+            self._drain("the application cannot be served", code=failed.code)
 
     def _tell(self, number: int, message: Renewed) -> None:
         for process in self._fleet:
@@ -196,17 +213,15 @@ class Supervisor:
                 process.tell(message)
 
     def _on_rescued(self, reaped: Sequence[Reaped]) -> None:
-        listener = next((process for process in self._fleet if process.hello is not None), None)
-        if listener is None:
-            self._untold += reaped
-        else:
-            listener.tell(Rescued(reaped=list(reaped)))
+        self._news_heard += 1
+        self._news.add(self._news_heard, Rescued(number=self._news_heard, reaped=list(reaped)))
+        self._hand_out_errands()
 
     def _sessions(self) -> list[tuple[int, str]]:
         """What to renew.  Called by the keeper's thread."""
         with self._boards:
             own = [(each.number, owners[0]) for each in self._fleet if (owners := each.board.owners())]
-            return [*own, *((-1, owner) for owner in self._bequests.owners())]
+            return [*own, *((-1, owner) for owner in self._bequests.open())]
 
     def _unlisten(self, process: WorkerProcess) -> None:
         if process.line in self._selector.get_map():
@@ -215,19 +230,23 @@ class Supervisor:
     # Burying
 
     def _bury(self) -> None:
-        while (dead := _next_dead()) is not None:
-            pid, status = dead
+        while (pid := _next_dead()) is not None:
             process = self._fleet.by_pid(pid)
-            if process is not None:  # else it was an orphan that became ours
-                self._hear(process)  # its last words
-                self._unlisten(process)
-                self._on_death(process, status)
+            if process is None:  # an orphan that became ours
+                os.waitpid(pid, 0)
+                continue
+            self._hear(process)  # its last words
+            self._unlisten(process)
+            self._on_death(process, process.bury())
 
-    def _on_death(self, process: WorkerProcess, status: int) -> None:
-        cause = process.buried(status)
-        polite = status == 0
+    def _on_death(self, process: WorkerProcess, code: int) -> None:
+        killed_before, self._oom_kills = self._oom_kills, oom_kills()
+        cause = process.cause_of_death(code, out_of_memory=self._oom_kills > killed_before)
+        polite = code == 0 and process.hello is not None
         if not polite and process.killed is None:
             logger.error("%s died: %s", process, cause)
+        elif process.crashed and process.killed is not None:
+            logger.error("%s was killed: %s", process, cause)
         with self._boards:
             owners, begun = process.board.owners(), process.board.begun()
             self._fleet.bury(process, polite=polite)
@@ -239,18 +258,26 @@ class Supervisor:
             self._bequests.leave(owners, overdue, [each for each in held if each not in overdue])
         elif self._keeper is not None and owners:
             self._keeper.give_back(Estate(owners, held if process.crashed else [], cause))
-        self._bequests.heir_died(process)
-        self._find_heir()
+        self._bequests.died(process)
+        self._news.died(process)
+        self._hand_out_errands()
         if self._fleet.stillborn >= _STILLBORN and self._keeper is None:
             self._drain(f"{_STILLBORN} processes ended before the application was imported: {cause}", code=1)
 
-    def _find_heir(self) -> None:
-        heir = next((each for each in self._fleet if each.hello is not None and not each.draining), None)
-        if heir is not None:
-            self._bequests.assign(heir)
+    def _somebody(self) -> WorkerProcess | None:
+        """Who will be there for a while."""
+        return next((each for each in self._fleet if each.hello is not None and not each.draining), None)
+
+    def _hand_out_errands(self) -> None:
+        somebody = self._somebody()
+        if somebody is not None:
+            self._bequests.assign(somebody)
         elif self._stopping and self._keeper is not None:
             for owner in self._bequests.give_up():
                 self._keeper.give_back(Estate([owner], [], _STOPPED))
+        listener = somebody or next((each for each in self._fleet if each.hello is not None), None)
+        if listener is not None:
+            self._news.assign(listener)
 
     # Looking after the living
 
@@ -261,7 +288,9 @@ class Supervisor:
         if now < self._look_at:
             return
         self._look_at = now + min(_LOOK_EVERY, watchdog_interval() or _LOOK_EVERY)
-        notify("WATCHDOG=1")
+        self._oom_kills = oom_kills()
+        if watchdog_interval() is not None:
+            notify("WATCHDOG=1")
         for process in self._fleet:
             process.line.flush()
             self._check_silence(process)
@@ -295,7 +324,7 @@ class Supervisor:
     def _recycle(self, process: WorkerProcess) -> None:
         """Start another in its place.  This interrupts nobody: what it runs is finished, however long that takes."""
         process.stop()
-        self._fleet.retire(process, done=self._stopping)
+        self._fleet.retire(process)
 
     def _reload(self) -> None:
         logger.info("the code has changed: reloading")
@@ -338,12 +367,13 @@ class Supervisor:
             self._keeper.stop()
 
 
-def _next_dead() -> tuple[int, int] | None:
+def _next_dead() -> int | None:
+    """A child of ours that has ended, and is still to be waited for."""
     try:
-        pid, status = os.waitpid(-1, os.WNOHANG)
+        ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
         return None
-    return (pid, status) if pid else None
+    return None if ended is None else ended.si_pid
 
 
 def _die(error: BaseException) -> None:

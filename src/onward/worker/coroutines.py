@@ -28,6 +28,7 @@ class Coroutines:
         runtime: Runtime,
         *,
         started: Callable[[Work], None],
+        left: Callable[[Work], None],
         finished: Callable[[Attempt], None],
         died: Callable[[BaseException], None],
     ) -> None:
@@ -36,6 +37,7 @@ class Coroutines:
         self._line.call = self._call
         self._runtime = runtime
         self._started = started
+        self._ran = left
         self._finished = finished
         self._died = died
         self._tasks: dict[asyncio.Task[None], Work] = {}
@@ -130,6 +132,8 @@ class Coroutines:
     async def _run(self, work: Work) -> None:
         self._started(work)
         attempt = await run_async(work.ready, self._runtime)
+        if work.ready.terms.timeout is not None:
+            self._ran(work)
         # In this order: at every moment it is known as running or as finished.
         self._finished(attempt)
         self._hand.end(work, self._line)

@@ -232,6 +232,8 @@ class Pump:
         self._listens = False
         if self.draining or not self._session.fresh():
             return None
+        if self._hand.oldest() is None:
+            self._quota.all_begun(len(self._known))
         wanted = self._prefetch.wanted(len(self._known) - len(self._outbox), time.monotonic())
         room = self._witness.capacity - len(self._known) - _LARGEST_SURPRISE
         wanted = min(wanted, room, self._quota.left(len(self._known)))
@@ -473,7 +475,11 @@ class Pump:
             pause,
         )
         self._facts.note("unanswered")
-        self._hurry.wait(pause)
+        deadline = time.monotonic() + pause
+        while (left := deadline - time.monotonic()) > 0:
+            self._witness.beat()  # it waits, and is alive
+            if self._hurry.wait(min(left, _PARKED_AT_MOST)):
+                break
         self._hurry.clear()
 
 

@@ -31,6 +31,7 @@ class Runners:
         *,
         solitary: Solitary | None,
         started: Callable[[Work], None],
+        left: Callable[[Work], None],
         finished: Callable[[Attempt], None],
         died: Callable[[BaseException], None],
     ) -> None:
@@ -41,6 +42,7 @@ class Runners:
         self._deadlines = deadlines
         self._solitary = solitary
         self._started = started
+        self._left = left
         self._finished = finished
         self._died = died
         self._parked: deque[threading.Lock] = deque()
@@ -113,6 +115,8 @@ class Runners:
             if work.elsewhere and self._solitary is not None
             else run(work.ready, self._runtime, slot if work.ready.entry.definition.interrupt else None)
         )
+        if work.ready.terms.timeout is not None:
+            self._left(work)
         # In this order: at every moment it is known as running or as finished.
         self._finished(attempt)
         self._hand.end(work, self._line)

@@ -6,7 +6,7 @@ time, runs one attempt and says how that ended; settling stays with the worker t
 gets a process that nobody used before and nobody will use again.
 
 The witness learns the process before the process learns the job: if the worker dies, its supervisor kills the process before
-the lease is given back.
+the lease is given back.  A process that dies before it says that the job has begun is nobody's crash.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ import msgspec
 from onward._attempt import Attempt, Runtime, conclude, parked
 from onward.failure import Failure
 from onward.lease import Lease
-from onward.lines import Line, Message, describe_end
+from onward.lines import Garbled, Line, Message, describe_end, has_ended, kill_group
 from onward.logs import get_logger
-from onward.outcome import Crashed, Outcome
+from onward.outcome import Crashed, Outcome, Released
 from onward.worker.interrupt import JobStopped
 from onward.worker.witness import Witness
 from onward.worker.work import Key, Work
 
-__all__ = ["Imported", "Progress", "Ran", "Run", "Solitary"]
+__all__ = ["Begun", "FromWorker", "Imported", "Lost", "Progress", "Ran", "Run", "Solitary"]
 
 logger = get_logger("onward.worker")
 
@@ -55,6 +55,10 @@ class Imported(Message, frozen=True):
     problem: str | None = None
 
 
+class Begun(Message, frozen=True):
+    """The handler is about to be called."""
+
+
 class Progress(Message, frozen=True):
     fraction: float
     note: str | None
@@ -71,17 +75,20 @@ class Ran(Message, frozen=True, kw_only=True):
 
 
 FromWorker = Run | Lost
-FromProcess = Imported | Progress | Ran
+FromProcess = Imported | Begun | Progress | Ran
 _decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(FromProcess)
 
 
 class Solitary:
     """Starts processes for single jobs, and keeps a few for the next."""
 
-    def __init__(self, program: Sequence[str], runtime: Runtime, witness: Witness) -> None:
+    def __init__(
+        self, program: Sequence[str], runtime: Runtime, witness: Witness, *, fresh: Callable[[], bool] = lambda: True
+    ) -> None:
         self._program = program
         self._runtime = runtime
         self._witness = witness
+        self._fresh = fresh
         self._spares: list[_Process] = []
         self._busy: dict[Key, _Process] = {}
         self._lock = threading.Lock()
@@ -92,12 +99,18 @@ class Solitary:
     def run(self, work: Work) -> Attempt:
         """One attempt in another process.  Waits for its end."""
         suspect = work.lease.crashes > 0
-        process = self._process(fresh=suspect)
+        try:
+            process = self._process(fresh=suspect)
+        except OSError as error:  # no process, no memory or no file to be had
+            return self._put_aside(work, f"a process of its own cannot be started: {error}")
         started = time.perf_counter_ns()
         try:
             problem = process.wait_until_imported()
             if problem is not None:  # a deployment that is half done: nobody ran, and nothing is burned
-                return Attempt(lease=work.lease, letter=work.ready.letter, outcome=parked(work.lease, problem))
+                return self._put_aside(work, problem)
+            if work.lost or not self._fresh():  # the import took its time
+                self._keep(process, spare=not suspect)
+                return Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released())
             self._witness.begin(work.key, float("inf"), process.pid)
             with self._lock:
                 self._busy[work.key] = process
@@ -126,12 +139,19 @@ class Solitary:
 
     def stop(self, work: Work) -> bool:
         """The job was cancelled.  False if it has not begun yet."""
+        with self._lock:  # so that it cannot be used for the next job meanwhile
+            process = self._busy.get(work.key)
+            if process is None:
+                return False
+            process.kill("cancelled")
+            return True
+
+    def lose(self, work: Work) -> None:
+        """Its lease is lost: say so to its handler."""
         with self._lock:
             process = self._busy.get(work.key)
-        if process is None:
-            return False
-        process.kill("cancelled")
-        return True
+            if process is not None:
+                process.lose()
 
     def close(self) -> None:
         with self._lock:
@@ -140,14 +160,19 @@ class Solitary:
             process.end()
 
     def _process(self, *, fresh: bool) -> _Process:
-        with self._lock:
-            if self._spares and not fresh:
-                return self._spares.pop()
+        while not fresh:
+            with self._lock:
+                if not self._spares:
+                    break
+                spare = self._spares.pop()
+            if not spare.has_ended:
+                return spare
+            spare.end()
         return _Process(self._program)
 
     def _keep(self, process: _Process, *, spare: bool) -> None:
         with self._lock:
-            if spare and len(self._spares) < _SPARES:
+            if spare and process.killed_because is None and len(self._spares) < _SPARES:
                 self._spares.append(process)
                 return
         process.end()
@@ -160,8 +185,15 @@ class Solitary:
                 return self._failed(work, TimeoutError(f"it was killed at its time-out of {limit:g} s"), started)
             case "cancelled":
                 return self._failed(work, JobStopped("its process was killed"), started)
+        if not process.begun:
+            return self._put_aside(work, f"its process {ended} before the job began")
         logger.error("job %s %s: its process %s", work.ready.letter.job, work.key[0], ended)
         return Attempt(lease=work.lease, letter=work.ready.letter, outcome=Crashed(str(ended)))
+
+    def _put_aside(self, work: Work, problem: str) -> Attempt:
+        """Nobody ran, and nothing is burned."""
+        logger.error("job %s %s waits: %s", work.ready.letter.job, work.key[0], problem)
+        return Attempt(lease=work.lease, letter=work.ready.letter, outcome=parked(work.lease, problem))
 
     def _failed(self, work: Work, error: BaseException, started: int) -> Attempt:
         duration_ms = (time.perf_counter_ns() - started) // 1_000_000
@@ -181,14 +213,19 @@ class _Process:
     def __init__(self, program: Sequence[str]) -> None:
         ours, theirs = socket.socketpair()
         self._line = Line(ours, _decoder)
-        with theirs:
-            self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
-                [*program, str(theirs.fileno())],
-                stdin=subprocess.DEVNULL,
-                pass_fds=(theirs.fileno(),),
-                process_group=0,
-            )
+        try:
+            with theirs:
+                self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
+                    [*program, str(theirs.fileno())],
+                    stdin=subprocess.DEVNULL,
+                    pass_fds=(theirs.fileno(),),
+                    process_group=0,
+                )
+        except OSError:
+            self._line.close()
+            raise
         self._imported = False
+        self.begun = False  # the job that it was given last
         self._heard: list[Message] = []
         self._ending = threading.Lock()
         self.killed_because: str | None = None
@@ -196,6 +233,10 @@ class _Process:
     @property
     def pid(self) -> int:
         return self._popen.pid
+
+    @property
+    def has_ended(self) -> bool:
+        return has_ended(self.pid)
 
     def wait_until_imported(self) -> str | None:
         """The problem that the application had, if it had one."""
@@ -212,15 +253,18 @@ class _Process:
         """Hand it the lease and wait for the answer, at most as long as the job may take."""
         timeout = work.ready.terms.timeout
         deadline = None if timeout is None else time.monotonic() + timeout + _GRACE
+        self.begun = False
         self._line.send(Run(msgspec.structs.replace(work.lease, receipt=None)))
         while True:
             match self._next(deadline):
                 case None:
                     self.kill("timeout")
                     deadline = None
+                case Begun():
+                    self.begun = True
                 case Progress(fraction, note):
                     if not report(work.lease, fraction, note):
-                        self._line.send(Lost())
+                        self.lose()
                 case Ran() as ran:
                     return ran
 
@@ -229,32 +273,42 @@ class _Process:
         with self._ending:
             if self.killed_because is None:
                 self.killed_because = because
-                self._popen.kill()
+                if self._popen.returncode is None:
+                    kill_group(self.pid)
 
-    def end(self) -> None:
-        """Let it go: it exits when nobody is on the line."""
-        self._line.close()
-        self._popen.wait()
+    def lose(self) -> None:
+        self._line.send(Lost())
 
-    def _reap(self) -> int:
-        """It is off the line: it has ended, or a handler closed what it did not open."""
+    def end(self) -> int:
+        """Let it go: it exits when nobody is on the line.  If it does not it is killed, and so is what it has started."""
         self._line.close()
-        try:
-            return self._popen.wait(_LAST_BREATH)
-        except subprocess.TimeoutExpired:
-            self.kill("off the line")
+        deadline = time.monotonic() + _LAST_BREATH
+        while not self.has_ended:
+            if time.monotonic() > deadline:
+                self.kill("off the line")
+            time.sleep(0.002)
+        with self._ending:  # until it is waited for, its number is its own
+            kill_group(self.pid)
             return self._popen.wait()
 
     def _next(self, deadline: float | None) -> Message | None:
         """The next message; None if the deadline comes first."""
         while not self._heard:
-            with selectors.DefaultSelector() as selector:
-                selector.register(self._line, selectors.EVENT_READ)
-                pause = None if deadline is None else max(0.0, deadline - time.monotonic())
-                if not selector.select(pause):
-                    return None
-            arrived = self._line.arrived()
+            try:
+                arrived = self._line.arrived()
+            except Garbled as error:
+                self.kill("garbled")
+                self.end()
+                raise _Ended(f"said what nobody can understand: {error}") from None
             if arrived is None:
-                raise _Ended(describe_end(self._reap()))
+                raise _Ended(describe_end(self.end()))
             self._heard += arrived
+            if not arrived and not self._wait(deadline):
+                return None
         return self._heard.pop(0)
+
+    def _wait(self, deadline: float | None) -> bool:
+        """Until it says something; False if the deadline comes first."""
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._line, selectors.EVENT_READ)
+            return bool(selector.select(None if deadline is None else max(0.0, deadline - time.monotonic())))

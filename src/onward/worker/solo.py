@@ -18,10 +18,12 @@ import msgspec
 
 from onward._attempt import Attempt, Ready, Runtime, prepare, run, run_async
 from onward.context import JobContext
+from onward.failure import storable
 from onward.lease import Lease
 from onward.lines import Line, Message
+from onward.outcome import Dead, Outcome, RetryLater
 from onward.worker.frames import AsTask, InThread, Whereabouts
-from onward.worker.solitary import FromWorker, Imported, Lost, Progress, Ran, Run
+from onward.worker.solitary import Begun, FromWorker, Imported, Lost, Progress, Ran, Run
 
 __all__ = ["DECODER", "Solo"]
 
@@ -47,7 +49,7 @@ class Solo:
             attempt = self._run(self._runs.get())
             self._line.send(
                 Ran(
-                    outcome=attempt.outcome,
+                    outcome=_sayable(attempt.outcome),
                     failure=attempt.failure,
                     result=attempt.result,
                     note=attempt.note,
@@ -71,6 +73,7 @@ class Solo:
         limit = ready.entry.definition.max_memory
         with suppress(ValueError, OSError):  # a limit above the system's own
             _limit_memory(limit)
+        self._line.send(Begun())
         try:
             return self._call(ready)
         finally:
@@ -90,18 +93,31 @@ class Solo:
             self._task = None
 
     def _listen(self) -> None:
-        for message in self._line.messages():
-            match message:
-                case Run(lease):
-                    self._runs.put(lease)
-                case Lost():
-                    if self._context is not None:
-                        self._context.lose()
-        os._exit(0)
+        try:
+            for message in self._line.messages():
+                match message:
+                    case Run(lease):
+                        self._runs.put(lease)
+                    case Lost():
+                        if (context := self._context) is not None:
+                            context.lose()
+        finally:
+            os._exit(0)
 
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
-        self._line.send(Progress(fraction, note))
+        self._line.send(Progress(fraction, None if note is None else storable(note)))
         return True
+
+
+def _sayable(outcome: Outcome) -> Outcome:
+    """What a handler says may hold half a character, which cannot be sent."""
+    match outcome:
+        case Dead(reason):
+            return msgspec.structs.replace(outcome, reason=storable(reason))
+        case RetryLater(_, problem) if problem is not None:
+            return msgspec.structs.replace(outcome, problem=storable(problem))
+        case _:
+            return outcome
 
 
 def _limit_memory(limit: int | None) -> None:

@@ -45,6 +45,7 @@ class Work(msgspec.Struct, eq=False):
     guard: Any = None  # of the thread that runs it
     task: Any = None  # that runs it
     thread: int | None = None  # that calls it
+    lost: bool = False  # whether its lease is known to be lost
     stopped: bool = False  # whether its handler was told that it is cancelled
 
     @property

@@ -84,7 +84,9 @@ class Worker:
             supervised=self._supervised,
         )
         runtime = self._parts.runtime
-        self._solitary = None if solo_program is None else Solitary(solo_program, runtime, self._witness)
+        self._solitary = (
+            None if solo_program is None else Solitary(solo_program, runtime, self._witness, fresh=self._session.fresh)
+        )
         self._hand = hand = Hand(options.concurrency, self._session.fresh)
         self._deadlines = Deadlines(hand, died=self._die)
         self._pump = Pump(
@@ -107,6 +109,7 @@ class Worker:
             self._deadlines,
             solitary=self._solitary,
             started=self._on_started,
+            left=self._on_left,
             finished=self._pump.finished,
             died=self._die,
         )
@@ -114,6 +117,7 @@ class Worker:
             hand,
             self._parts.runtime,
             started=self._on_started,
+            left=self._on_left,
             finished=self._pump.finished,
             died=self._die,
         )
@@ -295,6 +299,10 @@ class Worker:
                 JobStarted(id=letter.id, job=letter.job, queue=letter.queue, attempt=work.lease.attempts + 1)
             )
 
+    def _on_left(self, work: Work) -> None:
+        """A handler with a time-out has returned."""
+        self._witness.left(work.key)
+
     def _on_fresh(self) -> None:
         self._hand.call()
         self._pump.wake()
@@ -330,8 +338,11 @@ class Worker:
             self._deadlines.watch(work, time.monotonic(), JobStopped)
 
     def _on_lost(self, work: Work) -> None:
+        work.lost = True
         if work.ready.context is not None:
             work.ready.context.lose()
+        if work.elsewhere and self._solitary is not None:
+            self._solitary.lose(work)
         self.facts.note("lost")
 
     def _on_given_back(self, count: int) -> None:

@@ -37,7 +37,7 @@ from onward.backends.sqlite import (
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.transaction import Transaction
-from onward.backends.sqlite.url import Durability, checked_durability, parse_url
+from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
 from onward.backends.sqlite.wake import Bell, Watch
 from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendMisconfigured
@@ -55,6 +55,7 @@ class SqliteBackend(SqliteInspection, Backend):
     def __init__(self, connections: Connections, bell: Bell, *, clock: Clock, prefix: str) -> None:
         self.capabilities = Capabilities(durable=connections.durable)
         self.clock = clock
+        self.url = anchored("", connections.path)  # that opens it from any folder
         self._connections = connections
         self._bell = bell
         self._prefix = prefix
@@ -88,7 +89,9 @@ class SqliteBackend(SqliteInspection, Backend):
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> SqliteBackend:
         """Open ``sqlite:///relative.db`` or ``sqlite:////absolute/path.db``, perhaps with ``?busy_timeout=10`` after it."""
         path, options = parse_url(url)
-        return cls.open(path, clock=clock, namespace=namespace, **options)
+        backend = cls.open(path, clock=clock, namespace=namespace, **options)
+        backend.url = anchored(url, Path(path).absolute())
+        return backend
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
@@ -193,8 +196,9 @@ class SqliteBackend(SqliteInspection, Backend):
     def reap(
         self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
     ) -> list[Reaped]:
+        asked = self.clock.micros()
         with self._writing() as tx:
-            return reaping.reap(tx, owner=owner, started=started, cause=cause)
+            return reaping.reap(tx, owner=owner, started=started, cause=cause, expired_by=asked)
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until the bell rings for us, the file changes or a job falls due."""

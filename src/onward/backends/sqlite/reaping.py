@@ -39,10 +39,16 @@ class _Lease(NamedTuple):
         return holds.Keyed(self.id, self.token, self.idempotency_key, self.idempotency_ttl, self.single_instance)
 
 
-def reap(tx: Transaction, *, owner: str | None, started: Collection[Held] | None, cause: str | None) -> list[Reaped]:
-    """End the session, or all that expired, and give back what they held."""
+def reap(
+    tx: Transaction, *, owner: str | None, started: Collection[Held] | None, cause: str | None, expired_by: int
+) -> list[Reaped]:
+    """End the session, or all that expired, and give back what they held.
+
+    What counts is what had expired when this was asked.  Whoever held the write lock since then kept the living from
+    renewing their sessions too.
+    """
     if owner is None:
-        tx.run("end_expired_sessions", (tx.now,))
+        tx.run("end_expired_sessions", (expired_by,))
         leases = [_Lease(*row) for row in tx.rows("orphans")]
     else:
         tx.run("end_session", (owner,))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
 from onward.errors import BackendMisconfigured
 
-__all__ = ["Durability", "Options", "checked_durability", "parse_url"]
+__all__ = ["Durability", "Options", "anchored", "checked_durability", "parse_url"]
 
 Durability = Literal["full", "relaxed"]
 
@@ -40,6 +41,16 @@ def parse_url(url: str) -> tuple[str, Options]:
             known = ", ".join(sorted(Options.__annotations__))
             raise BackendMisconfigured(f"{url!r}: there is no option {name!r}; the options are {known}")
     return path, options
+
+
+def anchored(url: str, path: Path) -> str:
+    """The URL with the absolute path that it has turned out to mean.
+
+    >>> anchored("sqlite:///jobs.db?busy_timeout=10", Path("/srv/my jobs.db"))
+    'sqlite:////srv/my%20jobs.db?busy_timeout=10'
+    """
+    query = urlsplit(url).query
+    return f"sqlite:///{quote(str(path))}" + (f"?{query}" if query else "")
 
 
 def checked_durability(value: str) -> Durability:

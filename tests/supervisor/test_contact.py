@@ -1,0 +1,85 @@
+"""Who may judge that others are dead."""
+
+import pytest
+
+from onward.contact import Contact
+
+
+class Clocks:
+    """The boot-time clock and the wall clock, moved by the test."""
+
+    def __init__(self):
+        self.boot, self.wall = 100.0, 5000.0
+
+    def pass_(self, seconds, wall=None):
+        self.boot += seconds
+        self.wall += seconds if wall is None else wall
+
+
+@pytest.fixture
+def clocks():
+    return Clocks()
+
+
+@pytest.fixture
+def contact(clocks):
+    return Contact(30.0, clock=lambda: clocks.boot, wall=lambda: clocks.wall)
+
+
+def keep_in_contact(contact, clocks, seconds):
+    for _ in range(seconds // 10):
+        contact.made(clocks.boot)
+        clocks.pass_(10)
+    contact.made(clocks.boot)
+
+
+@pytest.mark.promise("F25")
+class TestMayJudge:
+    def test_nobody_who_has_not_been_in_contact_for_a_whole_lease(self, contact, clocks):
+        assert not contact.may_judge()
+        keep_in_contact(contact, clocks, 20)
+        assert not contact.may_judge()
+        keep_in_contact(contact, clocks, 10)
+        assert contact.may_judge()
+
+    def test_nobody_whose_call_has_failed_since(self, contact, clocks):
+        keep_in_contact(contact, clocks, 60)
+        contact.broken()
+        assert not contact.may_judge()
+        keep_in_contact(contact, clocks, 20)
+        assert not contact.may_judge()
+        keep_in_contact(contact, clocks, 10)
+        assert contact.may_judge()
+
+    def test_nobody_who_was_paused_before_or_after_the_last_call(self, contact, clocks):
+        keep_in_contact(contact, clocks, 60)
+        clocks.pass_(31)
+        assert not contact.may_judge()
+        contact.made(clocks.boot)
+        assert not contact.may_judge()
+        keep_in_contact(contact, clocks, 30)
+        assert contact.may_judge()
+
+    @pytest.mark.parametrize("step", [-6, 6])
+    def test_nobody_on_whose_machine_the_clock_was_set(self, contact, clocks, step):
+        keep_in_contact(contact, clocks, 60)
+        clocks.pass_(10, wall=10 + step)
+        contact.made(clocks.boot)
+        assert not contact.may_judge()
+        keep_in_contact(contact, clocks, 30)
+        assert contact.may_judge()
+
+    def test_nobody_whose_last_answer_was_on_its_way_for_a_lease(self, contact, clocks):
+        keep_in_contact(contact, clocks, 60)
+        asked = clocks.boot
+        clocks.pass_(40)
+        contact.made(asked)
+        assert not contact.may_judge()
+        contact.made(clocks.boot)
+        assert not contact.may_judge()
+
+    def test_a_small_difference_between_the_clocks_says_nothing(self, contact, clocks):
+        keep_in_contact(contact, clocks, 60)
+        clocks.pass_(10, wall=12)
+        contact.made(clocks.boot)
+        assert contact.may_judge()

@@ -1,0 +1,168 @@
+"""Jobs in processes of their own."""
+
+import os
+import signal
+
+import pytest
+
+from onward import State
+from tests.supervisor.fleets import alive, eventually, gone
+
+pytestmark = pytest.mark.xdist_group("processes")
+
+
+def test_isolated_jobs_run_elsewhere_and_their_processes_are_used_again(shop, start):
+    fleet = start(shop, "--concurrency", 1)
+    (worker,) = fleet.workers(1)
+    pids = [shop.alone.enqueue().result(20), shop.alone_async.enqueue().result(20), shop.alone.enqueue().result(20)]
+
+    assert set(pids) == set(fleet.solos())
+    assert len(set(pids)) == 1
+    assert pids[0] != worker
+    assert fleet.stop() == 0
+
+
+def test_the_progress_of_an_isolated_job_is_seen(shop, start):
+    fleet = start(shop)
+    handle = shop.hold_alone.enqueue("x")
+    progress = eventually(lambda: handle.record().progress)
+    shop.let("x")
+
+    assert (progress.fraction, progress.note) == (0.5, "half of x")
+    assert handle.result(20)
+    assert fleet.stop() == 0
+
+
+def test_an_isolated_job_that_asks_for_too_much_memory_fails(shop, start):
+    fleet = start(shop)
+    (record,) = shop.ended(shop.devour.enqueue())
+
+    assert (record.state, record.attempts, record.crashes) == (State.DISCARDED, 1, 0)
+    assert record.errors[0].kind == "MemoryError"
+    assert shop.alone.enqueue().result(20) == fleet.solos()[0]  # the limit was that job's
+    assert fleet.stop() == 0
+
+
+@pytest.mark.promise("F83")
+def test_the_time_out_of_an_isolated_job_kills_it_whatever_it_does(shop, start):
+    fleet = start(shop)
+    hanging, cooperative = shop.hang_alone.enqueue(), shop.hang_async_alone.enqueue()
+    pid = shop.noted("hanging")["pid"]
+    records = shop.ended(hanging, cooperative)
+
+    assert not alive(pid)
+    assert [(each.state, each.attempts, each.crashes) for each in records] == [(State.DISCARDED, 1, 0)] * 2
+    assert [each.errors[0].message for each in records] == [
+        "it was killed at its time-out of 0.5 s",
+        "it was cancelled at its time-out of 0.2 s",
+    ]
+    assert records[0].errors[0].duration_ms < 500 + 5 * 1000  # five times the second that it may be late
+    assert fleet.stop() == 0
+
+
+@pytest.mark.promise("F83")
+def test_what_an_isolated_handler_started_ends_with_it_at_its_time_out(shop, start):
+    fleet = start(shop)
+    handle = shop.start_a_program_alone.enqueue("x")
+    child = shop.noted("holding", name="x")["child"]
+    shop.ended(handle)
+
+    gone(child)
+    assert fleet.stop() == 0
+
+
+@pytest.mark.promise("A3")
+def test_an_isolated_job_whose_worker_is_killed_does_not_run_while_its_lease_is_given_back(shop, start):
+    """Not even if it can hear nothing."""
+    fleet = start(shop)
+    handle = shop.hold_the_lock_alone.enqueue()
+    solo = shop.noted("locking", delivery=1)["pid"]
+    (worker,) = fleet.workers(1)
+    os.kill(worker, signal.SIGKILL)
+    shop.noted("locking", delivery=2)
+
+    assert not alive(solo)
+    (record,) = shop.ended(handle)
+    assert (record.state, record.attempts, record.crashes, record.interruptions) == (State.COMPLETED, 1, 0, 1)
+    assert fleet.stop() == 0
+
+
+@pytest.mark.promise("A3")
+def test_an_isolated_job_dies_with_its_worker_when_the_supervisor_is_dead_too(shop, start):
+    fleet = start(shop)
+    shop.hold_the_lock_alone.enqueue()
+    solo = shop.noted("locking")["pid"]
+    (worker,) = fleet.workers(1)
+    fleet.process.kill()
+    os.kill(worker, signal.SIGKILL)
+
+    gone(solo)
+
+
+def test_what_a_handler_says_reaches_the_record_even_if_it_cannot_be_encoded(shop, start):
+    fleet = start(shop)
+    (record,) = shop.ended(shop.say_the_unsayable.enqueue())
+
+    assert (record.state, record.attempts, record.crashes) == (State.DISCARDED, 1, 0)
+    assert record.reason.startswith("the other half: ")
+    assert record.progress.note.startswith("half a character: ")
+    assert fleet.stop() == 0
+
+
+@pytest.mark.promise("A11")
+def test_a_spare_process_that_died_is_nobodys_crash(shop, start):
+    fleet = start(shop, "--concurrency", 1)
+    spare = shop.alone.enqueue().result(20)
+    os.kill(spare, signal.SIGKILL)
+    gone(spare)
+    (record,) = shop.ended(shop.alone.enqueue())
+
+    assert (record.state, record.attempts, record.crashes) == (State.COMPLETED, 1, 0)
+    assert record.result != spare
+    assert fleet.stop() == 0
+
+
+@pytest.mark.promise("F17")
+def test_an_isolated_job_is_told_that_its_lease_is_lost(open_shop, start):
+    shop = open_shop(lease_for=1)
+    fleet = start(shop)
+    handle = shop.hold_alone.enqueue("x")
+    shop.noted("holding", name="x", delivery=1)
+    solos = fleet.solos()
+    for pid in fleet.pause():
+        if pid in solos:
+            os.kill(pid, signal.SIGCONT)  # it runs on
+    eventually(shop.jobs.reap)
+    shop.let("x-2")
+    shop.jobs.drain()
+    fleet.resume()
+
+    assert shop.noted("held", name="x", delivery=1)["cancelled"]
+    assert handle.record().delivery == 2
+    assert fleet.stop() == 0
+
+
+def test_an_isolated_job_that_says_what_nobody_understands_has_crashed(shop, start):
+    fleet = start(shop)
+    (worker,) = fleet.workers(1)
+    handle = shop.babble_alone.enqueue()
+    record = eventually(lambda: each if (each := handle.record()).crashes else None)
+
+    assert record.errors[0].message.startswith("said what nobody can understand")
+    assert alive(worker)
+
+
+@pytest.mark.promise("A3", "A11")
+def test_a_worker_that_dies_while_a_process_is_started_leaves_nobody_behind(shop, start):
+    fleet = start(shop)
+    (worker,) = fleet.workers(1)
+    shop.add("if not allowed('import'): note('importing'); wait_for('import')")
+    handle = shop.alone.enqueue()
+    solo = shop.noted("importing")["pid"]
+    os.kill(worker, signal.SIGKILL)
+    gone(solo)
+    shop.let("import")
+    (record,) = shop.ended(handle)
+
+    assert (record.state, record.crashes, record.interruptions) == (State.COMPLETED, 0, 1)
+    assert fleet.stop() == 0

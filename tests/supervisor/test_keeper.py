@@ -1,0 +1,212 @@
+"""The supervisor's thread that talks to the store: what it owes it pays, however long the store is away."""
+
+import threading
+import time
+from datetime import timedelta
+
+import pytest
+
+from onward import Onward, State
+from onward.backend import Claim, Session, Turn
+from onward.backends.memory import MemoryBackend
+from onward.config import Settings
+from onward.definition import EnqueueOptions
+from onward.errors import BackendRefused, BackendUnavailable
+from onward.supervisor.keeper import Estate, Keeper
+from tests.supervisor.fleets import eventually, let_pass
+from tests.worker.stores import Weather, weathered
+
+LEASE = 1.0
+
+
+class Diary(Weather):
+    """Notes which calls were answered, and when."""
+
+    def __init__(self):
+        super().__init__(("extend", "reap"))
+        self.answered = []
+
+    def around(self, verb, call):
+        answer = super().around(verb, call)
+        self.answered.append((verb, time.monotonic()))
+        return answer
+
+
+@pytest.fixture
+def weather():
+    return Diary()
+
+
+@pytest.fixture
+def backend(weather):
+    return type("Backend", (weathered(weather), MemoryBackend), {})()
+
+
+@pytest.fixture
+def told():
+    """What the keeper says: the sessions it renewed, the leases it gave back, and what it died of."""
+    return {"renewed": [], "rescued": [], "gave_back": [], "died": []}
+
+
+@pytest.fixture
+def keep(backend, told):
+    """Start a keeper: ``keep("owner", …)`` of these sessions."""
+    keepers = []
+
+    def keep(*owners, open_store=None):
+        keeper = Keeper(
+            open_store or (lambda settings: backend),
+            Settings(lease_for=LEASE),
+            ["default"],
+            sessions=lambda: list(enumerate(owners)),
+            renewed=lambda number, renewed: told["renewed"].append((number, renewed)),
+            rescued=told["rescued"].extend,
+            gave_back=lambda: told["gave_back"].append(True),
+            died=told["died"].append,
+        )
+        keepers.append(keeper)
+        keeper.start()
+        return keeper
+
+    yield keep
+    for keeper in keepers:
+        keeper.stop()
+    assert told["died"] == [] or told["died"][0] is not None
+
+
+def lease(backend, owner, *, queue="default"):
+    """A job that this owner runs, as its id and token."""
+    with Onward("memory://") as jobs:
+        sealed = jobs.client.seal_by_name("job", {}, EnqueueOptions.check({"queue": queue}))
+    backend.enqueue([sealed])
+    backend.open_session(Session(owner=owner, lease_for=timedelta(seconds=LEASE), host="here", pid=1, version="0"))
+    (taken,) = backend.turn(Turn(owner=owner, claim=Claim(queues=(queue,), limit=1))).leases
+    return taken.envelope.id, taken.token
+
+
+def test_sessions_are_renewed_and_those_who_are_asked_to_cancel_are_told(backend, keep, told):
+    running = lease(backend, "living")
+    backend.cancel([running[0]], "enough")
+    keep("living", "unknown")
+    eventually(lambda: len(told["renewed"]) >= 6)
+
+    answers = {(number, renewed.owner, renewed.alive, renewed.cancel_requested) for number, renewed in told["renewed"]}
+    assert answers == {(0, "living", True, (running,)), (1, "unknown", False, ())}
+    let_pass(LEASE)
+    assert backend.extend("living").alive
+
+
+@pytest.mark.promise("F16")
+def test_what_is_owed_is_paid_when_the_store_is_back(backend, keep, told, weather):
+    crashed, idle = lease(backend, "dead"), lease(backend, "dead")
+    keeper = keep()
+    weather.error = BackendUnavailable("away")
+    keeper.give_back(Estate(["dead", "its successor"], [crashed], "killed by SIGKILL"))
+    eventually(lambda: weather.failed >= 3)
+    assert (keeper.busy, told["rescued"]) == (True, [])
+    weather.error = None
+    eventually(lambda: not keeper.busy)
+
+    assert {(reaped.id, reaped.to, reaped.crashed) for reaped in told["rescued"]} == {
+        (crashed[0], State.RETRYABLE, True),
+        (idle[0], State.AVAILABLE, False),
+    }
+    eventually(lambda: told["gave_back"])
+
+
+@pytest.mark.promise("F11")
+def test_an_estate_that_cannot_be_given_back_keeps_neither_the_others_nor_the_living(backend, keep, told):
+    lease(backend, "poison")
+    other = lease(backend, "dead", queue="other")
+
+    class Picky:
+        def __getattr__(self, name):
+            return getattr(backend, name)
+
+        def reap(self, *, owner=None, **options):
+            if owner == "poison":
+                raise BackendRefused("not this one")
+            return backend.reap(owner=owner, **options)
+
+    keeper = keep("living", open_store=lambda settings: Picky())
+    keeper.give_back(Estate(["poison"], [], "killed"))
+    keeper.give_back(Estate(["dead"], [], "killed"))
+    eventually(lambda: told["rescued"])
+    renewals = len(told["renewed"])
+    eventually(lambda: len(told["renewed"]) >= renewals + 3)
+
+    assert [reaped.id for reaped in told["rescued"]] == [other[0]]
+    assert keeper.busy
+
+
+@pytest.mark.promise("A5", "F25")
+def test_after_an_outage_the_dead_are_told_from_the_living_only_after_a_lease_of_contact(backend, keep, weather):
+    """Even by a supervisor that has no sessions of its own to renew."""
+    living = lease(backend, "living")
+    keep()
+    eventually(lambda: weather.answered)
+    weather.error = BackendUnavailable("away")
+    let_pass(1.5 * LEASE)
+    weather.answered.clear()
+    weather.error = None
+    eventually(lambda: [verb for verb, _ in weather.answered].count("reap"))
+
+    contact = next(at for verb, at in weather.answered if verb == "extend")
+    sweep = next(at for verb, at in weather.answered if verb == "reap")
+    assert sweep - contact >= 0.9 * LEASE
+    assert living
+
+
+@pytest.mark.promise("F06")
+def test_a_store_that_cannot_be_opened_for_want_of_a_file_is_tried_again(backend, keep, told):
+    tries = []
+
+    def open_store(settings):
+        tries.append(settings)
+        if len(tries) < 3:
+            raise OSError(24, "Too many open files")
+        return backend
+
+    keep("living", open_store=open_store)
+    eventually(lambda: told["renewed"])
+
+    assert len(tries) == 3
+    assert told["died"] == []
+
+
+@pytest.mark.promise("A16")
+def test_an_error_that_nobody_foresaw_is_not_survived_in_silence(backend, keep, told, weather):
+    weather.error = ZeroDivisionError("nobody foresaw this")
+    keep("living")
+    eventually(lambda: told["died"])
+
+    assert isinstance(told["died"][0], ZeroDivisionError)
+
+
+@pytest.mark.promise("F82")
+def test_stopping_does_not_wait_for_a_store_that_does_not_answer(backend, keep, told, monkeypatch):
+    monkeypatch.setattr("onward.supervisor.keeper._LONGEST_PAUSE", 0.2)
+    asked, answer, closed = threading.Event(), threading.Event(), []
+
+    class Slow:
+        def __getattr__(self, name):
+            return getattr(backend, name)
+
+        def extend(self, owner):
+            asked.set()
+            assert answer.wait(30)
+            raise ZeroDivisionError("too late to matter")
+
+        def close(self):
+            closed.append(True)
+
+    keeper = keep("living", open_store=lambda settings: Slow())
+    assert asked.wait(30)
+    began = time.monotonic()
+    keeper.stop()
+    took = time.monotonic() - began
+    answer.set()
+    keeper._thread.join(30)
+
+    assert took < 10
+    assert (closed, told["died"]) == ([], [])

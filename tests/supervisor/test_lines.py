@@ -1,0 +1,141 @@
+"""Messages between our processes: whole, in order, whatever the socket does to them."""
+
+import os
+import socket
+import struct
+import subprocess
+import threading
+
+import msgspec
+import pytest
+
+from onward.lines import Garbled, Line, Message, has_ended, kill_group
+from tests.supervisor.fleets import eventually
+
+
+class Word(Message, frozen=True):
+    text: str
+
+
+class Number(Message, frozen=True):
+    value: int
+
+
+DECODER = msgspec.msgpack.Decoder(Word | Number)
+
+
+@pytest.fixture
+def ends():
+    """Two ends of one line."""
+    ours, theirs = socket.socketpair()
+    ends = Line(ours, DECODER), Line(theirs, DECODER)
+    yield ends
+    for end in ends:
+        end.close()
+
+
+@pytest.fixture
+def wire():
+    """A line, and the bare socket at its other end."""
+    ours, theirs = socket.socketpair()
+    line = Line(ours, DECODER)
+    yield line, theirs
+    line.close()
+    theirs.close()
+
+
+def framed(message):
+    data = msgspec.msgpack.encode(message)
+    return struct.pack("<I", len(data)) + data
+
+
+def test_messages_arrive_whole_and_in_order(ends):
+    here, there = ends
+    here.send(Word("one"))
+    here.post(Number(2))
+    here.send(Word("three"))
+
+    assert there.arrived() == [Word("one"), Number(2), Word("three")]
+    assert there.arrived() == []
+
+
+def test_a_message_that_comes_in_pieces_arrives_when_it_is_whole(wire):
+    line, wire_end = wire
+    data = framed(Word("piecemeal")) + framed(Number(1))
+    for byte in data[:-1]:
+        wire_end.send(bytes([byte]))
+        assert line.arrived() in ([], [Word("piecemeal")])
+    wire_end.send(data[-1:])
+
+    assert line.arrived() == [Number(1)]
+
+
+def test_large_messages_of_many_threads_are_not_mixed_up(ends):
+    here, there = ends
+    texts = [letter * 1_000_000 for letter in "abcd"]
+    threads = [threading.Thread(target=here.send, args=(Word(text),)) for text in texts]
+    for thread in threads:
+        thread.start()
+    received = there.messages()
+    arrived = [next(received).text for _ in texts]
+    for thread in threads:
+        thread.join()
+
+    assert sorted(arrived) == texts
+
+
+def test_posting_never_waits_and_nothing_is_lost(ends):
+    here, there = ends
+    for number in range(50):
+        here.post(Word(f"{number}:" + "x" * 100_000))  # nobody reads, and it returns
+    arrived = []
+    while len(arrived) < 50:
+        arrived += [int(word.text.partition(":")[0]) for word in there.arrived()]
+        here.flush()
+
+    assert arrived == [*range(50)]
+
+
+def test_an_end_that_is_gone_is_noticed_and_hurts_nobody(ends):
+    here, there = ends
+    here.send(Word("last"))
+    here.close()
+
+    assert there.arrived() == [Word("last")]
+    assert there.arrived() is None
+    assert list(there.messages()) == []
+    there.send(Word("nobody hears it"))
+    there.post(Word("nor this"))
+
+
+@pytest.mark.promise("F06")
+@pytest.mark.parametrize(
+    "garbage", [b"what a lovely day", struct.pack("<I", 4) + b"\xc1abc", framed({"type": "Unknown"})]
+)
+def test_what_is_not_a_message_is_told_apart_and_what_came_before_it_counts(wire, garbage):
+    line, wire_end = wire
+    wire_end.send(framed(Word("sense")) + garbage)
+
+    assert line.arrived() == [Word("sense")]
+    for _ in range(2):
+        with pytest.raises(Garbled):
+            line.arrived()
+
+
+def test_whoever_waits_for_messages_takes_nonsense_for_the_end(wire):
+    line, wire_end = wire
+    wire_end.send(framed(Word("sense")) + b"what a lovely day")
+
+    assert list(line.messages()) == [Word("sense")]
+
+
+def test_a_group_can_be_killed_as_long_as_its_leader_was_not_waited_for():
+    read, write = os.pipe()
+    with subprocess.Popen(["/bin/sh", "-c", "sleep 300 & exit 3"], pass_fds=(write,), process_group=0) as leader:
+        os.close(write)  # ours: now only the group holds it
+        eventually(lambda: has_ended(leader.pid))
+        kill_group(leader.pid)
+
+        assert os.read(read, 1) == b""  # its last holder is gone
+        assert leader.wait() == 3
+    os.close(read)

@@ -1,0 +1,66 @@
+"""Processes for single jobs, seen from the worker: what is said at the very moment at which one is killed."""
+
+import dataclasses
+import os
+import select
+import sys
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from onward._attempt import prepare
+from onward.backend import Claim, Session, Turn
+from onward.outcome import Done
+from onward.supervisor.options import ProcessOptions
+from onward.worker.solitary import Solitary
+from onward.worker.witness import Alone
+from onward.worker.work import Work
+from tests.supervisor.fleets import eventually
+
+pytestmark = pytest.mark.xdist_group("processes")
+
+
+@pytest.fixture
+def work_of(shop, monkeypatch):
+    """A lease on a job, ready to run."""
+    monkeypatch.chdir(shop.folder)
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(filter(None, sys.path)))
+    backend, runtime = shop.jobs.backend, shop.jobs.parts().runtime
+    session = Session(owner="me", lease_for=timedelta(seconds=60), host="here", pid=1, version="0")
+    backend.open_session(session)
+
+    def work_of(job):
+        job.enqueue()
+        (lease,) = backend.turn(Turn(owner="me", claim=Claim(queues=("default",), limit=1))).leases
+        work = Work(prepare(lease, runtime), (lease.envelope.id, lease.token), order=1, claimed=0.0)
+        work.elsewhere = True
+        return work
+
+    return work_of
+
+
+@pytest.mark.promise("A20", "F86")
+def test_a_job_that_ends_while_it_is_being_killed_does_not_take_the_next_one_along(shop, work_of):
+    """Cancelled when its outcome was on its way: it has succeeded, and its process is of no use any more."""
+    program = (sys.executable, "-m", "onward.cli.solo", msgspec.json.encode(ProcessOptions(app="shop:jobs")).decode())
+    cancelled = work_of(shop.alone_async)
+
+    def cancel(lease, fraction, note):
+        if lease is cancelled.lease:
+            process = solitary._busy[cancelled.key]
+            eventually(
+                lambda: process._heard or select.select([process._line], [], [], 0)[0]
+            )  # it has said how it ended
+            assert solitary.stop(cancelled)
+        return True
+
+    runtime = dataclasses.replace(shop.jobs.parts().runtime, report=cancel)
+    solitary = Solitary(program, runtime, Alone())
+    first = solitary.run(cancelled)
+    second = solitary.run(work_of(shop.alone_async))
+    solitary.close()
+
+    assert [type(first.outcome), type(second.outcome)] == [Done, Done]
+    assert first.result != second.result
+    assert not solitary.stop(cancelled)
