@@ -358,4 +358,16 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (Edit("src/onward/_attempt.py", "outcome=parked(lease, reason))", "outcome=Skipped(reason))"),),
         (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),
     ),
+    Mutant(
+        "M20",
+        "what still runs when the time to stop is over is not given back",
+        (
+            Edit(
+                "src/onward/supervisor/supervisor.py",
+                "            self._keeper.give_back(Estate(owners, held if process.crashed else [], cause))\n",
+                "            if process.crashed:\n                self._keeper.give_back(Estate(owners, held, cause))\n",
+            ),
+        ),
+        ("tests/supervisor/test_stopping.py::test_what_runs_at_the_deadline_is_killed_given_back_and_run_by_another",),
+    ),
 )
