@@ -61,8 +61,8 @@ SELECT lpad(to_hex(n), 32, '0'), 'q' || n % 3, (ARRAY['available', 'scheduled', 
   FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_finished (id, queue, state, rank, available_at, max_crashes, enqueued_at, idempotency_ttl, job, sealed,
                              delivery, attempts, crashes, interruptions, waits, finished_at)
-SELECT lpad(to_hex(n), 32, 'f'), 'q' || n % 3, (ARRAY['completed', 'discarded', 'cancelled'])[1 + n % 3], 0, n, 3, 1, 0, 'work',
-       '', 1, 1, 0, 0, 0, n
+SELECT lpad(to_hex(n), 32, 'f'), 'q' || n % 3, (ARRAY['completed', 'discarded', 'cancelled'])[1 + n % 3], 0, n, 3, 1, 0,
+       'work', '', 1, 1, 0, 0, 0, n
   FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
 SELECT lpad(to_hex(n), 32, 'f'), 1, 1, 'nack', 'retryable', n, 0, 'Error', '', '' FROM generate_series(1, {count}) AS n;
