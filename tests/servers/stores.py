@@ -4,7 +4,7 @@ import psycopg
 
 from onward.backends.postgres import PostgresBackend
 
-TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
+TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "waiters")
 
 
 def emptied(server):

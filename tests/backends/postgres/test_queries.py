@@ -20,6 +20,7 @@ COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo",
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.
 SMALL = {"durability", "oldest_snapshot", "end_expired_sessions", "wake", "paused_queues", "sessions"}
+SMALL_TABLES = ("onward_sessions", "onward_queues", "onward_ended")  # the last is a sequence
 PLANNED = sorted(STATEMENTS.keys() - COMMANDS - OVERVIEWS - SMALL)
 
 TURN = [
@@ -61,11 +62,11 @@ SELECT lpad(to_hex(n), 32, '0'), 'q' || n % 3, (ARRAY['available', 'scheduled', 
   FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_finished (id, queue, state, rank, available_at, max_crashes, enqueued_at, idempotency_ttl, job, sealed,
                              delivery, attempts, crashes, interruptions, waits, finished_at)
-SELECT lpad(to_hex(n), 32, 'f'), 'q' || n % 3, (ARRAY['completed', 'discarded', 'cancelled'])[1 + n % 3], 0, n, 3, 1, 0,
+SELECT 'f' || lpad(to_hex(n), 31, '0'), 'q' || n % 3, (ARRAY['completed', 'discarded', 'cancelled'])[1 + n % 3], 0, n, 3, 1, 0,
        'work', '', 1, 1, 0, 0, 0, n
   FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-SELECT lpad(to_hex(n), 32, 'f'), 1, 1, 'nack', 'retryable', n, 0, 'Error', '', '' FROM generate_series(1, {count}) AS n;
+SELECT 'f' || lpad(to_hex(n), 31, '0'), 1, 1, 'nack', 'retryable', n, 0, 'Error', '', '' FROM generate_series(1, {count}) AS n;
 INSERT INTO onward_holds (kind, key, job_id, token, done_until)
 SELECT 'once', 'k' || n, 'x', 1, n FROM generate_series(1, {count}) AS n;
 """
@@ -122,7 +123,7 @@ class TestPlans:
             for made, statements in plans.items()
             for name, steps in statements.items()
             for step in steps
-            if step["Node Type"] == "Seq Scan" and step["Relation Name"] not in ("onward_sessions", "onward_queues")
+            if step["Node Type"] == "Seq Scan" and step["Relation Name"] not in SMALL_TABLES
         }
 
         assert walks == set()
@@ -217,5 +218,6 @@ class TestCost:
             "SELECT 'x' || n, 'default', 'executing', 0, 0, 3, 0, 'work', '', 'worker' FROM generate_series(1, 20000) AS n"
         )
 
-        assert pages("settle", **columns) < before * 1.5
+        # An index of twenty thousand is a page or two deeper than one of two.
+        assert pages("settle", **columns) < before + 10
         assert pages("lock_session") < 20

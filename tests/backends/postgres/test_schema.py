@@ -7,7 +7,7 @@ from onward.backends.postgres import PostgresBackend, schema
 from onward.errors import BackendMisconfigured, SchemaTooNew
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
 
-TABLES = ["attempts", "finished", "holds", "jobs", "migrations", "queues", "sessions"]
+TABLES = ["attempts", "finished", "holds", "jobs", "migrations", "queues", "sessions", "waiters"]
 
 
 @pytest.fixture

@@ -30,9 +30,10 @@ from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
-from onward.backends.postgres.wake import Ear, Patience, look_every, named
+from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
 from onward.clock import SECOND, Clock
 from onward.errors import BackendRefused, BackendUnavailable
+from onward.ids import random_owner
 from onward.names import namespace_name
 
 __all__ = ["PostgresBackend"]
@@ -54,6 +55,7 @@ class PostgresBackend(PostgresInspection, Backend):
         self._ear = Ear(connections, self._sql["listen"])
         self._patience = Patience()
         self._sent_for_work = False
+        self._name = random_owner()  # as a sleeper
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> PostgresBackend:
@@ -142,24 +144,20 @@ class PostgresBackend(PostgresInspection, Backend):
         """Sleep until somebody says that there is work, a job falls due or it is time to look."""
         deadline = time.monotonic() + timeout
         if self._sent_for_work:  # and it claimed nothing
-            self._patience.came_in_vain()
-            time.sleep(max(0.0, min(self._patience.moment(), timeout)))
+            time.sleep(max(0.0, min(self._patience.rest(), timeout)))
         heard = False
-        while not self._connections.closed:
-            look_again = time.monotonic() + look_every(self._ear)
-            due, workers = self._look(queues)
-            self._patience.expect(workers)
-            if due <= 0:
-                self._sent_for_work = True
+        for pause in pauses(self._ear):
+            due, self._patience.rivals = self._look(queues, pause)
+            if due <= 0 or self._connections.closed:
+                self._sent_for_work = due <= 0
                 return
             if heard:
                 self._patience.came_in_vain()
-            until = min(deadline, look_again, time.monotonic() + due)
-            heard = self._sleep(queues, until)
-            if not heard and time.monotonic() >= deadline:
-                return
+            heard = self._sleep(queues, min(deadline, time.monotonic() + min(pause, due)))
             if heard:
                 time.sleep(self._patience.moment())
+            elif time.monotonic() >= deadline or self._connections.closed:
+                return
 
     def health(self) -> list[Check]:
         with faults.translated(self._connections.place), self._connections.borrowed() as connection:
@@ -220,21 +218,12 @@ class PostgresBackend(PostgresInspection, Backend):
         return self._again(lambda connection: self._transaction(connection).ask(name, **parameters).rows())
 
     def _store(self, connection: Connection, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """One statement, and a notification after its commit; gives what was not stored."""
+        """One statement, and a notification after its commit if somebody waits for one; gives what was not stored."""
         tx = self._transaction(connection)
-        queues = enqueueing.due_queues(envelopes)
-        if not queues:
-            return enqueueing.not_stored(enqueueing.store(tx, envelopes), envelopes)
-        rejected: list[Envelope] | None = None
-        try:
-            with connection.pipeline() as pipeline:
-                stored = enqueueing.store(tx, envelopes)
-                pipeline.sync()  # which commits
+        rejected, somebody_waits = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
+        if somebody_waits and (queues := enqueueing.due_queues(envelopes)):
+            with suppress(psycopg.Error):  # it is stored, and who sleeps looks now and then
                 tx.ask("wake", queues=named(queues))
-                rejected = enqueueing.not_stored(stored, envelopes)
-        except psycopg.Error:
-            if rejected is None:
-                raise
         return rejected
 
     def _wake(self, queues: Collection[str]) -> None:
@@ -266,10 +255,12 @@ class PostgresBackend(PostgresInspection, Backend):
             if connection.pgconn.transaction_status in _UNDER_WAY:
                 tx.ask("rollback")
 
-    def _look(self, queues: Sequence[str]) -> tuple[float, int]:
-        """Seconds until one of these queues has work, and how many workers there are."""
-        ((due, workers),) = self._ask("next_due", queues=list(dict.fromkeys(queues)))
-        return inf if due is None else due / SECOND, workers
+    def _look(self, queues: Sequence[str], pause: float) -> tuple[float, int]:
+        """Seconds until one of these queues has work, and how many others wait for it."""
+        sleeps = round((pause + OVERLAP) * SECOND) if self._ear.listens else None
+        asked = {"queues": list(dict.fromkeys(queues)), "waiter": self._name, "sleeps": sleeps}
+        ((due, rivals),) = self._ask("next_due", **asked)
+        return inf if due is None else due / SECOND, rivals
 
     def _sleep(self, queues: Sequence[str], until: float) -> bool:
         while not self._connections.closed and (seconds := until - time.monotonic()) > 0:

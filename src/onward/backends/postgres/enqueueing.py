@@ -12,7 +12,7 @@ from onward.clock import SECOND
 from onward.envelope import Envelope
 from onward.errors import BackendUnavailable
 
-__all__ = ["StartOver", "columns", "created", "due_queues", "enqueue", "is_simple", "not_stored", "store"]
+__all__ = ["StartOver", "answer", "columns", "created", "due_queues", "enqueue", "is_simple", "store"]
 
 _SOON = SECOND  # what is due within this time, sleepers should know of
 _TRIES = 20  # how often a key may change hands while we ask for it
@@ -48,13 +48,13 @@ def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Reply:
     return tx.ask("enqueue", **columns(envelopes))
 
 
-def not_stored(reply: Reply, envelopes: Sequence[Envelope]) -> list[Envelope]:
-    """Which of them were not."""
-    others = reply.row()
-    if others is None:
-        return []
-    stored = set(others[0] or ())
-    return [envelope for envelope in envelopes if envelope.id not in stored]
+def answer(reply: Reply, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:
+    """Which of them were not stored, and whether somebody waits to be told of the others."""
+    ((stored, somebody_waits),) = reply.rows()
+    if stored is None:
+        return [], somebody_waits
+    ids = set(stored)
+    return [envelope for envelope in envelopes if envelope.id not in ids], somebody_waits
 
 
 def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
@@ -122,7 +122,7 @@ def _round(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
         if not batch:
             return answers
         envelopes = list(batch.values())
-        rejected = {each.id for each in not_stored(store(tx, envelopes), envelopes)}
+        rejected = {each.id for each in answer(store(tx, envelopes), envelopes)[0]}
         answers |= {at: Enqueued(each.id) for at, each in batch.items() if each.id not in rejected}
         batch = {at: each for at, each in batch.items() if each.id in rejected}
         if batch:

@@ -105,6 +105,7 @@ class PostgresInspection:
     def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
         def act(tx: Transaction) -> Pruned:
             tx.ask("drop_spent_holds", limit=limit)
+            tx.ask("forget_waiters")
             page = tx.ask("next_finished", after=after, limit=limit).rows()
             doomed = {
                 job_id: (State(word), finished_at)

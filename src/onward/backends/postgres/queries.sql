@@ -34,8 +34,8 @@ LISTEN onward_wake;
 SELECT pg_notify('onward_wake', :queues);
 
 -- name: enqueue
--- Both an id that is live and a unique key that is held make it store nothing.  An answer comes only if some were not stored: it
--- names the others.
+-- Both an id that is live and a unique key that is held make it store nothing.  The answer: which were stored, if not all were;
+-- and whether somebody waits to be told.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 given AS (
     SELECT *
@@ -58,7 +58,9 @@ given AS (
     ON CONFLICT DO NOTHING
     RETURNING id
 )
-SELECT array_agg(id) FROM stored HAVING count(*) < cardinality(cast(:ids AS text[]));
+SELECT CASE WHEN count(*) < cardinality(cast(:ids AS text[])) THEN coalesce(array_agg(id), cast(ARRAY[] AS text[])) END,
+       EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)))
+  FROM stored;
 
 -- name: live_among
 SELECT job.id FROM unnest(cast(:ids AS text[])) AS wanted (id) JOIN onward_jobs AS job ON job.id = wanted.id;
@@ -136,19 +138,28 @@ SELECT 0, id, queue, sealed, delivery, started_at, attempts, crashes, interrupti
 SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 
 -- name: next_due
--- In how many microseconds one of these queues has work: 0 or less is now, NULL is never.  And how many may come for it.
+-- In how many microseconds one of these queues has work: 0 or less is now, NULL is never.  Who asks may be about to sleep and
+-- wants to be told; how many do is the second answer.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 open AS (
     SELECT name
       FROM unnest(cast(:queues AS text[])) AS wanted (name)
      WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+), waits AS (
+    INSERT INTO onward_waiters (id, until)
+    SELECT :waiter, onward_now(NULL) + cast(:sleeps AS bigint) WHERE cast(:sleeps AS bigint) IS NOT NULL
+    ON CONFLICT (id) DO UPDATE SET until = excluded.until
 )
 SELECT min(CASE WHEN EXISTS (SELECT 1 FROM onward_jobs WHERE queue = open.name AND state = 'available') THEN 0
                 ELSE (SELECT available_at FROM onward_jobs
                        WHERE queue = open.name AND state IN ('scheduled', 'retryable')
                        ORDER BY available_at LIMIT 1) - (SELECT now FROM clock) END),
-       (SELECT count(*) FROM onward_sessions)
+       (SELECT count(*) FROM onward_waiters WHERE until > (SELECT onward_now(NULL)) AND id <> :waiter)
   FROM open;
+
+-- name: forget_waiters
+-- Those of processes that are no more.
+DELETE FROM onward_waiters WHERE until < (SELECT onward_now(NULL) - 60000000);
 
 -- name: promote
 -- Cancel what has expired, and make available what is due.  What another turn is at is left to it.

@@ -1,13 +1,17 @@
 """Waking workers of other processes and machines: LISTEN and NOTIFY, and a look now and then.
 
-Whoever makes a job due sends one notification for all that its transaction did, naming the queues.  Everybody who sleeps
-hears it, and one job needs only one of them.  So each lets a moment pass, at random, and looks whether there still is work.
-Who came in vain waits longer the next time, who found work shorter.  Alone, a worker does not wait at all; of fifty, two or
-three come for one job.
+Who sleeps leaves word in a table.  Whoever makes a job due sends one notification for all that its transaction did, naming
+the queues, if anybody has left word: after the commit, for one that is sent within keeps every other commit of the database
+waiting for the disk.
+
+Everybody who sleeps hears it, and one job needs only one of them.  So each lets a moment pass, at random, and looks whether
+there still is work.  Who came in vain waits longer the next time, who found work shorter.  Alone, a worker does not wait at
+all; of fifty, two or three come for one job.
 
 A notification is only a hint and can be lost, with a process that died before it could send it or with our connection.  So
-every sleeper looks about once a second; and five times a second where there are no notifications to be had, as behind a
-pooler that lends a session for one transaction.
+every sleeper looks about once a second, and at first more often, for the word that it left may have come too late.  Where
+there are no notifications to be had, as behind a pooler that lends a session for one transaction, it looks five times a
+second.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
@@ -26,13 +30,16 @@ from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.queries import Statement
 from onward.errors import BackendError
 
-__all__ = ["Ear", "Patience", "named"]
+__all__ = ["OVERLAP", "Ear", "Patience", "named", "pauses"]
 
 _ANY = ""  # a notification that names no queue may be for any
 _PAYLOAD_LIMIT = 7_000  # the server's is 8,000 bytes
-_LISTENING, _LOOKING = 1.0, 0.2  # seconds between two looks, with notifications and without
+_FIRST, _LISTENING = 0.03, 1.0  # seconds between two looks where there are notifications
+_LOOKING = 0.2  # and where there are none
+OVERLAP = 0.5  # seconds that the word left by a sleeper counts beyond its next look
 _SLICE = 0.5  # so soon a sleeper notices that its backend was closed
 _TURN = 0.004  # seconds that it takes to come, look and claim: who comes later sees it
+_MOMENT, _LONGEST_REST = 0.001, 0.25
 _EMPTY_EVERY = 1.0
 _TRY_AGAIN = 5.0  # seconds until it is tried again to listen
 
@@ -65,24 +72,26 @@ class Patience:
     """How long to wait before coming for a job that others may come for as well."""
 
     def __init__(self) -> None:
-        self._spread: float | None = None
-        self._longest = 0.0
-
-    def expect(self, workers: int) -> None:
-        """So many could come.  At first it is supposed that they do."""
-        rivals = max(0, workers - 1)
-        self._longest = 2 * _TURN * rivals
-        self._spread = _TURN * rivals if self._spread is None else min(self._spread, self._longest)
-
-    def came_in_vain(self) -> None:
-        self._spread = min(max(_TURN, 2 * (self._spread or 0)), self._longest)
-
-    def found_work(self) -> None:
-        spread = (self._spread or 0) / 2
-        self._spread = spread if spread > _TURN / 4 else 0.0
+        self.rivals = 0  # so many others could come
+        self._share = 1.0  # of the time that it would take if all of them came
+        self._sent_in_vain = 0
 
     def moment(self) -> float:
-        return random.uniform(0, self._spread or 0)
+        """Before it comes."""
+        return random.uniform(0, self._share * _TURN * self.rivals)
+
+    def came_in_vain(self) -> None:
+        self._share = min(max(2 * self._share, 0.25), 2.0)
+
+    def found_work(self) -> None:
+        self._share = self._share / 2 if self._share > 0.1 else 0.0
+        self._sent_in_vain = 0
+
+    def rest(self) -> float:
+        """After it was sent for work and could claim none: perhaps somebody has locked it, and takes his time."""
+        self.came_in_vain()
+        self._sent_in_vain += 1
+        return random.uniform(0.5, 1) * min(_MOMENT * 2**self._sent_in_vain, _LONGEST_REST)
 
 
 class Ear:
@@ -171,9 +180,12 @@ class Ear:
             self._connections.discard(connection)
 
 
-def look_every(ear: Ear) -> float:
-    """Seconds until the next look; no two sleepers keep step."""
-    return jittered(_LISTENING if ear.listens else _LOOKING)
+def pauses(ear: Ear) -> Iterator[float]:
+    """Seconds between looks; no two sleepers keep step."""
+    pause = _FIRST
+    while True:
+        yield jittered(pause if ear.listens else _LOOKING)
+        pause = min(4 * pause, _LISTENING)
 
 
 def jittered(seconds: float) -> float:

@@ -144,3 +144,11 @@ CREATE TABLE onward_holds (
 ) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
 
 CREATE INDEX onward_holds_done_idx ON onward_holds (done_until) WHERE done_until IS NOT NULL;
+
+-- Who sleeps and would like to be told of work, until when: a hint, that may be lost and need not be on the disk.
+CREATE UNLOGGED TABLE onward_waiters (
+    until bigint NOT NULL,
+    id text COLLATE "C" NOT NULL PRIMARY KEY
+);
+
+CREATE INDEX onward_waiters_until_idx ON onward_waiters (until);
