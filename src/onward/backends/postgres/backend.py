@@ -66,12 +66,9 @@ class PostgresBackend(PostgresInspection, Backend):
         def prepare(connection: Connection) -> None:
             schema.migrate(connection, prefix, moved=None if clock is None else clock.micros())
 
-        connections = Connections(address, options, prepare=prepare)
-        with (
-            faults.translated(connections.place),
-            connections.borrowed(),
-        ):  # connects, so that what is wrong with the URL or the server is said here
-            return cls(connections, clock=clock, prefix=prefix)
+        backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
+        backend._open()
+        return backend
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
@@ -167,6 +164,11 @@ class PostgresBackend(PostgresInspection, Backend):
         self._connections.close()
         self._ear.close()
 
+    def _open(self) -> None:
+        """Connect, so that what is wrong with the URL or the server is said now."""
+        self._again(lambda _: None)
+        self.capabilities = Capabilities(durable=self._connections.durable)
+
     # Transactions
 
     def _write(self, act: Callable[[Transaction], Result], *, pipelined: bool = True) -> Result:
@@ -178,6 +180,8 @@ class PostgresBackend(PostgresInspection, Backend):
             try:
                 with connection.pipeline() if pipelined else nullcontext():
                     tx.ask("begin")
+                    if self._connections.pooled:
+                        tx.ask("configure")
                     done = act(tx), tx.ask("commit")
                     if tx.wakes:
                         tx.ask("wake", queues=named(tx.wakes))
@@ -240,7 +244,7 @@ class PostgresBackend(PostgresInspection, Backend):
                 except enqueueing.StartOver:
                     pass
                 except psycopg.Error as error:
-                    if faults.is_pooler(error) and not self._connections.pooled:
+                    if faults.is_pooler(error):
                         self._connections.stop_preparing()
                     elif not faults.is_transient(error):
                         raise

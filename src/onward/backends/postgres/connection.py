@@ -126,8 +126,8 @@ class Connections:
             self.pooled = True
             idle, self._idle = self._idle, []
         _logger.warning(
-            "%s: prepared statements get lost, as behind a pooler that lends a session for one transaction: going on "
-            "without them and without LISTEN; write ?pooler=transaction to begin so",
+            "%s: there is a pooler that lends a session for one transaction: going on without prepared statements and "
+            "without LISTEN; write ?pooler=transaction to begin so",
             self.place,
         )
         for connection in idle:
@@ -236,6 +236,9 @@ class Connections:
                 cursor_factory=psycopg.RawCursor,
             )
         except psycopg.OperationalError as error:
+            if not self.pooled and faults.refuses_settings(error):
+                self.stop_preparing()
+                return self._connected()
             raise faults.unreachable(error, self.place) from error
         connection.prepared_max = None
         connection.adapters.register_dumper(int, Int8BinaryDumper)

@@ -20,7 +20,7 @@ from onward.errors import (
     StoreFull,
 )
 
-__all__ = ["is_pooler", "is_transient", "translated", "translation", "unreachable"]
+__all__ = ["is_pooler", "is_transient", "refuses_settings", "translated", "translation", "unreachable"]
 
 # The transaction was undone for another's sake and may be run again at once: serialization failure, deadlock.
 _TRANSIENT = ("40001", "40P01")
@@ -76,6 +76,11 @@ def translation(error: Exception, place: str) -> BackendError:
     if isinstance(error, psycopg.OperationalError) and not code:
         return BackendUnavailable(f"{place}: {_text(error)}: whether the call was applied is unknown")
     return BackendError(f"{place}: {_text(error)} ({code or type(error).__name__})")
+
+
+def refuses_settings(error: psycopg.Error) -> bool:
+    """Whether it was a pooler that answered: it cannot promise that a session keeps its settings."""
+    return "unsupported startup parameter" in str(error)
 
 
 def unreachable(error: psycopg.Error, place: str) -> BackendError:

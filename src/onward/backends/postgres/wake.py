@@ -91,7 +91,7 @@ class Patience:
         """After it was sent for work and could claim none: perhaps somebody has locked it, and takes his time."""
         self.came_in_vain()
         self._sent_in_vain += 1
-        return random.uniform(0.5, 1) * min(_MOMENT * 2**self._sent_in_vain, _LONGEST_REST)
+        return random.uniform(0.5, 1) * min(_MOMENT * (1 << min(self._sent_in_vain, 10)), _LONGEST_REST)
 
 
 class Ear:
