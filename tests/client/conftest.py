@@ -10,7 +10,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from onward import Onward, app, group_commit
+from onward import Onward, group_commit, stores
 from onward.backend import Claim
 from onward.telemetry import Event
 from onward.testing import FakeClock
@@ -70,7 +70,7 @@ def open_app_on(open_app, store, monkeypatch):
 
     def open_app_on(mixin, **settings):
         name = BACKENDS[store]
-        monkeypatch.setattr(app, name, type(name, (mixin, getattr(app, name)), {}))
+        monkeypatch.setattr(stores, name, type(name, (mixin, getattr(stores, name)), {}))
         return open_app(**settings)
 
     return open_app_on
