@@ -79,7 +79,7 @@ class _Fleets:
     def __init__(self, url: str, log: Path) -> None:
         self._environment = os.environ | {"KILL_SHOP_URL": url, "KILL_SHOP_LOG": str(log)}
         self._fleets: list[_Fleet] = []
-        self._strays: list[int] = []
+        self._strays: list[tuple[int, str]] = []  # pids are used again: with the moments at which they were started
         self.blows: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
@@ -90,7 +90,7 @@ class _Fleets:
         for fleet in self._fleets:
             _kill(fleet.family())
             fleet.supervisor.wait()
-        _kill(self._strays)
+        _kill([pid for pid, started in self._strays if _started(pid) == started])
 
     def strike(self, blow: str, dice: random.Random) -> None:
         number = dice.randrange(len(self._fleets))
@@ -102,7 +102,7 @@ class _Fleets:
                 _kill([dice.choice(family[1:])] if family[1:] else [])
                 return
             case "supervisor":
-                self._strays += family[1:]  # they drain by themselves
+                self._strays += [(pid, _started(pid)) for pid in family[1:]]  # they drain by themselves
                 _kill(family[:1])
             case "group":
                 _kill(family)
@@ -135,6 +135,13 @@ def _parents() -> Iterator[tuple[int, int]]:
     for folder in Path("/proc").iterdir():
         with suppress(OSError, ValueError, IndexError):
             yield int(folder.name), int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+
+
+def _started(pid: int) -> str:
+    """When it was; nothing if it has ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[19]
+    return ""
 
 
 def _kill(pids: list[int]) -> None:

@@ -71,13 +71,13 @@ def test_the_time_of_a_write_is_read_under_the_write_lock(file):
         backend.open_session(a_session())
         backend.enqueue([an_envelope()])
         (lease,) = backend.turn(Turn(owner="worker", claim=a_claim())).leases
-        clock.locked.clear()
+        turn = Turn(owner="worker", settlements=[Settlement.ack(lease)], claim=a_claim())
+        for write in (lambda: backend.extend("worker"), lambda: backend.turn(turn), backend.reap):
+            clock.locked.clear()
 
-        backend.extend("worker")
-        backend.turn(Turn(owner="worker", settlements=[Settlement.ack(lease)], claim=a_claim()))
-        backend.reap()
+            write()
 
-        assert clock.locked == [True] * 3
+            assert clock.locked[-1]  # a look before may be without it, what is written is not
 
 
 @pytest.mark.promise("F41")

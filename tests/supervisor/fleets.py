@@ -21,6 +21,10 @@ from onward.backend import Claim, Session, Turn
 SOURCE = Path(__file__).with_name("shop.py")
 PATIENCE = 60.0  # seconds a test waits for a fact: reached only when something is broken
 MARK = "FLEET_OF_A_TEST"
+# A supervisor that gives up sooner on a store that does not answer.
+IMPATIENT = (
+    "from onward.supervisor import keeper, supervisor; supervisor._LAST_WORDS = 0.5; keeper._LONGEST_PAUSE = 0.2"
+)
 
 
 def eventually(fact, within=PATIENCE, what="it did not come"):
@@ -192,7 +196,7 @@ class Fleet:
 
         deadline = time.monotonic() + within
         while not found():
-            assert self.process.poll() is None or found(), complaint()
+            assert self.process.poll() is None or self.members() or found(), complaint()
             assert time.monotonic() < deadline, complaint()
             time.sleep(0.003)
 

@@ -8,7 +8,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import eventually, gone
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("leases of processes")
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_a_process_that_loses_its_supervisor_finishes_what_runs_and_takes_nothin
     fleet.process.kill()
     fleet.said("the supervisor is gone")
     eventually(lambda: shop.jobs.counts()[State.EXECUTING] == 1)  # what had not begun was given back
-    shop.renewed(held.record().owner, 6)  # for several leases
+    shop.renewed(held.record().owner, 4)  # for several leases
     reaped = shop.jobs.reap()
     shop.let("work")
     gone(worker)

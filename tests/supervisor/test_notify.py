@@ -6,7 +6,7 @@ import pytest
 
 from tests.supervisor.fleets import eventually, let_pass
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("notify of processes")
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ import signal
 import pytest
 
 from onward import State
-from tests.supervisor.fleets import alive, eventually, gone, let_pass
+from tests.supervisor.fleets import IMPATIENT, alive, eventually, gone, let_pass
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("outages of processes")
 
 LEASE = 1.0
 
@@ -31,7 +31,7 @@ def test_an_outage_of_three_leases_costs_no_job_a_crash(open_shop, start, patien
     with shop.locked():
         shop.let("one")  # it ends while nobody can be told
         shop.noted("held", name="one")
-        let_pass(3.5 * LEASE)
+        let_pass(3 * LEASE)
     lost = shop.claimed_by_the_dead()
     eventually(lambda: lost.record().crashes)  # so they sweep again, and had the time to do harm
     shop.let("two", "three")
@@ -73,7 +73,7 @@ def test_a_process_that_cannot_import_the_application_for_a_while_is_started_aga
     (worker,) = fleet.workers(1)
     shop.let("outage")
     os.kill(worker, signal.SIGKILL)
-    fleet.said("ERROR.*the store is away", 3)
+    fleet.said("ERROR.*the store is away", 2)
     (shop.folder / "outage.go").unlink()
     first = shop.plain.enqueue().result(30)
     shop.let("mistake")  # nothing that passes: where nobody can work it is the end
@@ -140,8 +140,7 @@ def test_an_isolated_job_whose_lease_was_lost_while_its_process_started_is_not_b
 
 @pytest.mark.promise("F82")
 def test_a_store_that_does_not_answer_does_not_keep_a_worker_from_stopping(shop, start):
-    patch = "import onward.supervisor.supervisor as supervisor; supervisor._LAST_WORDS = 0.5"
-    fleet = start(shop, "--shutdown-timeout", 0.5, patch=patch)
+    fleet = start(shop, "--shutdown-timeout", 0.5, patch=IMPATIENT)
     held = shop.hold.enqueue("held")
     worker = shop.noted("holding", name="held")["pid"]
     with shop.locked():

@@ -7,7 +7,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import alive, eventually, gone
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("recycling of processes")
 
 
 def ran(shop):
@@ -19,7 +19,7 @@ def test_a_process_is_recycled_after_so_many_jobs_and_interrupts_none(shop, star
     fleet = start(shop, "--max-jobs-per-process", 20, "--concurrency", 2)
     held = shop.hold.enqueue("held")
     worker = shop.noted("holding", name="held")["pid"]
-    handles = shop.plain.enqueue_many([(n,) for n in range(70)])
+    handles = shop.plain.enqueue_many([(n,) for n in range(50)])
     records = shop.ended(*handles)
     still_there = alive(worker)
     shop.let("held")
@@ -28,13 +28,13 @@ def test_a_process_is_recycled_after_so_many_jobs_and_interrupts_none(shop, star
 
     processes = Counter(run["pid"] for run in shop.diary("plain"))
     assert max(processes.values()) <= 20
-    assert len(processes) >= 4
+    assert len(processes) >= 3
     assert still_there
     assert {(each.state, each.attempts, each.delivery - each.interruptions) for each in records} == {
         (State.COMPLETED, 1, 1)
     }
     assert (last.state, last.delivery, last.interruptions) == (State.COMPLETED, 1, 0)
-    assert fleet.log.count("it has begun 20 jobs") + fleet.log.count("it has run 20 jobs") >= 3
+    assert fleet.log.count("it has begun 20 jobs") + fleet.log.count("it has run 20 jobs") >= 2
     assert fleet.stop() == 0
 
 
@@ -77,19 +77,20 @@ def test_so_many_jobs_are_run_and_not_one_more(shop, start):
 
 
 def test_so_many_jobs_are_run_even_if_processes_die_or_are_recycled_meanwhile(shop, start):
-    shop.plain.enqueue_many([(n,) for n in range(4)])
+    fleet = start(shop, "--max-jobs", 7, "--max-jobs-per-process", 3, "--concurrency", 1)
+    shop.ended(*shop.plain.enqueue_many([(n,) for n in range(2)]))
     shop.die_once.enqueue()
-    shop.plain.enqueue_many([(n,) for n in range(4, 20)])
+    shop.plain.enqueue_many([(n,) for n in range(2, 20)])
 
-    assert start(shop, "--max-jobs", 9, "--max-jobs-per-process", 3, "--concurrency", 1).wait() == 0
-    assert ran(shop) == [*range(9)]
+    assert fleet.wait() == 0
+    assert ran(shop) == [*range(7)]
 
 
 def test_until_empty_runs_all_that_is_due_and_ends(shop, start):
-    shop.plain.enqueue_many([(n,) for n in range(50)])
-    shop.plain.using(delay=3600).enqueue(50)
+    shop.plain.enqueue_many([(n,) for n in range(30)])
+    shop.plain.using(delay=3600).enqueue(30)
     shop.die_once.enqueue()
 
     assert start(shop, "--until-empty", "--processes", 2, "--max-jobs-per-process", 10, "--concurrency", 2).wait() == 0
-    assert ran(shop) == [*range(50)]
+    assert ran(shop) == [*range(30)]
     assert shop.jobs.counts()[State.SCHEDULED] == 1

@@ -4,7 +4,7 @@ import pytest
 
 from tests.supervisor.fleets import eventually, let_pass, seconds_of_work
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("reload of processes")
 
 VERSION = """
 @jobs.job

@@ -12,7 +12,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import alive, eventually, gone, status
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("signals of processes")
 
 
 @pytest.fixture

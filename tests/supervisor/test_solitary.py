@@ -18,7 +18,7 @@ from onward.worker.witness import Alone
 from onward.worker.work import Work
 from tests.supervisor.fleets import eventually
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("solitary of processes")
 
 
 @pytest.fixture

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from onward import State
-from tests.supervisor.fleets import alive, gone
+from tests.supervisor.fleets import IMPATIENT, alive, gone
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("starting of processes")
 
 
 @pytest.mark.promise("F93")
@@ -116,9 +116,8 @@ def test_a_process_that_cannot_be_started_is_tried_again_and_the_others_work_on(
 @pytest.mark.promise("F93")
 def test_a_worker_whose_store_is_locked_while_it_starts_can_be_stopped(shop, start):
     assert shop.plain.enqueue(1)
-    patch = "import onward.supervisor.supervisor as supervisor; supervisor._LAST_WORDS = 0.5"
     with shop.locked():
-        fleet = start(shop, "--shutdown-timeout", 0.5, patch=patch)
+        fleet = start(shop, "--shutdown-timeout", 0.5, patch=IMPATIENT)
         assert fleet.stop(within=20) == 0
 
 

@@ -5,7 +5,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import alive, gone
 
-pytestmark = pytest.mark.xdist_group("processes")
+pytestmark = pytest.mark.xdist_group("timeouts of processes")
 
 
 @pytest.mark.promise("F83")
