@@ -245,7 +245,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "            tx = Transaction(connection, self._sql, now)\n            yield tx\n",
             ),
         ),
-        (f"{ON_SQLITE}::test_a_session_is_swept_at_its_very_microsecond",),
+        (f"{ON_SQLITE}::test_a_session_is_extended_by_its_own_length",),
     ),
     Mutant(
         "M8",
