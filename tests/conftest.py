@@ -5,6 +5,8 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.servers.postgres import VERSIONS, postgres_server
+
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("proof", max_examples=5_000, deadline=None, print_blob=True)
@@ -20,6 +22,13 @@ def report(request):
         request.node.user_properties.append(("report", line))
 
     return add
+
+
+@pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"pg{version}")
+def postgres(request):
+    """A PostgreSQL server of its own for every process of the test run, once for each major version."""
+    with postgres_server(request.param) as server:
+        yield server
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -23,8 +23,17 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
         "memory": lambda: MemoryBackend(clock=clock),
         "sync": lambda: SyncBackend(clock=clock),
         "sqlite": lambda: SqliteBackend.from_url(settings.url, clock=clock, namespace=settings.namespace),
+        "postgresql": lambda: _open_postgres(settings, clock),
+        "postgres": lambda: _open_postgres(settings, clock),
     }
     scheme = urlsplit(settings.url).scheme
     if scheme not in schemes:
         raise BackendMisconfigured(f"there is no backend for {settings.url!r:.60}{suggestion(scheme, schemes)}")
     return schemes[scheme]()
+
+
+def _open_postgres(settings: Settings, clock: Clock | None) -> Backend:
+    # Imported by those who use it: its driver is an extra, and takes longer to load than all of Onward.
+    from onward.backends.postgres import PostgresBackend
+
+    return PostgresBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)

@@ -5,20 +5,23 @@ import subprocess
 import sys
 from pathlib import Path
 
+import psycopg
 import pytest
+
+from tests.servers.postgres import postgres_server
 
 ROOT = Path(__file__).parents[2]
 RUN_PAGE = Path(__file__).with_name("run_page.py")
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
-def run_page(page, folder):
+def run_page(page, folder, environment=None):
     """Run a page in a process of its own, so that pages cannot disturb each other."""
     bin_first = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     return subprocess.run(
         [sys.executable, RUN_PAGE, page],
         cwd=folder,
-        env={**os.environ, "PATH": bin_first, "PYTHONWARNINGS": "error"},
+        env={**os.environ, **(environment or {}), "PATH": bin_first, "PYTHONWARNINGS": "error"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -26,9 +29,21 @@ def run_page(page, folder):
     )
 
 
+@pytest.fixture
+def server(page):
+    """What the driver finds where a URL names neither host nor user; only for the page that needs it."""
+    if page.name != "postgres.md":
+        yield {}
+        return
+    with postgres_server("18") as server:
+        with psycopg.connect(server.url(), autocommit=True) as connection:
+            connection.execute("CREATE DATABASE shop")
+        yield {"PGHOST": str(server.folder), "PGUSER": "onward"}
+
+
 @pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
-def test_the_code_on_the_page_runs(page, tmp_path):
-    ran = run_page(page, tmp_path)
+def test_the_code_on_the_page_runs(page, server, tmp_path):
+    ran = run_page(page, tmp_path, server)
 
     assert ran.returncode == 0, ran.stdout
 

@@ -1,0 +1,319 @@
+"""The contract's verbs on a PostgreSQL database: each is one transaction."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext, suppress
+from math import inf
+from typing import TypeVar
+
+from onward.backend import (
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
+from onward.backends.postgres import claiming, enqueueing, faults, health, queries, reaping, schema
+from onward.backends.postgres.connection import Connection, Connections
+from onward.backends.postgres.driver import psycopg
+from onward.backends.postgres.inspection import PostgresInspection
+from onward.backends.postgres.settling import Settling, classify
+from onward.backends.postgres.transaction import Reply, Row, Transaction
+from onward.backends.postgres.url import parse_url
+from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
+from onward.clock import SECOND, Clock
+from onward.errors import BackendError, BackendRefused, BackendUnavailable
+from onward.ids import random_owner
+from onward.names import namespace_name
+
+__all__ = ["PostgresBackend"]
+
+Result = TypeVar("Result")
+
+_TRIES = 10  # how often a transaction is run again that was undone for another's sake
+
+
+class PostgresBackend(PostgresInspection, Backend):
+    """Jobs in one database, for every process that can reach it."""
+
+    def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
+        self.capabilities = Capabilities(durable=connections.durable)
+        self._clock = clock
+        self._connections = connections
+        self._prefix = prefix
+        self._sql = queries.load(prefix)
+        self._ear = Ear(connections, self._sql["listen"])
+        self._patience = Patience()
+        self._sent_for_work = False
+        self._name = random_owner()  # as a sleeper
+
+    @classmethod
+    def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> PostgresBackend:
+        """Open ``postgresql://user@host/database``, and create the tables if they are not there."""
+        address, options = parse_url(url)
+        prefix = "onward_" if namespace == "default" else f"onward_{namespace_name(namespace)}_"
+
+        def prepare(connection: Connection) -> None:
+            schema.migrate(connection, prefix, moved=None if clock is None else clock.micros())
+
+        backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
+        backend._open()
+        return backend
+
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        if not envelopes:
+            return []
+        if not enqueueing.is_simple(envelopes, retried=retried):
+            return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
+        rejected = self._again(lambda connection: self._store(connection, envelopes))
+        return enqueueing.created(envelopes, rejected)
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
+        lease_for = round(session.lease_for.total_seconds() * SECOND)
+        asked = {
+            "owner": session.owner,
+            "lease_for": lease_for,
+            "host": session.host,
+            "pid": session.pid,
+            "version": session.version,
+        }
+        if adopts is None:
+            self._ask("open_session", **asked)
+            return []
+
+        def adopt(tx: Transaction) -> list[Lease] | None:
+            if not tx.ask("lock_sessions", owners=sorted({session.owner, adopts})).rows():
+                return None
+            opened = tx.ask("open_session", **asked)
+            if adopts != session.owner:
+                tx.ask("end_session", owner=adopts)
+                tx.ask("adopt", adopted=adopts, owner=session.owner)
+            expires_at = opened.value()
+            return claiming.adopted(tx, owner=session.owner, expires_at=expires_at, now=expires_at - lease_for)
+
+        return self._write(adopt)
+
+    def turn(self, turn: Turn) -> TurnResult:
+        """Settle, promote what is due, claim: one transaction, one answer per settlement."""
+        self._ear.empty()
+        try:
+            result = self._write(lambda tx: _turn(tx, turn))
+        except _SessionLost:
+            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
+            return TurnResult(settled=settled, leases=[], alive=False)
+        if result.leases:
+            self._sent_for_work = False
+            self._patience.found_work()
+        return result
+
+    def extend(self, owner: str) -> Renewal:
+        renewed = self._ask("renew_session", owner=owner)
+        return Renewal(alive=True, cancel_requested=_held(*renewed[0])) if renewed else Renewal(alive=False)
+
+    def reap(
+        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+    ) -> list[Reaped]:
+        why = reaping.why(owner, cause)
+
+        def reap(tx: Transaction) -> list[Reaped]:
+            lost = reaping.end(tx, owner)
+            return reaping.give_back(tx, lost, started, why) if lost else []
+
+        def one_by_one(tx: Transaction) -> list[Reaped]:
+            return reaping.give_back_singly(tx, reaping.end(tx, owner), started, why)
+
+        try:
+            return self._write(reap)
+        except BackendRefused:
+            return self._write(one_by_one, pipelined=False)
+
+    def wait(self, queues: Sequence[str], timeout: float) -> None:
+        """Sleep until somebody says that there is work, a job falls due or it is time to look."""
+        try:
+            self._wait(queues, time.monotonic() + timeout)
+        except BackendError:
+            if not self._connections.closed:  # whoever closes it lets its sleepers go
+                raise
+
+    def _wait(self, queues: Sequence[str], deadline: float) -> None:
+        if self._sent_for_work:  # and it claimed nothing
+            time.sleep(max(0.0, min(self._patience.rest(), deadline - time.monotonic())))
+        heard = False
+        for pause in pauses(self._ear):
+            due, self._patience.rivals = self._look(queues, pause)
+            if due <= 0 or self._connections.closed:
+                self._sent_for_work = due <= 0
+                return
+            if heard:
+                self._patience.came_in_vain()
+            heard = self._sleep(queues, min(deadline, time.monotonic() + min(pause, due)))
+            if heard:
+                time.sleep(self._patience.moment())
+            elif time.monotonic() >= deadline or self._connections.closed:
+                return
+
+    def health(self) -> list[Check]:
+        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+            return health.checks(connection, self._connections, self._prefix, self._transaction(connection))
+
+    def close(self) -> None:
+        self._connections.close()
+        self._ear.close()
+
+    def _open(self) -> None:
+        """Connect, so that what is wrong with the URL or the server is said now."""
+        self._again(lambda _: None)
+        self.capabilities = Capabilities(durable=self._connections.durable)
+
+    # Transactions
+
+    def _write(self, act: Callable[[Transaction], Result], *, pipelined: bool = True) -> Result:
+        """Run it as one transaction, which is durable when this ends well, and gone if it does not."""
+
+        def run(connection: Connection) -> Result:
+            tx = self._transaction(connection)
+            done: tuple[Result, Reply] | None = None
+            try:
+                with connection.pipeline() if pipelined else nullcontext():
+                    tx.ask("begin")
+                    if self._connections.pooled:
+                        tx.ask("configure")
+                    done = act(tx), tx.ask("commit")
+                    if tx.wakes:
+                        tx.ask("wake", queues=named(tx.wakes))
+            except psycopg.Error:
+                if done is None or done[1].status != "COMMIT":
+                    self._roll_back(tx, connection)
+                    raise
+                # Only the hint got lost: who sleeps looks now and then.
+            except BaseException:
+                self._roll_back(tx, connection)
+                raise
+            assert done is not None
+            if done[1].status != "COMMIT":
+                raise BackendUnavailable(f"{self._connections.place}: asked to commit, it answered {done[1].status}")
+            return done[0]
+
+        return self._again(run)
+
+    def _read(self, act: Callable[[Transaction], Result]) -> Result:
+        """One snapshot, whatever is written meanwhile."""
+
+        def run(connection: Connection) -> Result:
+            tx = self._transaction(connection)
+            try:
+                with connection.pipeline():
+                    tx.ask("begin_reading")
+                    result = act(tx)
+                    tx.ask("commit")
+            except BaseException:
+                self._roll_back(tx, connection)
+                raise
+            return result
+
+        return self._again(run)
+
+    def _ask(self, name: str, **parameters: object) -> Sequence[Row]:
+        """One statement, which is a transaction by itself."""
+        return self._again(lambda connection: self._transaction(connection).ask(name, **parameters).rows())
+
+    def _store(self, connection: Connection, envelopes: Sequence[Envelope]) -> list[Envelope]:
+        """One statement, and a notification after its commit if somebody waits for one; gives what was not stored."""
+        tx = self._transaction(connection)
+        rejected, somebody_waits = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
+        if somebody_waits and (queues := enqueueing.due_queues(envelopes)):
+            with suppress(psycopg.Error):  # it is stored, and who sleeps looks now and then
+                tx.ask("wake", queues=named(queues))
+        return rejected
+
+    def _wake(self, queues: Collection[str]) -> None:
+        if queues:
+            self._ask("wake", queues=named(queues))
+
+    def _again(self, run: Callable[[Connection], Result]) -> Result:
+        """Run it on a connection; again, if it was undone for another's sake."""
+        with faults.translated(self._connections.place):
+            for _ in range(_TRIES):
+                try:
+                    with self._connections.borrowed() as connection:
+                        return run(connection)
+                except enqueueing.StartOver:
+                    pass
+                except psycopg.Error as error:
+                    if faults.is_pooler(error):
+                        self._connections.stop_preparing()
+                    elif not faults.is_transient(error):
+                        raise
+                time.sleep(random.uniform(0, 0.02))
+        raise BackendUnavailable(f"{self._connections.place}: undone {_TRIES} times for others' sake: try again")
+
+    def _transaction(self, connection: Connection) -> Transaction:
+        return Transaction(connection, self._sql, None if self._clock is None else self._clock.micros())
+
+    def _roll_back(self, tx: Transaction, connection: Connection) -> None:
+        with suppress(psycopg.Error):  # a connection that is gone has undone it, too
+            if connection.pgconn.transaction_status in _UNDER_WAY:
+                tx.ask("rollback")
+
+    def _look(self, queues: Sequence[str], pause: float) -> tuple[float, int]:
+        """Seconds until one of these queues has work, and how many others wait for it."""
+        sleeps = round((pause + OVERLAP) * SECOND) if self._ear.listens else None
+        asked = {"queues": list(dict.fromkeys(queues)), "waiter": self._name, "sleeps": sleeps}
+        ((due, rivals),) = self._ask("next_due", **asked)
+        return inf if due is None else due / SECOND, rivals
+
+    def _sleep(self, queues: Sequence[str], until: float) -> bool:
+        while not self._connections.closed and (seconds := until - time.monotonic()) > 0:
+            if self._ear.sleep(queues, seconds):
+                return True
+        return False
+
+
+def _turn(tx: Transaction, turn: Turn) -> TurnResult:
+    """What does not need an answer is asked before the first one is read."""
+    session = tx.ask("lock_session", owner=turn.owner)
+    settling = Settling(tx, turn.owner, turn.settlements)
+    if not settling.is_plain:
+        _alive(session)
+        settling.answer()
+    claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
+    asked = None if claim is None else claiming.ask(tx, claim, owner=turn.owner, released=settling.released)
+    expires_at, now, to_cancel = _alive(session)
+    settled = settling.answer()
+    leases: list[Lease] = []
+    promoted = 0
+    if asked is not None:
+        promoted = asked.promoted.value()
+        leases = claiming.leases(tx, asked.claimed, owner=turn.owner, expires_at=expires_at, now=now)
+    cancel_requested = tuple(held for held in to_cancel if held not in settling.ended) if to_cancel else ()
+    return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=cancel_requested)
+
+
+def _alive(session: Reply) -> tuple[int, int, tuple[Held, ...]]:
+    """When the session expires, the time, and what it holds that was asked to cancel."""
+    found = session.row()
+    if found is None:
+        raise _SessionLost
+    expires_at, now, *asked = found
+    return expires_at, now, _held(*asked)
+
+
+def _held(ids: Sequence[str], tokens: Sequence[int]) -> tuple[Held, ...]:
+    return tuple(zip(ids, tokens, strict=True))
+
+
+class _SessionLost(Exception):
+    """There is no such session: whatever was done in its name is undone."""
+
+
+_UNDER_WAY = (psycopg.pq.TransactionStatus.INTRANS, psycopg.pq.TransactionStatus.INERROR)

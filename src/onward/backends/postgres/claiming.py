@@ -1,0 +1,80 @@
+"""Handing out work: cancel what expired, promote what is due, claim in order, take the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from onward.backend import Claim
+from onward.backends.postgres import holds
+from onward.backends.postgres.transaction import Reply, Row, Transaction
+from onward.envelope import Sealed
+from onward.lease import Hold, Lease
+
+__all__ = ["Asked", "adopted", "ask", "leases"]
+
+_FREE: tuple[Hold, str | None] = (Hold.FREE, None)
+
+
+class Asked(NamedTuple):
+    """What a turn has asked for."""
+
+    promoted: Reply
+    claimed: Reply
+
+
+def ask(tx: Transaction, claim: Claim, *, owner: str, released: Iterable[str]) -> Asked:
+    """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
+    queues = list(dict.fromkeys(claim.queues))
+    promoted = tx.ask("promote", queues=queues, limit=claim.limit)
+    claimed = tx.ask(
+        "claim",
+        queues=queues,
+        at_most=[max(0, min(claim.at_most.get(queue, claim.limit), claim.limit)) for queue in queues],
+        limit=claim.limit,
+        released=list(released),
+        owner=owner,
+    )
+    return Asked(promoted, claimed)
+
+
+def leases(tx: Transaction, claimed: Reply, *, owner: str, expires_at: int, now: int) -> list[Lease]:
+    """What was claimed, in claim order."""
+    return _leases(tx, sorted(claimed.rows()), owner=owner, expires_at=expires_at, now=now)
+
+
+def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[Lease]:
+    """All that this owner holds."""
+    rows = tx.ask("leases_of", owner=owner).rows()
+    return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
+
+
+def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int, now: int) -> list[Lease]:
+    keyed = [
+        holds.Keyed(job_id, token, once, ttl, single)
+        for _, job_id, _, _, token, *_, once, ttl, single in rows
+        if once is not None or single is not None
+    ]
+    held = holds.take(tx, keyed, now) if keyed else {}
+    found = []
+    for row in rows:
+        _, job_id, queue, sealed, token, started_at, attempts, crashes, interruptions, waits, parked, spent, *_ = row
+        hold, holder = held.get(job_id, _FREE) if held else _FREE
+        found.append(
+            Lease(
+                envelope=Sealed(job_id, queue, sealed),
+                token=token,
+                owner=owner,
+                expires_at=expires_at,
+                claimed_at=started_at,
+                attempts=attempts,
+                crashes=crashes,
+                interruptions=interruptions,
+                hold=hold,
+                holder=holder,
+                waits=waits,
+                parked_since=parked,
+                spent=spent,
+            )
+        )
+    return found

@@ -1,0 +1,300 @@
+"""Connections to one database: how they are opened, who may use them, and what a fork leaves of them.
+
+A few are shared by the threads of a process, each used by one at a time.  One that was broken, or left in the middle of
+something, is thrown away, so that no answer is ever read by somebody else.
+
+A fork copies the sockets.  Two processes talking over one would mix their sentences, and a child that merely keeps it open
+would let the server wait for its dead parent.  So the child puts /dev/null in the place of every socket that it inherited:
+whatever is left of these connections can then say nothing and is not missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from onward import forks
+from onward.backends.postgres import arrays, faults
+from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
+from onward.backends.postgres.url import Options
+from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
+from onward.shield import shield
+
+__all__ = ["Connection", "Connections"]
+
+Connection = psycopg.Connection[tuple[Any, ...]]
+
+# A server that is gone is noticed within seconds, not after the kernel's quarter of an hour.
+_DEFAULTS = {
+    "application_name": "onward",
+    "connect_timeout": "10",
+    "keepalives_idle": "10",
+    "keepalives_interval": "5",
+    "keepalives_count": "3",
+    "tcp_user_timeout": "20000",
+}
+# Every statement is written for one plan, along an index that has its order: so let it be made once, whatever the tables
+# hold at that moment, and never compiled, which takes longer than to run it.
+_SESSION = {
+    "default_transaction_isolation": r"read\ committed",
+    "plan_cache_mode": "force_generic_plan",
+    "enable_seqscan": "off",
+    "enable_bitmapscan": "off",
+    "enable_sort": "off",
+    "jit": "off",
+    "lock_timeout": "30s",
+    "idle_in_transaction_session_timeout": "60s",
+}
+_OLDEST = 13_00_00
+_PATIENCE = 30.0  # seconds to wait for a connection that another thread uses
+
+# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
+_left_to_our_parent: list[Connection] = []
+
+_logger = logging.getLogger("onward.backend.postgres")
+
+
+class Connections:
+    """The connections of one process to one database."""
+
+    def __init__(self, url: str, options: Options, *, prepare: Callable[[Connection], None]) -> None:
+        self._info = _settings(url)
+        self.place = _place(self._info)
+        self._relaxed = options.durability == "relaxed"
+        self.durable = not self._relaxed  # as far as it was asked for, and the server does it
+        self.pooled = options.pooler == "transaction"
+        self._prepare = prepare
+        self._prepared = False
+        self._size = options.pool_size
+        self._pid = os.getpid()
+        self._closed = False
+        # Reentrant, because a signal handler may come in here while its own thread is in here.
+        self._changed = threading.Condition()
+        self._idle: list[Connection] = []
+        self._open: dict[int, Connection] = {}  # the idle ones, the borrowed ones and the listening one
+        self._borrowed = 0
+        forks.watch(self)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Connection]:
+        """A connection that nobody else uses meanwhile."""
+        with shield():
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    def connect(self) -> Connection:
+        """A connection beside the shared ones; whoever asks for it discards it."""
+        if self._closed:
+            raise BackendError(f"{self.place}: this backend is closed")
+        connection = self._connected()
+        try:
+            self._check(connection)
+            if not self._prepared:
+                self._prepare(connection)
+                self._prepared = True
+        except BaseException:
+            connection.close()
+            raise
+        with self._changed:
+            self._open[id(connection)] = connection
+        return connection
+
+    def discard(self, connection: Connection) -> None:
+        with self._changed:
+            self._open.pop(id(connection), None)
+        with contextlib.suppress(psycopg.Error):
+            connection.close()
+
+    def stop_preparing(self) -> None:
+        """Somebody between us and the server gives every transaction another session: rely on none."""
+        with self._changed:
+            if self.pooled:
+                return
+            self.pooled = True
+            idle, self._idle = self._idle, []
+        _logger.warning(
+            "%s: there is a pooler that lends a session for one transaction: going on without prepared statements and "
+            "without LISTEN; write ?pooler=transaction to begin so",
+            self.place,
+        )
+        for connection in idle:
+            self.discard(connection)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            idle, self._idle = self._idle, []
+            self._changed.notify_all()
+        for connection in idle:
+            self.discard(connection)
+
+    # Forks
+
+    def before_fork(self) -> None:
+        self._changed.acquire()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        changed = self._changed
+        if in_child:
+            self._disown()
+            self._changed = threading.Condition()  # threads that waited for the old one are not here
+        changed.release()
+
+    def _disown(self) -> None:
+        """Forget what belongs to the parent."""
+        silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for connection in self._open.values():
+            with contextlib.suppress(psycopg.Error, OSError):  # one that is closed has no socket
+                os.dup2(silence, connection.fileno(), inheritable=False)
+        os.close(silence)
+        for connection in self._idle:
+            self._open.pop(id(connection))
+            connection.close()
+        _left_to_our_parent.extend(self._open.values())
+        self._open, self._idle, self._borrowed = {}, [], 0
+        self._pid = os.getpid()
+
+    # Borrowing
+
+    def _take(self) -> Connection:
+        deadline = time.monotonic() + _PATIENCE
+        with self._changed:
+            if self._pid != os.getpid():  # some servers fork without telling Python
+                self._disown()
+            while True:
+                if self._closed:
+                    raise BackendError(f"{self.place}: this backend is closed")
+                while self._idle:
+                    connection = self._idle.pop()
+                    if _is_quiet(connection):
+                        self._borrowed += 1
+                        return connection
+                    self.discard(connection)
+                if self._borrowed < self._size:
+                    self._borrowed += 1
+                    break
+                if not self._changed.wait(deadline - time.monotonic()):
+                    raise BackendUnavailable(
+                        f"{self.place}: all {self._size} connections of this process were in use for {_PATIENCE:.0f} s: "
+                        f"raise pool_size, or look for a statement that waits for a lock"
+                    )
+        try:
+            return self.connect()
+        except BaseException:
+            with self._changed:
+                self._borrowed -= 1
+                self._changed.notify()
+            raise
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._changed:
+            if self._open.get(id(connection)) is not connection:
+                return  # a fork in the middle: it is our parent's
+            self._borrowed -= 1
+            reusable = not self._closed and self._is_as_new(connection)
+            if reusable:
+                self._idle.append(connection)
+            self._changed.notify()
+        if not reusable:
+            self.discard(connection)
+
+    def _is_as_new(self, connection: Connection) -> bool:
+        """Nothing is left in it: no transaction, no answer that nobody read, no statement prepared where none should be."""
+        state = connection.pgconn
+        return (
+            state.transaction_status == psycopg.pq.TransactionStatus.IDLE
+            and state.pipeline_status == psycopg.pq.PipelineStatus.OFF
+            and not (self.pooled and connection.prepare_threshold is not None)
+        )
+
+    # Opening
+
+    def _connected(self) -> Connection:
+        info = dict(self._info)
+        if not self.pooled:
+            session = {**_SESSION, **({"synchronous_commit": "off"} if self._relaxed else {})}
+            settings = " ".join(f"-c {name}={value}" for name, value in session.items())
+            info["options"] = f"{settings} {info.get('options', '')}".strip()
+        try:
+            connection: Connection = psycopg.Connection.connect(
+                psycopg.conninfo.make_conninfo(**info),
+                autocommit=True,
+                prepare_threshold=None if self.pooled else 0,
+                cursor_factory=psycopg.RawCursor,
+            )
+        except psycopg.OperationalError as error:
+            if not self.pooled and faults.refuses_settings(error):
+                self.stop_preparing()
+                return self._connected()
+            raise faults.unreachable(error, self.place) from error
+        connection.prepared_max = None
+        connection.adapters.register_dumper(int, Int8BinaryDumper)
+        connection.adapters.register_dumper(arrays.Blobs, arrays.blobs_dumper)
+        return connection
+
+    def _check(self, connection: Connection) -> None:
+        """Refuse what cannot keep a promise; better here than in the middle."""
+        version = connection.info.server_version
+        if version < _OLDEST:
+            raise BackendMisconfigured(f"{self.place}: PostgreSQL {version // 10000} is too old, 13 or newer is needed")
+        found = connection.execute(
+            "SELECT pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')"
+        ).fetchone()
+        assert found is not None
+        standby, synchronous, fsync = found
+        if standby:
+            refusal = BackendUnavailable if self._prepared else BackendMisconfigured  # it may be about to take over
+            raise refusal(f"{self.place}: this is a standby, which cannot be written: name the primary server")
+        if synchronous == "off" and not self._relaxed and not self.pooled:
+            # Off for the whole database perhaps, but a job that was accepted is never lost.
+            connection.execute("SET synchronous_commit = on")
+            synchronous = "on"
+        self.durable = synchronous != "off" and fsync == "on"
+
+
+def _is_quiet(connection: Connection) -> bool:
+    """Whether an idle connection is still there: a server that says something unasked says good-bye, and hangs up."""
+    try:
+        poll = select.poll()
+        poll.register(connection.fileno(), select.POLLIN)
+        if not poll.poll(0):
+            return True
+        said: list[object] = []
+        connection.add_notice_handler(said.append)
+        connection.pgconn.consume_input()
+        connection.pgconn.is_busy()  # which reads it; an encryption layer's own words are not for us
+        connection.remove_notice_handler(said.append)
+        return not said and not poll.poll(0)
+    except (OSError, psycopg.Error):
+        return False
+
+
+def _settings(url: str) -> dict[str, str]:
+    try:
+        given = psycopg.conninfo.conninfo_to_dict(url)
+    except psycopg.ProgrammingError as error:
+        raise BackendMisconfigured(f"this PostgreSQL URL cannot be read: {str(error).strip()}") from None
+    settings = {**_DEFAULTS, **{name: str(value) for name, value in given.items()}, "client_encoding": "UTF8"}
+    if "," in settings.get("host", ""):
+        settings.setdefault("target_session_attrs", "read-write")
+    return settings
+
+
+def _place(info: dict[str, str]) -> str:
+    """Where it is, without its password."""
+    host, port = info.get("host", "localhost"), info.get("port")
+    return f"postgresql://{host}{f':{port}' if port else ''}/{info.get('dbname', '')}"

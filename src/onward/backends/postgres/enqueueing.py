@@ -1,0 +1,163 @@
+"""Storing envelopes: all at once where nothing can be in the way, in rounds where a key may be held."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from onward.backend import Enqueued
+from onward.backends.postgres.transaction import Reply, Transaction
+from onward.clock import SECOND
+from onward.envelope import Envelope
+from onward.errors import BackendUnavailable
+
+__all__ = ["StartOver", "answer", "columns", "created", "due_queues", "enqueue", "is_simple", "store"]
+
+_SOON = SECOND  # what is due within this time, sleepers should know of
+_TRIES = 20  # how often a key may change hands while we ask for it
+
+
+class StartOver(Exception):
+    """Something changed while this transaction was under way: undo it, and run it again."""
+
+
+def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
+    """The parameters of `enqueue`, made without a connection.  What all of them leave out is left out."""
+    keyed = any(each.idempotency_key is not None for each in envelopes)
+    return {
+        "ids": [each.id for each in envelopes],
+        "queues": [each.queue for each in envelopes],
+        "jobs": [each.job for each in envelopes],
+        "sealed": [each.data for each in envelopes],
+        "enqueued_at": [each.enqueued_at for each in envelopes],
+        "max_crashes": [each.max_crashes for each in envelopes],
+        "priorities": _unless_all(0, [each.priority for each in envelopes]),
+        "delays": _unless_all(0, [each.delay for each in envelopes]),
+        "not_before": _unless_all(None, [each.not_before for each in envelopes]),
+        "expires_at": _unless_all(None, [each.expires_at for each in envelopes]),
+        "unique_keys": _unless_all(None, [each.unique_key for each in envelopes]),
+        "idempotency_keys": _unless_all(None, [each.idempotency_key for each in envelopes]),
+        "idempotency_ttls": [each.idempotency_ttl for each in envelopes] if keyed else [],
+        "single_instances": _unless_all(None, [each.single_instance for each in envelopes]),
+    }
+
+
+def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Reply:
+    """Ask to store envelopes of different ids."""
+    return tx.ask("enqueue", **columns(envelopes))
+
+
+def answer(reply: Reply, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:
+    """Which of them were not stored, and whether somebody waits to be told of the others."""
+    ((stored, somebody_waits),) = reply.rows()
+    if stored is None:
+        return [], somebody_waits
+    ids = set(stored)
+    return [envelope for envelope in envelopes if envelope.id not in ids], somebody_waits
+
+
+def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
+    """Whether nothing but its own id can keep any of them from being stored: then one statement is all."""
+    return (
+        not retried
+        and all(envelope.unique_key is None for envelope in envelopes)
+        and len({envelope.id for envelope in envelopes}) == len(envelopes)
+    )
+
+
+def created(envelopes: Sequence[Envelope], rejected: Iterable[Envelope]) -> list[Enqueued]:
+    """The answers where every envelope that was not stored is live already."""
+    live = {envelope.id for envelope in rejected}
+    return [_existing(each.id) if each.id in live else Enqueued(each.id) for each in envelopes]
+
+
+def due_queues(envelopes: Iterable[Envelope]) -> set[str]:
+    """Where somebody should look now, or soon: by our own clock, for it is only a hint."""
+    soon = time.time_ns() // 1000 + _SOON
+    return {
+        each.queue for each in envelopes if each.delay <= _SOON and (each.not_before is None or each.not_before <= soon)
+    }
+
+
+def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    """Store them in their order, or say which live job stands for each."""
+    answers: dict[int, Enqueued] = {}
+    waiting = dict(enumerate(envelopes))
+    while waiting:
+        batch = {at: waiting.pop(at) for at in _first_of_each(waiting)}
+        answers |= _repeated(tx, batch) if retried else _round(tx, batch)
+    tx.wakes |= due_queues(envelopes[at] for at, answer in answers.items() if answer.created)
+    return [answers[at] for at in range(len(envelopes))]
+
+
+def _first_of_each(waiting: dict[int, Envelope]) -> list[int]:
+    """The first of every id and key, by the keys: two who ask for the same ones do not wait for each other."""
+    ids: set[str] = set()
+    keys: set[str] = set()
+    first = []
+    for at, envelope in waiting.items():
+        if envelope.id not in ids and envelope.unique_key not in keys:
+            first.append(at)
+        ids.add(envelope.id)
+        if envelope.unique_key is not None:
+            keys.add(envelope.unique_key)
+    return sorted(first, key=lambda at: waiting[at].unique_key or "")
+
+
+def _repeated(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
+    """Envelopes that may have been here before: then they may be among the finished."""
+    done = _finished(tx, batch.values())
+    answers = {at: _existing(each.id) for at, each in batch.items() if each.id in done}
+    stored = _round(tx, {at: each for at, each in batch.items() if at not in answers})
+    if _finished(tx, (batch[at] for at, answer in stored.items() if answer.created)):
+        raise StartOver  # it finished between our look and our insert: the next look will see it
+    return answers | stored
+
+
+def _round(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
+    """Envelopes of different ids and keys."""
+    answers: dict[int, Enqueued] = {}
+    for _ in range(_TRIES):
+        if not batch:
+            return answers
+        envelopes = list(batch.values())
+        rejected = {each.id for each in answer(store(tx, envelopes), envelopes)[0]}
+        answers |= {at: Enqueued(each.id) for at, each in batch.items() if each.id not in rejected}
+        batch = {at: each for at, each in batch.items() if each.id in rejected}
+        if batch:
+            answers |= (found := _in_the_way(tx, batch))
+            batch = {at: each for at, each in batch.items() if at not in found}
+    raise BackendUnavailable("a unique key changed hands again and again while it was asked for: try again")
+
+
+def _in_the_way(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
+    """Which live jobs stand for these; what is in the way of the others is removed."""
+    live = {job_id for (job_id,) in tx.ask("live_among", ids=[each.id for each in batch.values()]).rows()}
+    answers = {at: _existing(each.id) for at, each in batch.items() if each.id in live}
+    keyed = {each.unique_key: (at, each) for at, each in batch.items() if each.id not in live}
+    ignoring = [key for key, (_, each) in keyed.items() if each.unique_strategy == "ignore_new"]
+    replacing = [key for key, (_, each) in keyed.items() if each.unique_strategy != "ignore_new"]
+    if ignoring:
+        for key, holder in tx.ask("key_holders", keys=ignoring).rows():
+            at, envelope = keyed[key]
+            answers[at] = Enqueued(envelope.id, created=False, existing_id=holder)
+    if replacing:
+        holders = tx.ask("lock_key_holders", keys=replacing).rows()
+        reasons = [f"replaced by {keyed[key][1].id}" for key, _ in holders]
+        if holders:
+            tx.ask("cancel", ids=[holder for _, holder in holders], reasons=reasons, replaced=True)
+    return answers
+
+
+def _finished(tx: Transaction, envelopes: Iterable[Envelope]) -> set[str]:
+    ids = [envelope.id for envelope in envelopes]
+    return {job_id for (job_id,) in tx.ask("finished_among", ids=ids).rows()} if ids else set()
+
+
+def _existing(job_id: str) -> Enqueued:
+    return Enqueued(job_id, created=False, existing_id=job_id)
+
+
+def _unless_all(usual: object, values: list[Any]) -> list[Any]:
+    return values if any(value != usual for value in values) else []

@@ -1,0 +1,98 @@
+"""PostgreSQL's errors in Onward's words: what may be tried again, what is refused, what has to be changed.
+
+By SQLSTATE, the five characters that the server gives with an error; an error without one comes from the driver, and then
+mostly from the connection.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from onward.backends.postgres.driver import psycopg
+from onward.errors import (
+    BackendError,
+    BackendMisconfigured,
+    BackendRefused,
+    BackendUnavailable,
+    StoreCorrupt,
+    StoreFull,
+)
+
+__all__ = ["is_pooler", "is_transient", "refuses_settings", "translated", "translation", "unreachable"]
+
+# The transaction was undone for another's sake and may be run again at once: serialization failure, deadlock.
+_TRANSIENT = ("40001", "40P01")
+# A prepared statement is not there, or there already: somebody between us and the server gives us another session each time.
+_POOLER = ("26000", "42P05")
+_AWAY = ("08", "40", "53", "55", "57", "58", "25")  # connections, rollbacks, resources, locks, operators, the system
+_REFUSED = ("22", "23", "44", "54", "P0")  # data, constraints, limits, and what a trigger raises
+_MISCONFIGURED = ("0A", "28", "3D", "3F", "42")  # features, authorisation, catalogs, schemas, privileges
+# libpq tells why it could not connect in words only.
+_NEVER = re.compile(
+    r"authentication failed|does not exist|no pg_hba\.conf entry|no password supplied|is not permitted|certificate|"
+    r"SSL.*(?:not|required)|invalid|unrecognized|unsupported",
+    re.IGNORECASE,
+)
+# Values that cannot even be handed over: lone surrogates, numbers of more than 64 bits.
+_UNBINDABLE = (OverflowError, ValueError)
+
+
+@contextmanager
+def translated(place: str) -> Iterator[None]:
+    """Let no driver's error out."""
+    try:
+        yield
+    except (psycopg.Error, *_UNBINDABLE) as error:
+        raise translation(error, place) from error
+
+
+def is_transient(error: BaseException) -> bool:
+    """Whether the very same transaction may go through if it is run again."""
+    return _code(error) in _TRANSIENT
+
+
+def is_pooler(error: BaseException) -> bool:
+    """Whether prepared statements cannot be relied upon here."""
+    return _code(error) in _POOLER
+
+
+def translation(error: Exception, place: str) -> BackendError:
+    """The error to raise instead."""
+    code = _code(error)
+    if code == "53100":
+        return StoreFull(
+            f"{place}: no space is left on its disk: make room and try again; nothing of this call was kept"
+        )
+    if code.startswith("XX0"):
+        return StoreCorrupt(f"{place}: {_text(error)}: the server finds its data damaged; restore a backup")
+    if code.startswith(_AWAY):
+        return BackendUnavailable(f"{place}: {_text(error)} ({code}): whether the call was applied is unknown")
+    if code.startswith(_REFUSED) or (not code and isinstance(error, (psycopg.DataError, *_UNBINDABLE))):
+        return BackendRefused(f"{place}: these values are refused, nothing of the call was applied: {_text(error)}")
+    if code.startswith(_MISCONFIGURED):
+        return BackendMisconfigured(f"{place}: {_text(error)} ({code})")
+    if isinstance(error, psycopg.OperationalError) and not code:
+        return BackendUnavailable(f"{place}: {_text(error)}: whether the call was applied is unknown")
+    return BackendError(f"{place}: {_text(error)} ({code or type(error).__name__})")
+
+
+def refuses_settings(error: psycopg.Error) -> bool:
+    """Whether it was a pooler that answered: it cannot promise that a session keeps its settings."""
+    return "unsupported startup parameter" in str(error)
+
+
+def unreachable(error: psycopg.Error, place: str) -> BackendError:
+    """The error to raise instead if there is no connection to be had."""
+    refusal = BackendMisconfigured if _NEVER.search(str(error)) else BackendUnavailable
+    return refusal(f"{place}: cannot be reached: {_text(error)}")
+
+
+def _code(error: BaseException) -> str:
+    return getattr(error, "sqlstate", None) or ""
+
+
+def _text(error: BaseException) -> str:
+    """One line: what the server adds about our statement helps nobody who did not write it."""
+    return str(error).strip().split("\n", 1)[0]

@@ -1,0 +1,90 @@
+"""Idempotency keys and single instances: pointers to the lease that holds a key.
+
+There is nothing to release; a pointer is dropped with its lease only so that the table stays small and waiters can be woken.
+Whoever takes keys locks their rows first, and makes them if there are none: two claims cannot both find a key free.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from onward.backends.postgres.transaction import Transaction
+from onward.backends.sql.holds import ONCE, SINGLE, Ended, Key, Keyed, allot
+from onward.lease import Hold
+
+__all__ = ["Ended", "Keyed", "end", "take"]
+
+_WAITERS = {ONCE: "once_waiters", SINGLE: "single_waiters"}
+
+
+def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple[Hold, str | None]]:
+    """Take all keys of each of these leases, in their order, or none of them; says what came of it, by id."""
+    wanted = sorted({key for keyed in claimed for key in keyed.carried()})
+    tx.ask("lock_holds", **_columns(wanted))
+    holds, taken = allot(claimed, tx.ask("holds", **_columns(wanted)).rows(), now)
+    if taken:
+        tx.ask(
+            "take_holds",
+            **_columns(list(taken)),
+            ids=[keyed.id for keyed in taken.values()],
+            tokens=[keyed.token for keyed in taken.values()],
+        )
+    if untaken := [key for key in wanted if key not in taken]:
+        tx.ask("drop_blank_holds", **_columns(untaken))
+    return holds
+
+
+class _Pointer(NamedTuple):
+    kind: str
+    key: str
+    job_id: str
+    token: int
+    ttl: int | None  # once this is set, everybody who waits will be skipped
+
+
+def end(tx: Transaction, ended: Sequence[Ended]) -> None:
+    """Confirm or drop what these leases held, and wake who waits for it."""
+    pointers = [_pointer(lease, key) for lease in ended for key in lease.keyed.carried()]
+    # In the order of the keys, like whoever takes them.
+    ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])
+    kinds, keys, ids, tokens, ttls = map(list, zip(*(pointers[at] for at in ordered), strict=True))
+    numbers = tx.ask("end_holds", kinds=kinds, keys=keys, ids=ids, tokens=tokens, ttls=ttls).rows()
+    held = sorted(ordered[number - 1] for (number,) in numbers)
+    if held and (woken := _to_wake(tx, [pointers[at] for at in held])):
+        tx.wakes |= {queue for (queue,) in tx.ask("wake_waiters", ids=sorted(woken)).rows()}
+
+
+def _pointer(lease: Ended, key: Key) -> _Pointer:
+    confirms = lease.confirmed and key[0] == ONCE
+    return _Pointer(*key, lease.keyed.id, lease.keyed.token, lease.keyed.idempotency_ttl if confirms else None)
+
+
+def _to_wake(tx: Transaction, pointers: Sequence[_Pointer]) -> set[str]:
+    """The first waiter for each key, or all of them if it was confirmed; who is woken for one key is not for another."""
+    waiters = _waiters(tx, pointers)
+    woken: set[str] = set()
+    for pointer in pointers:
+        line = [each for each in waiters[pointer.kind, pointer.key] if each != pointer.job_id and each not in woken]
+        woken.update(line if pointer.ttl is not None else line[:1])
+    return woken
+
+
+def _waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[Key, list[str]]:
+    """Who waits for these keys, in claim order: as many as could be woken for one that is dropped."""
+    enough = len(pointers) + 1
+    replies = {}
+    for kind, statement in _WAITERS.items():
+        limits = {each.key: None if each.ttl is not None else enough for each in pointers if each.kind == kind}
+        if limits:
+            replies[kind] = tx.ask(statement, keys=list(limits), limits=list(limits.values()))
+    waiters: defaultdict[Key, list[str]] = defaultdict(list)
+    for kind, reply in replies.items():
+        for key, job_id in reply.rows():
+            waiters[kind, key].append(job_id)
+    return waiters
+
+
+def _columns(keys: Sequence[Key]) -> dict[str, list[str]]:
+    return {"kinds": [kind for kind, _ in keys], "keys": [key for _, key in keys]}

@@ -1,0 +1,154 @@
+-- Live and finished jobs are stored apart: the live table stays small however long the history is, and a unique key is a
+-- plain unique index over it.  Instants are microseconds UTC, `rank` is the negated priority so that everything sorts
+-- upwards.  Text is compared by its bytes, as everywhere else: a database's own collation may change with its system.
+-- Wide columns of fixed length come first, so that no row is padded.
+
+-- The store's clock, read when it is called and not when the transaction began; or the instant to which a test moved it.
+CREATE FUNCTION onward_now(moved bigint) RETURNS bigint LANGUAGE sql VOLATILE AS
+$$ SELECT coalesce(moved, cast(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)) $$;
+
+CREATE TABLE onward_jobs (
+    rank bigint NOT NULL,
+    available_at bigint NOT NULL,
+    expires_at bigint,
+    delivery bigint NOT NULL DEFAULT 0,             -- the fencing token: grows with every claim
+    max_crashes bigint NOT NULL,
+    enqueued_at bigint NOT NULL,
+    started_at bigint,
+    parked_since bigint,
+    idempotency_ttl bigint NOT NULL DEFAULT 0,
+    attempts integer NOT NULL DEFAULT 0,
+    crashes integer NOT NULL DEFAULT 0,
+    interruptions integer NOT NULL DEFAULT 0,
+    waits integer NOT NULL DEFAULT 0,
+    id text COLLATE "C" NOT NULL PRIMARY KEY,
+    queue text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL,                -- scheduled, available, executing, retryable
+    job text COLLATE "C" NOT NULL,
+    owner text COLLATE "C",                         -- the session that runs it
+    cancel_reason text,                             -- not null: it was asked to cancel
+    unique_key text COLLATE "C",                    -- as sealed; never changes
+    key_held text COLLATE "C",                      -- the same while it holds the key, null once that was taken away
+    idempotency_key text COLLATE "C",
+    single_instance text COLLATE "C",
+    spent text,
+    progress bytea,
+    sealed bytea NOT NULL
+) WITH (
+    -- Room for the row's next version beside it, and a vacuum that keeps up with a table whose every row dies young.
+    -- An empty end is not cut off: that would lock the table, for room that the next burst needs again.
+    fillfactor = 70,
+    vacuum_truncate = false,
+    autovacuum_vacuum_scale_factor = 0.02,
+    autovacuum_vacuum_threshold = 1000,
+    autovacuum_analyze_scale_factor = 0.05,
+    autovacuum_vacuum_cost_delay = 0
+);
+
+-- The claim walks this one and nothing else.
+CREATE INDEX onward_jobs_claim_idx ON onward_jobs (queue, rank, available_at, id)
+    WHERE state = 'available';
+CREATE INDEX onward_jobs_due_idx ON onward_jobs (queue, available_at, id)
+    WHERE state IN ('scheduled', 'retryable');
+CREATE INDEX onward_jobs_expiry_idx ON onward_jobs (queue, expires_at, id)
+    WHERE expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable');
+-- With the id, so that looking for one lease of an owner never walks the others, whatever the planner believes of them.
+CREATE INDEX onward_jobs_owner_idx ON onward_jobs (owner, id)
+    WHERE state = 'executing';
+CREATE INDEX onward_jobs_asked_idx ON onward_jobs (owner, id)
+    WHERE cancel_reason IS NOT NULL;
+CREATE UNIQUE INDEX onward_jobs_held_idx ON onward_jobs (key_held)
+    WHERE key_held IS NOT NULL;
+-- Who waits for a hold, in claim order.
+CREATE INDEX onward_jobs_once_idx ON onward_jobs (idempotency_key, rank, available_at, id)
+    WHERE idempotency_key IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
+CREATE INDEX onward_jobs_single_idx ON onward_jobs (single_instance, rank, available_at, id)
+    WHERE single_instance IS NOT NULL AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL;
+
+CREATE TABLE onward_finished (
+    number bigint GENERATED ALWAYS AS IDENTITY (SEQUENCE NAME onward_ended), -- tells how many jobs have ended so far
+    rank bigint NOT NULL,
+    available_at bigint NOT NULL,
+    expires_at bigint,
+    delivery bigint NOT NULL,
+    max_crashes bigint NOT NULL,
+    enqueued_at bigint NOT NULL,
+    started_at bigint,
+    parked_since bigint,
+    idempotency_ttl bigint NOT NULL,
+    finished_at bigint NOT NULL,
+    attempts integer NOT NULL,
+    crashes integer NOT NULL,
+    interruptions integer NOT NULL,
+    waits integer NOT NULL,
+    id text COLLATE "C" NOT NULL PRIMARY KEY,
+    queue text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL,                -- completed, discarded, cancelled
+    job text COLLATE "C" NOT NULL,
+    owner text COLLATE "C",
+    unique_key text COLLATE "C",
+    idempotency_key text COLLATE "C",
+    single_instance text COLLATE "C",
+    reason text,
+    progress bytea,
+    result bytea,
+    sealed bytea                                    -- null: only a tombstone
+) WITH (
+    autovacuum_vacuum_scale_factor = 0.05,
+    autovacuum_analyze_scale_factor = 0.05
+);
+
+-- Completed jobs pay for no index but their key: retention walks the ids, which rise with time.
+CREATE INDEX onward_finished_discarded_idx ON onward_finished (id) WHERE state = 'discarded';
+CREATE INDEX onward_finished_cancelled_idx ON onward_finished (id) WHERE state = 'cancelled';
+CREATE INDEX onward_finished_tombstone_idx ON onward_finished (id) WHERE sealed IS NULL;
+
+-- The record of every run that did not succeed, and the evidence that a repeated settlement was applied.
+CREATE TABLE onward_attempts (
+    token bigint NOT NULL,
+    at bigint NOT NULL,
+    duration_ms bigint NOT NULL,
+    attempt integer NOT NULL,
+    job_id text COLLATE "C" NOT NULL,
+    move text COLLATE "C" NOT NULL,
+    state text COLLATE "C" NOT NULL,                -- where the job went
+    kind text NOT NULL,
+    message text NOT NULL,
+    traceback text NOT NULL,
+    PRIMARY KEY (job_id, token)
+);
+
+-- Every turn locks its own row here and only renewals write it, often: room on the page keeps those writes in place.
+CREATE TABLE onward_sessions (
+    expires_at bigint NOT NULL,
+    lease_for bigint NOT NULL,
+    pid bigint NOT NULL,
+    owner text COLLATE "C" NOT NULL PRIMARY KEY,
+    host text NOT NULL,
+    version text NOT NULL
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
+
+CREATE TABLE onward_queues (
+    name text COLLATE "C" NOT NULL PRIMARY KEY,
+    paused_at bigint                                -- null: it is open
+);
+
+-- Pointers to the lease that holds a key: valid while that lease is, or until `done_until` once a success confirmed it.
+CREATE TABLE onward_holds (
+    token bigint NOT NULL,
+    done_until bigint,
+    kind text COLLATE "C" NOT NULL,                 -- once (idempotency key), single (one instance at a time)
+    key text COLLATE "C" NOT NULL,
+    job_id text COLLATE "C" NOT NULL,
+    PRIMARY KEY (kind, key)
+) WITH (fillfactor = 70, autovacuum_vacuum_scale_factor = 0.05);
+
+CREATE INDEX onward_holds_done_idx ON onward_holds (done_until) WHERE done_until IS NOT NULL;
+
+-- Who sleeps and would like to be told of work, until when: a hint, that may be lost and need not be on the disk.
+CREATE UNLOGGED TABLE onward_waiters (
+    until bigint NOT NULL,
+    id text COLLATE "C" NOT NULL PRIMARY KEY
+);
+
+CREATE INDEX onward_waiters_until_idx ON onward_waiters (until);

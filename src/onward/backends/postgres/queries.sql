@@ -1,0 +1,746 @@
+-- Every statement of the PostgreSQL backend.  Values are always parameters, written :name; the table prefix is the only
+-- substitution.  A batch comes as arrays, one for each column; an array may be empty if every value is the usual one.
+--
+-- How they are built, again and again: `clock` reads the time once.  `held` finds and locks the rows, one by one in the order of
+-- the batch: the FOR UPDATE within LATERAL leaves the planner no other way than along an index, whatever it believes of the
+-- table's size, and waits for nobody in another order.  Then rows are written where they were found (by ctid, which
+-- a lock of our own keeps true).  Tests compare the plans.
+
+-- name: begin
+BEGIN ISOLATION LEVEL READ COMMITTED;
+
+-- name: configure
+-- What a connection of our own is opened with, for this transaction only: the next may be in another session.
+SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
+       set_config('enable_sort', 'off', true), set_config('jit', 'off', true), set_config('lock_timeout', '30s', true),
+       set_config('idle_in_transaction_session_timeout', '60s', true);
+
+-- name: begin_reading
+-- Several statements, one snapshot.
+BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY;
+
+-- name: commit
+COMMIT;
+
+-- name: rollback
+ROLLBACK;
+
+-- name: savepoint
+SAVEPOINT attempt;
+
+-- name: undo
+ROLLBACK TO SAVEPOINT attempt;
+
+-- name: listen
+-- The channel's name is the table prefix's.
+LISTEN onward_wake;
+
+-- name: wake
+-- On its own, after the commit: a transaction that notifies takes a lock of the whole database until it is on the disk.
+SELECT pg_notify('onward_wake', :queues);
+
+-- name: enqueue
+-- Both an id that is live and a unique key that is held make it store nothing.  The answer: which were stored, if not all were;
+-- and whether somebody waits to be told.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+given AS (
+    SELECT *
+      FROM unnest(cast(:ids AS text[]), cast(:queues AS text[]), cast(:jobs AS text[]), cast(:sealed AS bytea[]),
+                  cast(:enqueued_at AS bigint[]), cast(:max_crashes AS bigint[]), cast(:priorities AS bigint[]),
+                  cast(:delays AS bigint[]), cast(:not_before AS bigint[]), cast(:expires_at AS bigint[]),
+                  cast(:unique_keys AS text[]), cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]),
+                  cast(:single_instances AS text[]))
+        AS given (id, queue, job, sealed, enqueued_at, max_crashes, priority, delay, not_before, expires_at, unique_key,
+                  idempotency_key, idempotency_ttl, single_instance)
+), stored AS (
+    INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, max_crashes, enqueued_at, unique_key, key_held,
+                             idempotency_key, idempotency_ttl, single_instance, job, sealed)
+    SELECT id, queue, CASE WHEN due.at <= now THEN 'available' ELSE 'scheduled' END, -coalesce(priority, 0), due.at, expires_at,
+           max_crashes, enqueued_at, unique_key, unique_key, idempotency_key, coalesce(idempotency_ttl, 0), single_instance,
+           job, sealed
+      FROM clock
+     CROSS JOIN given
+     CROSS JOIN LATERAL (SELECT greatest(now + coalesce(delay, 0), not_before)) AS due (at)
+    ON CONFLICT DO NOTHING
+    RETURNING id
+)
+SELECT CASE WHEN count(*) < cardinality(cast(:ids AS text[])) THEN coalesce(array_agg(id), cast(ARRAY[] AS text[])) END,
+       EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)))
+  FROM stored;
+
+-- name: live_among
+SELECT job.id FROM unnest(cast(:ids AS text[])) AS wanted (id) JOIN onward_jobs AS job ON job.id = wanted.id;
+
+-- name: finished_among
+SELECT done.id FROM unnest(cast(:ids AS text[])) AS wanted (id) JOIN onward_finished AS done ON done.id = wanted.id;
+
+-- name: key_holders
+SELECT holder.key_held, holder.id
+  FROM unnest(cast(:keys AS text[])) AS wanted (key)
+ CROSS JOIN LATERAL (SELECT key_held, id FROM onward_jobs WHERE key_held = wanted.key LIMIT 1) AS holder;
+
+-- name: lock_key_holders
+SELECT holder.key_held, holder.id
+  FROM unnest(cast(:keys AS text[])) AS wanted (key)
+ CROSS JOIN LATERAL (SELECT key_held, id FROM onward_jobs WHERE key_held = wanted.key FOR UPDATE) AS holder;
+
+-- name: open_session
+-- Its time is counted from when the row is ours: whoever waits for a turn that is under way loses nothing.
+INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version)
+VALUES (:owner, onward_now(:now) + cast(:lease_for AS bigint), cast(:lease_for AS bigint), :host, cast(:pid AS bigint), :version)
+ON CONFLICT (owner) DO UPDATE
+   SET expires_at = onward_now(:now) + excluded.lease_for, lease_for = excluded.lease_for, host = excluded.host,
+       pid = excluded.pid, version = excluded.version
+RETURNING expires_at;
+
+-- name: lock_session
+-- A lock, not a write: a row written by every turn is a chain of dead versions under a snapshot that somebody keeps.
+WITH session AS MATERIALIZED (SELECT expires_at FROM onward_sessions WHERE owner = :owner FOR UPDATE)
+SELECT expires_at, onward_now(:now),
+       ARRAY (SELECT id FROM onward_jobs WHERE owner = :owner AND cancel_reason IS NOT NULL ORDER BY id),
+       ARRAY (SELECT delivery FROM onward_jobs WHERE owner = :owner AND cancel_reason IS NOT NULL ORDER BY id)
+  FROM session;
+
+-- name: lock_sessions
+SELECT owner FROM onward_sessions WHERE owner = ANY (cast(:owners AS text[])) ORDER BY owner FOR UPDATE;
+
+-- name: renew_session
+WITH session AS MATERIALIZED (SELECT owner FROM onward_sessions WHERE owner = :owner FOR UPDATE)
+UPDATE onward_sessions SET expires_at = onward_now(:now) + lease_for
+  FROM session
+ WHERE onward_sessions.owner = session.owner
+RETURNING ARRAY (SELECT id FROM onward_jobs WHERE owner = :owner AND cancel_reason IS NOT NULL ORDER BY id),
+          ARRAY (SELECT delivery FROM onward_jobs WHERE owner = :owner AND cancel_reason IS NOT NULL ORDER BY id);
+
+-- name: end_session
+DELETE FROM onward_sessions WHERE owner = :owner;
+
+-- name: end_expired_sessions
+-- A locked one is talking to us: it is not dead.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
+DELETE FROM onward_sessions
+ WHERE owner IN (SELECT owner
+                   FROM onward_sessions
+                  WHERE expires_at <= (SELECT now FROM clock)
+                  ORDER BY owner
+                    FOR UPDATE SKIP LOCKED);
+
+-- name: adopt
+-- The tokens stay: what the old owner's process has run can be settled under the new name.
+WITH held AS MATERIALIZED (
+    SELECT ctid AS place FROM onward_jobs WHERE owner = :adopted AND state = 'executing' ORDER BY id FOR UPDATE
+)
+UPDATE onward_jobs SET owner = :owner WHERE ctid = ANY (ARRAY (SELECT place FROM held));
+
+-- name: leases_of
+-- In the shape of `claim`.
+SELECT 0, id, queue, sealed, delivery, started_at, attempts, crashes, interruptions, waits, parked_since, spent,
+       idempotency_key, idempotency_ttl, single_instance
+  FROM onward_jobs
+ WHERE owner = :owner AND state = 'executing'
+ ORDER BY id;
+
+-- name: paused_queues
+SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
+
+-- name: next_due
+-- In how many microseconds one of these queues has work: 0 or less is now, NULL is never.  Who asks may be about to sleep and
+-- wants to be told; how many do is the second answer.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+open AS (
+    SELECT name
+      FROM unnest(cast(:queues AS text[])) AS wanted (name)
+     WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+), waits AS (
+    INSERT INTO onward_waiters (id, until)
+    SELECT :waiter, onward_now(NULL) + cast(:sleeps AS bigint) WHERE cast(:sleeps AS bigint) IS NOT NULL
+    ON CONFLICT (id) DO UPDATE SET until = excluded.until
+)
+SELECT min(CASE WHEN EXISTS (SELECT 1 FROM onward_jobs WHERE queue = open.name AND state = 'available') THEN 0
+                ELSE (SELECT available_at FROM onward_jobs
+                       WHERE queue = open.name AND state IN ('scheduled', 'retryable')
+                       ORDER BY available_at LIMIT 1) - (SELECT now FROM clock) END),
+       (SELECT count(*) FROM onward_waiters WHERE until > (SELECT onward_now(NULL)) AND id <> :waiter)
+  FROM open;
+
+-- name: forget_waiters
+-- Those of processes that are no more.
+DELETE FROM onward_waiters WHERE until < (SELECT onward_now(NULL) - 60000000);
+
+-- name: promote
+-- Cancel what has expired, and make available what is due.  What another turn is at is left to it.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+expired AS MATERIALIZED (
+    SELECT job.place
+      FROM unnest(cast(:queues AS text[])) AS wanted (name)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs
+                          WHERE queue = wanted.name AND expires_at <= (SELECT now FROM clock)
+                            AND expires_at IS NOT NULL AND state IN ('scheduled', 'available', 'retryable')
+                            AND (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+                          ORDER BY expires_at, id
+                          LIMIT cast(:limit AS bigint)
+                            FOR UPDATE SKIP LOCKED) AS job
+), gone AS (
+    DELETE FROM onward_jobs WHERE ctid = ANY (ARRAY (SELECT place FROM expired)) RETURNING *
+), finished AS (
+    INSERT INTO onward_finished (
+           id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+           enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+           single_instance, reason, progress, result, sealed)
+    SELECT id, 'cancelled', now, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+           enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+           single_instance, 'expired', progress, NULL, sealed
+      FROM gone
+     CROSS JOIN clock
+    ON CONFLICT (id) DO UPDATE
+       SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+            single_instance, reason, progress, result, sealed)
+         = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
+                excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
+                excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
+                excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
+                excluded.single_instance, excluded.reason, excluded.progress, excluded.result, excluded.sealed)
+), due AS MATERIALIZED (
+    SELECT job.place
+      FROM unnest(cast(:queues AS text[])) AS wanted (name)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs
+                          WHERE queue = wanted.name AND available_at <= (SELECT now FROM clock)
+                            AND state IN ('scheduled', 'retryable')
+                            AND NOT ctid = ANY (ARRAY (SELECT place FROM expired))
+                            AND (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+                          ORDER BY available_at, id
+                          LIMIT cast(:limit AS bigint)
+                            FOR UPDATE SKIP LOCKED) AS job
+), promoted AS (
+    UPDATE onward_jobs SET state = 'available' WHERE ctid = ANY (ARRAY (SELECT place FROM due)) RETURNING id
+)
+SELECT count(*) FROM promoted;
+
+-- name: claim
+-- Queue by queue, in the order given: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  What another turn has locked
+-- is its own.  A suspect is claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which
+-- fences off the previous holder: its late settlement matches no row.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+candidates AS MATERIALIZED (
+    SELECT job.*, row_number() OVER () AS number
+      FROM (SELECT job.*
+              FROM unnest(cast(:queues AS text[]), cast(:at_most AS bigint[])) AS wanted (name, at_most)
+             CROSS JOIN LATERAL (SELECT ctid AS place, crashes
+                                   FROM onward_jobs
+                                  WHERE queue = wanted.name AND state = 'available'
+                                    AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+                                    AND NOT id = ANY (cast(:released AS text[]))
+                                    AND (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+                                  ORDER BY rank, available_at, id
+                                  LIMIT wanted.at_most
+                                    FOR UPDATE SKIP LOCKED) AS job
+             LIMIT cast(:limit AS bigint)) AS job
+), chosen AS MATERIALIZED (
+    SELECT place, number
+      FROM candidates
+     WHERE number = 1 OR number < coalesce((SELECT min(number) FROM candidates WHERE crashes > 0), cast(:limit AS bigint) + 1)
+)
+UPDATE onward_jobs AS job
+   SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock)
+  FROM chosen
+ WHERE job.ctid = chosen.place
+RETURNING number, id, queue, sealed, delivery, started_at, attempts, crashes, interruptions, waits, parked_since, spent,
+          idempotency_key, idempotency_ttl, single_instance;
+
+-- name: lock_holds
+-- Every key that is wanted has a row now, and it is ours until the commit.  In the order of the keys, so that two who want the
+-- same ones do not wait for each other.
+INSERT INTO onward_holds (kind, key, job_id, token)
+SELECT kind, key, '', 0 FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[])) AS wanted (kind, key)
+ON CONFLICT (kind, key) DO UPDATE SET token = onward_holds.token;
+
+-- name: holds
+-- Who has these keys: until when it is done, or whether the holder still runs.
+SELECT hold.kind, hold.key, hold.job_id, hold.token, hold.done_until,
+       EXISTS (SELECT 1 FROM onward_jobs WHERE id = hold.job_id AND delivery = hold.token AND state = 'executing')
+  FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[])) AS wanted (kind, key)
+ CROSS JOIN LATERAL (SELECT * FROM onward_holds WHERE kind = wanted.kind AND key = wanted.key LIMIT 1) AS hold;
+
+-- name: take_holds
+WITH held AS MATERIALIZED (
+    SELECT hold.place, wanted.job_id, wanted.token
+      FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[]), cast(:ids AS text[]), cast(:tokens AS bigint[]))
+        AS wanted (kind, key, job_id, token)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_holds WHERE kind = wanted.kind AND key = wanted.key FOR UPDATE) AS hold
+)
+UPDATE onward_holds SET job_id = held.job_id, token = held.token, done_until = NULL
+  FROM held
+ WHERE onward_holds.ctid = held.place;
+
+-- name: drop_blank_holds
+-- Rows that were made to be locked, and then nobody took the key.
+WITH held AS MATERIALIZED (
+    SELECT hold.place
+      FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[])) AS wanted (kind, key)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_holds
+                          WHERE kind = wanted.kind AND key = wanted.key AND job_id = '' FOR UPDATE) AS hold
+)
+DELETE FROM onward_holds WHERE ctid = ANY (ARRAY (SELECT place FROM held));
+
+-- name: end_holds
+-- A time to live confirms, none drops.  The answer is which of them were held at all.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+held AS MATERIALIZED (
+    SELECT ended.number, ended.ttl, hold.place
+      FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[]), cast(:ids AS text[]), cast(:tokens AS bigint[]),
+                  cast(:ttls AS bigint[])) WITH ORDINALITY AS ended (kind, key, job_id, token, ttl, number)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_holds
+                          WHERE kind = ended.kind AND key = ended.key AND job_id = ended.job_id AND token = ended.token
+                            AND done_until IS NULL
+                            FOR UPDATE) AS hold
+), confirmed AS (
+    UPDATE onward_holds SET done_until = (SELECT now FROM clock) + held.ttl
+      FROM held
+     WHERE onward_holds.ctid = held.place AND held.ttl IS NOT NULL
+), dropped AS (
+    DELETE FROM onward_holds USING held WHERE onward_holds.ctid = held.place AND held.ttl IS NULL
+)
+SELECT number FROM held;
+
+-- name: once_waiters
+-- The first in claim order for each key.  One that is locked is on its way already.
+SELECT ended.key, job.id
+  FROM unnest(cast(:keys AS text[]), cast(:limits AS bigint[])) AS ended (key, at_most)
+ CROSS JOIN LATERAL (SELECT id
+                       FROM onward_jobs
+                      WHERE idempotency_key = ended.key AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL
+                      ORDER BY rank, available_at, id
+                      LIMIT ended.at_most
+                        FOR UPDATE SKIP LOCKED) AS job;
+
+-- name: single_waiters
+SELECT ended.key, job.id
+  FROM unnest(cast(:keys AS text[]), cast(:limits AS bigint[])) AS ended (key, at_most)
+ CROSS JOIN LATERAL (SELECT id
+                       FROM onward_jobs
+                      WHERE single_instance = ended.key AND state = 'scheduled' AND waits > 0 AND parked_since IS NULL
+                      ORDER BY rank, available_at, id
+                      LIMIT ended.at_most
+                        FOR UPDATE SKIP LOCKED) AS job;
+
+-- name: wake_waiters
+UPDATE onward_jobs SET state = 'available', available_at = onward_now(:now)
+ WHERE id = ANY (cast(:ids AS text[]))
+RETURNING queue;
+
+-- name: settle
+-- All that may become of a lease, for any number of them.  Every fence is (id, token, owner, executing).  An array of moves that
+-- is empty means that all were successes, which nearly all are.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+lease AS (
+    SELECT *
+      FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:owners AS text[]), cast(:moves AS text[]),
+                  cast(:targets AS text[]), cast(:ran AS boolean[]), cast(:keep AS boolean[]), cast(:results AS bytea[]),
+                  cast(:reasons AS text[]), cast(:delays AS bigint[]), cast(:waits AS bigint[]), cast(:spents AS text[]),
+                  cast(:kinds AS text[]), cast(:messages AS text[]), cast(:tracebacks AS text[]), cast(:durations AS bigint[]))
+           WITH ORDINALITY
+        AS lease (id, token, owner, move, target, ran, keep, result, reason, delay, waits, spent, kind, message, traceback,
+                  duration_ms, number)
+), held AS MATERIALIZED (
+    SELECT lease.number, lease.id, token, coalesce(move, 'ack') AS move, cast(coalesce(ran, true) AS integer) AS ran,
+           coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, duration_ms, job.place,
+           job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, fate.*
+      FROM lease
+     CROSS JOIN LATERAL (SELECT ctid AS place, attempts, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl,
+                                single_instance
+                           FROM onward_jobs
+                          WHERE id = lease.id AND delivery = lease.token AND owner = coalesce(lease.owner, :owner)
+                            AND state = 'executing'
+                            FOR UPDATE) AS job
+     CROSS JOIN LATERAL (SELECT CASE WHEN move IS NULL OR move = 'ack' THEN 'completed'
+                                     WHEN cancel_reason IS NOT NULL THEN 'cancelled'
+                                     WHEN move = 'crashed' AND crashes + 1 >= max_crashes THEN 'discarded'
+                                     ELSE target END,
+                                CASE WHEN move IS NULL OR move IN ('ack', 'cancelled') THEN reason
+                                     WHEN cancel_reason IS NOT NULL THEN cancel_reason
+                                     WHEN move = 'crashed' THEN format('crashed %s times: %s', crashes + 1, reason)
+                                     ELSE reason END) AS fate (goes_to, because)
+), recorded AS (
+    INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
+    SELECT id, token, attempts + 1, move, goes_to, now, duration_ms, kind, message, traceback
+      FROM held
+     CROSS JOIN clock
+     WHERE kind IS NOT NULL
+    ON CONFLICT (job_id, token) DO UPDATE
+       SET (attempt, move, state, at, duration_ms, kind, message, traceback)
+         = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.kind,
+                excluded.message, excluded.traceback)
+), gone AS (
+    DELETE FROM onward_jobs AS job
+     USING held
+     WHERE job.ctid = held.place AND goes_to IN ('completed', 'discarded', 'cancelled')
+    RETURNING job.*, held.goes_to, held.because, held.result, held.keep, held.ran, held.move
+), finished AS (
+    -- An upsert: no row that happens to be there can make a settlement fail.
+    INSERT INTO onward_finished (
+           id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+           enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+           single_instance, reason, progress, result, sealed)
+    SELECT id, goes_to, now, queue, job, rank, delivery, attempts + ran, crashes + cast(move = 'crashed' AS integer),
+           interruptions + cast(move = 'release' AS integer), max_crashes, available_at, enqueued_at, started_at, expires_at,
+           owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, because, progress,
+           CASE WHEN keep THEN result END, CASE WHEN keep THEN sealed END
+      FROM gone
+     CROSS JOIN clock
+    ON CONFLICT (id) DO UPDATE
+       SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+            single_instance, reason, progress, result, sealed)
+         = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
+                excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
+                excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
+                excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
+                excluded.single_instance, excluded.reason, excluded.progress, excluded.result, excluded.sealed)
+), released AS (
+    -- It keeps its place.
+    UPDATE onward_jobs AS job SET state = goes_to, interruptions = job.interruptions + 1, owner = NULL
+      FROM held
+     WHERE job.ctid = held.place AND goes_to = 'available'
+), crashed AS (
+    UPDATE onward_jobs AS job
+       SET state = goes_to, crashes = job.crashes + 1, owner = NULL,
+           available_at = (SELECT now FROM clock)
+                        + (cast(:pauses AS bigint[]))[least(job.crashes + 1, cardinality(cast(:pauses AS bigint[])))]
+      FROM held
+     WHERE job.ctid = held.place AND goes_to = 'retryable' AND move = 'crashed'
+), put_back AS (
+    -- nack, snooze and park: due later, and waiting is counted anew.
+    UPDATE onward_jobs AS job
+       SET state = goes_to, available_at = (SELECT now FROM clock) + held.delay, attempts = job.attempts + held.ran,
+           waits = held.waits, spent = coalesce(held.spent, job.spent),
+           parked_since = CASE WHEN move = 'park' THEN coalesce(parked_since, (SELECT now FROM clock)) END, owner = NULL
+      FROM held
+     WHERE job.ctid = held.place AND goes_to IN ('scheduled', 'retryable') AND move <> 'crashed'
+)
+SELECT number, goes_to, idempotency_key, idempotency_ttl, single_instance FROM held;
+
+-- name: evidence
+-- What is known of settlements that match no lease: the record of the run, the finished job, a live one.
+SELECT lease.number, run.move, run.state, done.state,
+       EXISTS (SELECT 1 FROM onward_jobs WHERE id = lease.id) OR EXISTS (SELECT 1 FROM onward_finished WHERE id = lease.id)
+  FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[])) WITH ORDINALITY AS lease (id, token, number)
+  LEFT JOIN LATERAL (SELECT move, state FROM onward_attempts WHERE job_id = lease.id AND token = lease.token LIMIT 1) AS run
+    ON true
+  LEFT JOIN LATERAL (SELECT state FROM onward_finished WHERE id = lease.id AND delivery = lease.token LIMIT 1) AS done
+    ON true;
+
+-- name: dead_leases
+-- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
+SELECT id, delivery, owner, queue, job, crashes
+  FROM onward_jobs
+ WHERE owner = :owner AND state = 'executing'
+ ORDER BY id
+   FOR UPDATE SKIP LOCKED;
+
+-- name: orphans
+-- By the leases, not by the sessions: whatever became of its session's row, a job that nobody runs is found.  Looked for first
+-- and locked then: a row that changed in between is compared with what was seen, not with sessions as they were.
+WITH lost AS MATERIALIZED (
+    SELECT id, delivery, owner
+      FROM onward_jobs
+     WHERE state = 'executing'
+       AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
+     ORDER BY id
+)
+SELECT job.*
+  FROM lost
+ CROSS JOIN LATERAL (SELECT id, delivery, owner, queue, job, crashes
+                       FROM onward_jobs
+                      WHERE id = lost.id AND delivery = lost.delivery AND owner = lost.owner AND state = 'executing'
+                        FOR UPDATE SKIP LOCKED) AS job;
+
+-- name: cancel
+-- What waits is cancelled; what runs is asked to, and the first reason stands.  A running job that is replaced loses its key at
+-- once: its replacement need not wait for it.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+held AS MATERIALIZED (
+    SELECT wanted.reason, job.*
+      FROM unnest(cast(:ids AS text[]), cast(:reasons AS text[])) AS wanted (id, reason)
+     CROSS JOIN LATERAL (SELECT ctid AS place, id, state FROM onward_jobs WHERE id = wanted.id FOR UPDATE) AS job
+), gone AS (
+    DELETE FROM onward_jobs AS job USING held WHERE job.ctid = held.place AND held.state <> 'executing'
+    RETURNING job.*, held.reason
+), finished AS (
+    INSERT INTO onward_finished (
+           id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+           enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+           single_instance, reason, progress, result, sealed)
+    SELECT id, 'cancelled', now, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+           enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+           single_instance, reason, progress, NULL, sealed
+      FROM gone
+     CROSS JOIN clock
+    ON CONFLICT (id) DO UPDATE
+       SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+            single_instance, reason, progress, result, sealed)
+         = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
+                excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
+                excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
+                excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
+                excluded.single_instance, excluded.reason, excluded.progress, excluded.result, excluded.sealed)
+), asked AS (
+    UPDATE onward_jobs AS job
+       SET cancel_reason = coalesce(cancel_reason, held.reason),
+           key_held = CASE WHEN cast(:replaced AS boolean) THEN NULL ELSE key_held END
+      FROM held
+     WHERE job.ctid = held.place AND held.state = 'executing'
+)
+SELECT id, state FROM held;
+
+-- name: make_due
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+held AS MATERIALIZED (
+    SELECT job.place
+      FROM unnest(cast(:ids AS text[])) AS wanted (id)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_jobs
+                          WHERE id = wanted.id AND state IN ('scheduled', 'retryable') FOR UPDATE) AS job
+)
+UPDATE onward_jobs SET state = 'available', available_at = (SELECT now FROM clock)
+ WHERE ctid = ANY (ARRAY (SELECT place FROM held))
+RETURNING id, queue;
+
+-- name: pick
+-- Live before finished, by ids.
+SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
+       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
+       NULL, NULL, job.progress, job.waits, job.parked_since
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
+ UNION ALL
+SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
+       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
+       done.result, done.reason, done.progress, done.waits, done.parked_since
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
+
+-- name: page_oldest
+-- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.
+SELECT id FROM (
+    (SELECT id FROM onward_jobs
+      WHERE cast(:live AS boolean) AND id > :after AND state = ANY (cast(:states AS text[]))
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY id LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:discarded AS boolean) AND state = 'discarded' AND id > :after
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY id LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:cancelled AS boolean) AND state = 'cancelled' AND id > :after
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY id LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:completed AS boolean) AND state = 'completed' AND sealed IS NOT NULL AND id > :after
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY id LIMIT cast(:limit AS bigint))) AS page
+ ORDER BY id
+ LIMIT cast(:limit AS bigint);
+
+-- name: page_newest
+SELECT id FROM (
+    (SELECT id FROM onward_jobs
+      WHERE cast(:live AS boolean) AND (cast(:after AS text) IS NULL OR id < :after) AND state = ANY (cast(:states AS text[]))
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:discarded AS boolean) AND state = 'discarded' AND (cast(:after AS text) IS NULL OR id < :after)
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:cancelled AS boolean) AND state = 'cancelled' AND (cast(:after AS text) IS NULL OR id < :after)
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT id FROM onward_finished
+      WHERE cast(:completed AS boolean) AND state = 'completed' AND sealed IS NOT NULL
+        AND (cast(:after AS text) IS NULL OR id < :after)
+        AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT cast(:limit AS bigint))) AS page
+ ORDER BY id DESC
+ LIMIT cast(:limit AS bigint);
+
+-- name: runs_of
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.kind, run.message, run.traceback
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+  JOIN onward_attempts AS run ON run.job_id = wanted.id
+ ORDER BY run.job_id, run.token;
+
+-- name: count_live
+SELECT state, count(*) FROM onward_jobs WHERE cast(:queue AS text) IS NULL OR queue = :queue GROUP BY state;
+
+-- name: count_finished
+SELECT state, count(*)
+  FROM onward_finished
+ WHERE sealed IS NOT NULL AND (cast(:queue AS text) IS NULL OR queue = :queue)
+ GROUP BY state;
+
+-- name: live_by_queue
+SELECT queue, count(*) FROM onward_jobs GROUP BY queue;
+
+-- name: glance
+-- Every count stops at the limit, so it costs the same whatever lies in the tables.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'available' LIMIT cast(:at_most AS bigint)) AS counted),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'executing' LIMIT cast(:at_most AS bigint)) AS counted),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished LIMIT cast(:at_most AS bigint)) AS counted),
+       (SELECT count(*)
+          FROM (SELECT 1 FROM onward_finished WHERE state = 'discarded' LIMIT cast(:at_most AS bigint)) AS counted),
+       (SELECT count(*)
+          FROM (SELECT 1 FROM onward_finished WHERE state = 'cancelled' LIMIT cast(:at_most AS bigint)) AS counted),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished WHERE sealed IS NULL LIMIT cast(:at_most AS bigint)) AS counted),
+       (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM onward_ended);
+
+-- name: glance_later
+SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
+  FROM (SELECT state FROM onward_jobs WHERE state IN ('scheduled', 'retryable') LIMIT cast(:at_most AS bigint)) AS counted;
+
+-- name: glance_due_by_queue
+-- From name to name along the index: the jobs between are passed over.
+WITH RECURSIVE queues (name) AS (
+    (SELECT queue FROM onward_jobs WHERE state = 'available' ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs WHERE state = 'available' AND queue > name ORDER BY queue LIMIT 1)
+      FROM queues
+     WHERE name IS NOT NULL
+)
+SELECT name, counted.available
+  FROM (SELECT name FROM queues WHERE name IS NOT NULL LIMIT cast(:queues AS bigint)) AS queue
+ CROSS JOIN LATERAL (SELECT count(*)
+                       FROM (SELECT 1 FROM onward_jobs
+                              WHERE state = 'available' AND queue = name LIMIT cast(:at_most AS bigint)) AS line
+                    ) AS counted (available);
+
+-- name: glance_later_by_queue
+WITH RECURSIVE queues (name) AS (
+    (SELECT queue FROM onward_jobs WHERE state IN ('scheduled', 'retryable') ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs
+             WHERE state IN ('scheduled', 'retryable') AND queue > name ORDER BY queue LIMIT 1)
+      FROM queues
+     WHERE name IS NOT NULL
+)
+SELECT name, counted.scheduled, counted.retryable
+  FROM (SELECT name FROM queues WHERE name IS NOT NULL LIMIT cast(:queues AS bigint)) AS queue
+ CROSS JOIN LATERAL (SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
+                       FROM (SELECT state FROM onward_jobs
+                              WHERE state IN ('scheduled', 'retryable') AND queue = name
+                              LIMIT cast(:at_most AS bigint)) AS line) AS counted (scheduled, retryable);
+
+-- name: glance_running_by_queue
+SELECT queue, count(*)
+  FROM (SELECT queue FROM onward_jobs WHERE state = 'executing' LIMIT cast(:at_most AS bigint)) AS running
+ GROUP BY queue;
+
+-- name: sessions
+SELECT owner, lease_for, host, pid, version, expires_at,
+       (SELECT count(*) FROM onward_jobs WHERE onward_jobs.owner = session.owner AND state = 'executing')
+  FROM onward_sessions AS session
+ ORDER BY owner;
+
+-- name: running
+SELECT id FROM onward_jobs
+ WHERE state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job);
+
+-- name: replayable
+-- In their order, and ours until the commit; the last column is whether it has expired.
+SELECT done.id, done.finished_at, done.unique_key, coalesce(done.expires_at <= onward_now(:now), false)
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id, finished_at, expires_at, unique_key
+                       FROM onward_finished
+                      WHERE id = wanted.id AND state IN ('discarded', 'cancelled') FOR UPDATE) AS done;
+
+-- name: tombstones_among
+SELECT done.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+  JOIN onward_finished AS done ON done.id = wanted.id
+ WHERE done.sealed IS NULL;
+
+-- name: revive
+-- The delivery number goes on, so that no token of an earlier life fits again.
+INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
+                         key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+SELECT done.id, queue, 'available', rank, onward_now(:now), expires_at, delivery, max_crashes, enqueued_at, unique_key,
+       unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done
+ON CONFLICT DO NOTHING
+RETURNING id, queue;
+
+-- name: forget_finished
+-- As they were seen: a job that lived and finished again meanwhile stays.
+WITH held AS MATERIALIZED (
+    SELECT done.place
+      FROM unnest(cast(:ids AS text[]), cast(:finished_at AS bigint[])) AS wanted (id, finished_at)
+     CROSS JOIN LATERAL (SELECT ctid AS place
+                           FROM onward_finished
+                          WHERE id = wanted.id AND finished_at = wanted.finished_at FOR UPDATE) AS done
+)
+DELETE FROM onward_finished WHERE ctid = ANY (ARRAY (SELECT place FROM held)) RETURNING id;
+
+-- name: forget_runs
+-- A job that was enqueued anew under its old id keeps what it has.
+DELETE FROM onward_attempts
+ WHERE job_id = ANY (cast(:ids AS text[]))
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
+
+-- name: next_finished
+SELECT id, state, finished_at, sealed IS NULL, onward_now(:now)
+  FROM onward_finished
+ WHERE id > :after
+ ORDER BY id
+ LIMIT cast(:limit AS bigint);
+
+-- name: drop_spent_holds
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
+DELETE FROM onward_holds
+ WHERE ctid = ANY (ARRAY (SELECT ctid
+                            FROM onward_holds
+                           WHERE done_until <= (SELECT now FROM clock)
+                           LIMIT cast(:limit AS bigint)
+                             FOR UPDATE SKIP LOCKED));
+
+-- name: pause
+INSERT INTO onward_queues AS queue (name, paused_at) VALUES (:queue, onward_now(:now))
+ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at WHERE queue.paused_at IS NULL
+RETURNING name;
+
+-- name: resume
+UPDATE onward_queues SET paused_at = NULL WHERE name = :queue AND paused_at IS NOT NULL RETURNING name;
+
+-- name: progress
+UPDATE onward_jobs SET progress = :progress
+ WHERE id = :id AND delivery = cast(:token AS bigint) AND owner = :owner AND state = 'executing'
+RETURNING id;
+
+-- name: oldest_stranded
+SELECT min(started_at), onward_now(:now)
+  FROM onward_jobs
+ WHERE state = 'executing'
+   AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session
+                    WHERE session.owner = onward_jobs.owner AND session.expires_at > onward_now(:now));
+
+-- name: durability
+SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), pg_is_in_recovery();
+
+-- name: oldest_snapshot
+SELECT pid, cast(extract(epoch FROM clock_timestamp() - xact_start) AS bigint), coalesce(nullif(application_name, ''), usename)
+  FROM pg_stat_activity
+ WHERE backend_xmin IS NOT NULL AND datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
+ ORDER BY xact_start
+ LIMIT 1;

@@ -1,0 +1,99 @@
+"""Taking leases back from sessions that are no more: each is settled, as crashed or as released."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from onward.backend import Held, Reaped
+from onward.backends.postgres import holds, settling
+from onward.backends.postgres.driver import psycopg
+from onward.backends.postgres.transaction import Transaction
+from onward.envelope import Sealed
+from onward.lease import Lease, Settlement
+from onward.states import State
+
+__all__ = ["Lost", "end", "give_back", "give_back_singly", "why"]
+
+_logger = logging.getLogger("onward.backend.postgres")
+
+
+class Lost(NamedTuple):
+    """A lease that nobody has."""
+
+    id: str
+    token: int
+    owner: str
+    queue: str
+    job: str
+    crashes: int
+
+
+def end(tx: Transaction, owner: str | None) -> list[Lost]:
+    """End the session, or all that expired, and lock what they held; what others have locked is left for the next sweep."""
+    if owner is None:
+        tx.ask("end_expired_sessions")
+        reply = tx.ask("orphans")
+    else:
+        tx.ask("end_session", owner=owner)
+        reply = tx.ask("dead_leases", owner=owner)
+    return [Lost(*row) for row in reply.rows()]
+
+
+def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str) -> list[Reaped]:
+    held = {(lease.id, lease.token) for lease in lost}
+    crashed = held if started is None else held.intersection(started)
+    settlements = [_settlement(lease, cause, crashed=(lease.id, lease.token) in crashed) for lease in lost]
+    columns = {**settling.columns(settlements), "owners": [lease.owner for lease in lost]}
+    rows = tx.ask("settle", owner=None, **columns).rows()
+    reaped: dict[int, Reaped] = {}
+    ended: dict[int, holds.Ended] = {}
+    for number, to, once, ttl, single in rows:
+        lease = lost[number - 1]
+        reaped[number] = _reaped(lease, State(to), cause, crashed=(lease.id, lease.token) in crashed)
+        if once is not None or single is not None:
+            ended[number] = holds.Ended(holds.Keyed(lease.id, lease.token, once, ttl, single), confirmed=False)
+        if to in (State.AVAILABLE, State.RETRYABLE):
+            tx.wakes.add(lease.queue)
+    if ended:
+        holds.end(tx, [ended[number] for number in sorted(ended)])
+    return [reaped[number] for number in sorted(reaped)]
+
+
+def give_back_singly(
+    tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str
+) -> list[Reaped]:
+    """One that the store refuses to give back must not keep the others: it stays an orphan for the next sweep."""
+    reaped: list[Reaped] = []
+    for lease in lost:
+        tx.ask("savepoint")
+        try:
+            reaped += give_back(tx, [lease], started, cause)
+        except psycopg.Error as error:
+            tx.ask("undo")
+            _logger.exception("job %s cannot be taken back: %s", lease.id, str(error).split("\n", 1)[0])
+    return reaped
+
+
+def why(owner: str | None, cause: str | None) -> str:
+    return cause or ("its session expired" if owner is None else "its process died")
+
+
+def _settlement(lost: Lost, cause: str, *, crashed: bool) -> Settlement:
+    sealed = Sealed(lost.id, lost.queue, b"")
+    lease = Lease(envelope=sealed, token=lost.token, owner=lost.owner, expires_at=0, claimed_at=0)
+    return Settlement.crashed(lease, cause) if crashed else Settlement.release(lease)
+
+
+def _reaped(lost: Lost, to: State, cause: str, *, crashed: bool) -> Reaped:
+    return Reaped(
+        id=lost.id,
+        queue=lost.queue,
+        job=lost.job,
+        token=lost.token,
+        to=to,
+        cause=cause,
+        crashed=crashed,
+        crashes=lost.crashes + crashed,
+    )

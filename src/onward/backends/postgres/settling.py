@@ -1,0 +1,166 @@
+"""Ending leases by their settlements, and evidence for those that match no lease.
+
+The fate table of the contract is the statement `settle`; here it is asked, and its answers are told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onward.backend import Held
+from onward.backends.postgres import enqueueing, holds
+from onward.backends.postgres.transaction import Reply, Transaction
+from onward.clock import SECOND
+from onward.failure import Failure
+from onward.lease import (
+    GONE,
+    LEASE_LOST,
+    UNEXPLAINED,
+    UNKNOWN_CAUSE,
+    Hold,
+    Settled,
+    Settlement,
+    already_applied,
+    applied,
+    crash_pause,
+)
+from onward.states import TARGETS, State
+
+__all__ = ["Settling", "classify", "columns"]
+
+# Before a crashed job is due again, by how often it crashed; the last one is the longest.
+_PAUSES = [crash_pause(crashes) for crashes in range(1, 13)]
+
+
+class Settling:
+    """The settlements of a turn: asked for at once, answered when the answers are needed."""
+
+    def __init__(self, tx: Transaction, owner: str, settlements: Sequence[Settlement]) -> None:
+        self._tx = tx
+        self._settlements = settlements
+        self._answers: list[Settled] | None = None
+        # The same lease twice: the second is answered by the evidence of the first.
+        first = {(each.lease.envelope.id, each.lease.token): at for at, each in reversed(list(enumerate(settlements)))}
+        # In the order of the ids: two who lock the same rows do not wait for each other.
+        self._asked = sorted(
+            (at for at in first.values() if settlements[at].lease.owner == owner),
+            key=lambda at: settlements[at].lease.envelope.id,
+        )
+        asked = [settlements[at] for at in self._asked]
+        self._reply: Reply | None = tx.ask("settle", owner=owner, **columns(asked)) if asked else None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing has to be known or done between settling and claiming."""
+        return all(
+            each.dead_letter is None and each.lease.hold is Hold.FREE and each.move != "release"
+            for each in self._settlements
+        )
+
+    @property
+    def released(self) -> list[str]:
+        """The ids that were given back just now."""
+        pairs = zip(self._settlements, self._answers or (), strict=False)
+        return [each.lease.envelope.id for each, answer in pairs if each.move == "release" and answer.applied]
+
+    @property
+    def ended(self) -> set[Held]:
+        """The leases that this turn has ended."""
+        pairs = zip(self._settlements, self._answers or (), strict=False)
+        return {(each.lease.envelope.id, each.lease.token) for each, answer in pairs if answer.applied}
+
+    def answer(self) -> list[Settled]:
+        """One for each; whatever a settlement brings about besides is done."""
+        if self._answers is None:
+            self._answers = self._answered()
+        return self._answers
+
+    def _answered(self) -> list[Settled]:
+        answers: dict[int, Settled] = {}
+        ended: dict[int, holds.Ended] = {}
+        for number, to, once, ttl, single in self._reply.rows() if self._reply is not None else ():
+            at = self._asked[number - 1]
+            answers[at] = _APPLIED[to]
+            if once is not None or single is not None:
+                lease, move = self._settlements[at].lease, self._settlements[at].move
+                ended[at] = holds.Ended(holds.Keyed(lease.envelope.id, lease.token, once, ttl, single), move == "ack")
+        if ended:
+            holds.end(self._tx, [ended[at] for at in sorted(ended)])
+        for at, answer in answers.items():
+            if answer.state is not State.COMPLETED:
+                self._follow_up(self._settlements[at], answer)
+        if missing := [at for at in range(len(self._settlements)) if at not in answers]:
+            evidence = classify(self._tx, [self._settlements[at] for at in missing])
+            answers |= dict(zip(missing, evidence, strict=True))
+        return [answers[at] for at in range(len(self._settlements))]
+
+    def _follow_up(self, settlement: Settlement, answer: Settled) -> None:
+        if settlement.dead_letter is not None and answer.state is State.DISCARDED:
+            enqueueing.enqueue(self._tx, [settlement.dead_letter])
+        if answer.state in _COMES_BACK and (settlement.delay <= 0 or settlement.move == "release"):
+            self._tx.wakes.add(settlement.lease.envelope.queue)
+
+
+# In these it may be due at once, and then somebody should know.
+_COMES_BACK = {State.AVAILABLE, State.RETRYABLE, State.SCHEDULED}
+_APPLIED = {str(state): applied(state) for state in State}
+
+
+def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled]:
+    """What became of settlements whose fence matches nothing: the record first, then the finished job."""
+    ids = [each.lease.envelope.id for each in settlements]
+    rows = tx.ask("evidence", ids=ids, tokens=[each.lease.token for each in settlements]).rows()
+    evidence = {number - 1: row for number, *row in rows}
+    return [_judge(settlement, *evidence[at]) for at, settlement in enumerate(settlements)]
+
+
+def _judge(settlement: Settlement, move: str | None, went_to: str, finished_as: str | None, traced: bool) -> Settled:
+    if move is not None:
+        return already_applied(State(went_to)) if move == settlement.move else LEASE_LOST
+    if not traced:
+        return GONE
+    turned = finished_as == State.CANCELLED and settlement.move != "ack"
+    if finished_as is not None and (turned or finished_as == TARGETS[settlement.move]):
+        return already_applied(State(finished_as))
+    return LEASE_LOST
+
+
+def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
+    """The parameters of `settle`.  Successes are nearly all there is: for them, most of it is left out."""
+    successes = all(each.move == "ack" and each.failure is None for each in settlements)
+    failures = [] if successes else [_failure(each) for each in settlements]
+    return {
+        "ids": [each.lease.envelope.id for each in settlements],
+        "tokens": [each.lease.token for each in settlements],
+        "owners": [],
+        "moves": [] if successes else [each.move for each in settlements],
+        "targets": [] if successes else [str(TARGETS[each.move]) for each in settlements],
+        "ran": [] if successes else [each.ran for each in settlements],
+        "keep": [] if all(each.keep for each in settlements) else [each.keep for each in settlements],
+        "results": _if_any([each.result for each in settlements]),
+        "reasons": _if_any([_reason(each) for each in settlements]),
+        "delays": [] if successes else [round(each.delay * SECOND) for each in settlements],
+        "waits": [] if successes else [each.waits for each in settlements],
+        "spents": _if_any([each.spent for each in settlements]),
+        "kinds": [failure and failure.kind for failure in failures],
+        "messages": [failure and failure.message for failure in failures],
+        "tracebacks": [failure and failure.traceback for failure in failures],
+        "durations": [] if successes else [each.duration_ms for each in settlements],
+        "pauses": _PAUSES,
+    }
+
+
+def _failure(settlement: Settlement) -> Failure | None:
+    """What goes on record: every failure, every nack, every crash."""
+    if settlement.move == "crashed":
+        return Failure("Crash", settlement.reason or UNKNOWN_CAUSE)
+    return settlement.failure or (UNEXPLAINED if settlement.move == "nack" else None)
+
+
+def _reason(settlement: Settlement) -> str | None:
+    return settlement.reason or (UNKNOWN_CAUSE if settlement.move == "crashed" else None)
+
+
+def _if_any(values: list[Any]) -> list[Any]:
+    return [] if all(value is None for value in values) else values

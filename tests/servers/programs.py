@@ -1,0 +1,30 @@
+"""Programs that tests start: as a user that may nothing, from Debian if they are not there."""
+
+import os
+import shutil
+import subprocess
+
+import pytest
+
+UNPRIVILEGED = "nobody"
+
+
+def lent_user():
+    """How to start a server: servers refuse to run as root.  In its own group, so that all of it can be stopped at once."""
+    lent = {"user": UNPRIVILEGED, "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
+    return {**lent, "cwd": "/", "start_new_session": True}
+
+
+def apt_install(package):
+    if os.geteuid() == 0 and shutil.which("apt-get"):
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        install = ["apt-get", "install", "--yes", "--no-install-recommends", "-oDPkg::Lock::Timeout=300", package]
+        for command in (["apt-get", "update"], install):
+            subprocess.run(command, check=False, capture_output=True, env=environment)
+
+
+def unavailable(what):
+    """Skip the test, loudly; on CI that is a failure."""
+    reason = f"it cannot be had here: {what}"
+    assert os.environ.get("CI") != "true", reason
+    pytest.skip(reason)
