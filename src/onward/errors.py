@@ -14,6 +14,9 @@
     │   ├── JobDiscarded                 it was dead-lettered; carries the last error
     │   └── JobCancelled                 it was cancelled, or it expired
     ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned or purged
+    ├── TransactionError                 a transaction that cannot be joined, or that came to nothing
+    │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened
+    │   └── TransactionTooLong           it kept everybody from writing, and was rolled back
     ├── EnvelopeError (ValueError)       bytes that are not a sealed job
     │   └── EnvelopeTooNew               written by a newer Onward
     └── BackendError
@@ -48,6 +51,7 @@ __all__ = [
     "JobEnded",
     "JobNotFound",
     "JobUnfinished",
+    "LeaseLost",
     "NoWorker",
     "OnwardError",
     "OptionError",
@@ -56,6 +60,8 @@ __all__ = [
     "SchemaTooNew",
     "StoreCorrupt",
     "StoreFull",
+    "TransactionError",
+    "TransactionTooLong",
     "Unsupported",
 ]
 
@@ -137,6 +143,18 @@ class JobCancelled(JobEnded):
 
 class JobNotFound(OnwardError, LookupError):
     """No job with this id: it was never enqueued here, or it was pruned."""
+
+
+class TransactionError(OnwardError):
+    """A transaction that cannot be joined, or one that came to nothing.  The message says what to do."""
+
+
+class LeaseLost(TransactionError):
+    """The job is no longer this worker's.  Its transaction was rolled back: nothing of it happened."""
+
+
+class TransactionTooLong(TransactionError):
+    """It kept everybody else from writing for too long, and was rolled back: nothing of it happened."""
 
 
 class EnvelopeError(OnwardError, ValueError):

@@ -212,6 +212,11 @@ def crash_pause(crashes: int) -> int:
     return 0 if crashes <= 1 else min(10 * 2 ** min(crashes - 2, 10), 600) * SECOND
 
 
+def under(settlement: Settlement, owner: str) -> Settlement:
+    """The same for the session that has the lease by now."""
+    return msgspec.structs.replace(settlement, lease=msgspec.structs.replace(settlement.lease, owner=owner))
+
+
 def applied(state: State) -> Settled:
     return _APPLIED[state]
 

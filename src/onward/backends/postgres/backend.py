@@ -24,17 +24,22 @@ from onward.backend import (
     TurnResult,
 )
 from onward.backends.postgres import claiming, enqueueing, faults, health, queries, reaping, schema
+from onward.backends.postgres.completing import Lender, PostgresCompletion
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
+from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
+from onward.backends.sql.steps import rendered
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
+from onward.failure import Failure
 from onward.ids import random_owner
 from onward.names import namespace_name
+from onward.transacts import Dialect, Steps, Style
 
 __all__ = ["PostgresBackend"]
 
@@ -46,6 +51,8 @@ _TRIES = 10  # how often a transaction is run again that was undone for another'
 class PostgresBackend(PostgresInspection, Backend):
     """Jobs in one database, for every process that can reach it."""
 
+    dialect: Dialect = "postgresql"
+
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
         self.capabilities = Capabilities(durable=connections.durable)
         self._clock = clock
@@ -53,6 +60,7 @@ class PostgresBackend(PostgresInspection, Backend):
         self._prefix = prefix
         self._sql = queries.load(prefix)
         self._ear = Ear(connections, self._sql["listen"])
+        self._lender = Lender(connections)
         self._patience = Patience()
         self._sent_for_work = False
         self._name = random_owner()  # as a sleeper
@@ -166,8 +174,52 @@ class PostgresBackend(PostgresInspection, Backend):
         with faults.translated(self._connections.place), self._connections.borrowed() as connection:
             return health.checks(connection, self._connections, self._prefix, self._transaction(connection))
 
+    # Transactions of others
+
+    def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
+        now = {"now": None if self._clock is None else self._clock.micros()}
+        return rendered(
+            enqueueing.joining(envelopes),
+            lambda asked: foreign(self._sql[asked.name], {**now, **asked.parameters}, style),
+        )
+
+    def begin(self, *, at_most: float) -> PostgresCompletion:
+        """Nobody else has to wait for it, so it may take its time."""
+        return PostgresCompletion(
+            self._lender,
+            self._sql,
+            place=self._connections.place,
+            moved=None if self._clock is None else self._clock.micros(),
+            wake=self._wake,
+        )
+
+    def completed(self, lease: Lease) -> bool:
+        fence = {"id": lease.envelope.id, "token": lease.token}
+
+        def look(tx: Transaction) -> bool:
+            if tx.ask("lease_owner", **fence).rows():
+                return False
+            found: bool = tx.ask("is_completed", **fence).value()
+            return found
+
+        return self._write(look, pipelined=False)
+
+    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+        return bool(
+            self._ask(
+                "remark",
+                id=lease.envelope.id,
+                token=lease.token,
+                duration_ms=duration_ms,
+                kind=failure.kind,
+                message=failure.message,
+                traceback=failure.traceback,
+            )
+        )
+
     def close(self) -> None:
         self._connections.close()
+        self._lender.close()
         self._ear.close()
 
     def _open(self) -> None:
@@ -230,7 +282,7 @@ class PostgresBackend(PostgresInspection, Backend):
     def _store(self, connection: Connection, envelopes: Sequence[Envelope]) -> list[Envelope]:
         """One statement, and a notification after its commit if somebody waits for one; gives what was not stored."""
         tx = self._transaction(connection)
-        rejected, somebody_waits = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
+        rejected, somebody_waits = enqueueing.answer(enqueueing.store(tx, envelopes).rows(), envelopes)
         if somebody_waits and (queues := enqueueing.due_queues(envelopes)):
             with suppress(psycopg.Error):  # it is stored, and who sleeps looks now and then
                 tx.ask("wake", queues=named(queues))

@@ -72,6 +72,7 @@ class Connections:
         self.pooled = options.pooler == "transaction"
         self._prepare = prepare
         self._prepared = False
+        self._told_to_wait = False  # for the disk, where the database's own setting does not
         self._size = options.pool_size
         self._pid = os.getpid()
         self._closed = False
@@ -98,8 +99,7 @@ class Connections:
 
     def connect(self) -> Connection:
         """A connection beside the shared ones; whoever asks for it discards it."""
-        if self._closed:
-            raise BackendError(f"{self.place}: this backend is closed")
+        self._refuse_if_closed()
         connection = self._connected()
         try:
             self._check(connection)
@@ -109,6 +109,18 @@ class Connections:
         except BaseException:
             connection.close()
             raise
+        with self._changed:
+            self._open[id(connection)] = connection
+        return connection
+
+    def plain(self) -> Connection:
+        """One as the driver makes it, for a handler; whoever asks for it discards it."""
+        self._refuse_if_closed()
+        info = dict(self._info)
+        if not self.pooled and (durability := self._durability()):
+            info["options"] = _options(durability, info)
+        connection = self._opened(info, prepare_threshold=None)
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
         with self._changed:
             self._open[id(connection)] = connection
         return connection
@@ -170,14 +182,17 @@ class Connections:
 
     # Borrowing
 
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise BackendError(f"{self.place}: this backend is closed")
+
     def _take(self) -> Connection:
         deadline = time.monotonic() + _PATIENCE
         with self._changed:
             if self._pid != os.getpid():  # some servers fork without telling Python
                 self._disown()
             while True:
-                if self._closed:
-                    raise BackendError(f"{self.place}: this backend is closed")
+                self._refuse_if_closed()
                 while self._idle:
                     connection = self._idle.pop()
                     if _is_quiet(connection):
@@ -226,25 +241,32 @@ class Connections:
     def _connected(self) -> Connection:
         info = dict(self._info)
         if not self.pooled:
-            session = {**_SESSION, **({"synchronous_commit": "off"} if self._relaxed else {})}
-            settings = " ".join(f"-c {name}={value}" for name, value in session.items())
-            info["options"] = f"{settings} {info.get('options', '')}".strip()
-        try:
-            connection: Connection = psycopg.Connection.connect(
-                psycopg.conninfo.make_conninfo(**info),
-                autocommit=True,
-                prepare_threshold=None if self.pooled else 0,
-                cursor_factory=psycopg.RawCursor,
-            )
-        except psycopg.OperationalError as error:
-            if not self.pooled and faults.refuses_settings(error):
-                self.stop_preparing()
-                return self._connected()
-            raise faults.unreachable(error, self.place) from error
+            info["options"] = _options({**_SESSION, **self._durability()}, info)
+        connection = self._opened(
+            info,
+            autocommit=True,
+            prepare_threshold=None if self.pooled else 0,
+            cursor_factory=psycopg.RawCursor,
+        )
         connection.prepared_max = None
         connection.adapters.register_dumper(int, Int8BinaryDumper)
         connection.adapters.register_dumper(arrays.Blobs, arrays.blobs_dumper)
         return connection
+
+    def _opened(self, info: dict[str, str], **options: Any) -> Connection:
+        try:
+            return psycopg.Connection.connect(psycopg.conninfo.make_conninfo(**info), **options)
+        except psycopg.OperationalError as error:
+            if not self.pooled and faults.refuses_settings(error):
+                self.stop_preparing()
+                return self._opened(self._info, **{**options, "prepare_threshold": None})
+            raise faults.unreachable(error, self.place) from error
+
+    def _durability(self) -> dict[str, str]:
+        """What to ask of the server: it may have been told otherwise for the whole database."""
+        if self._relaxed:
+            return {"synchronous_commit": "off"}
+        return {"synchronous_commit": "on"} if self._told_to_wait else {}
 
     def _check(self, connection: Connection) -> None:
         """Refuse what cannot keep a promise; better here than in the middle."""
@@ -262,8 +284,13 @@ class Connections:
         if synchronous == "off" and not self._relaxed and not self.pooled:
             # Off for the whole database perhaps, but a job that was accepted is never lost.
             connection.execute("SET synchronous_commit = on")
-            synchronous = "on"
+            synchronous, self._told_to_wait = "on", True
         self.durable = synchronous != "off" and fsync == "on"
+
+
+def _options(settings: dict[str, str], info: dict[str, str]) -> str:
+    told = " ".join(f"-c {name}={value}" for name, value in settings.items())
+    return f"{told} {info.get('options', '')}".strip()
 
 
 def _is_quiet(connection: Connection) -> bool:

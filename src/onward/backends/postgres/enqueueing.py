@@ -8,11 +8,13 @@ from typing import Any
 
 from onward.backend import Enqueued
 from onward.backends.postgres.transaction import Reply, Transaction
+from onward.backends.postgres.wake import named
+from onward.backends.sql.steps import Asks, Rows, ask
 from onward.clock import SECOND
 from onward.envelope import Envelope
 from onward.errors import BackendUnavailable
 
-__all__ = ["StartOver", "answer", "columns", "created", "due_queues", "enqueue", "is_simple", "store"]
+__all__ = ["StartOver", "answer", "columns", "created", "due_queues", "enqueue", "is_simple", "joining", "store"]
 
 _SOON = SECOND  # what is due within this time, sleepers should know of
 _TRIES = 20  # how often a key may change hands while we ask for it
@@ -48,9 +50,9 @@ def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Reply:
     return tx.ask("enqueue", **columns(envelopes))
 
 
-def answer(reply: Reply, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:
+def answer(rows: Rows, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:
     """Which of them were not stored, and whether somebody waits to be told of the others."""
-    ((stored, somebody_waits),) = reply.rows()
+    ((stored, somebody_waits),) = rows
     if stored is None:
         return [], somebody_waits
     ids = set(stored)
@@ -82,13 +84,34 @@ def due_queues(envelopes: Iterable[Envelope]) -> set[str]:
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
     """Store them in their order, or say which live job stands for each."""
+    answers, _ = tx.hold(_storing(envelopes, retried=retried))
+    tx.wakes |= due_queues(_new(envelopes, answers))
+    return answers
+
+
+def joining(envelopes: Sequence[Envelope]) -> Asks[list[Enqueued]]:
+    """The same within somebody else's transaction, whose end we do not see: who waits is told by its commit."""
+    answers, somebody_waits = yield from _storing(envelopes, retried=False)
+    if somebody_waits and (queues := due_queues(_new(envelopes, answers))):
+        yield from ask("wake", queues=named(queues))
+    return answers
+
+
+def _new(envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> Iterable[Envelope]:
+    return (each for each, answer in zip(envelopes, answers, strict=True) if answer.created)
+
+
+def _storing(envelopes: Sequence[Envelope], *, retried: bool) -> Asks[tuple[list[Enqueued], bool]]:
+    """One answer for each, and whether somebody waits to be told."""
     answers: dict[int, Enqueued] = {}
     waiting = dict(enumerate(envelopes))
+    somebody_waits = False
     while waiting:
         batch = {at: waiting.pop(at) for at in _first_of_each(waiting)}
-        answers |= _repeated(tx, batch) if retried else _round(tx, batch)
-    tx.wakes |= due_queues(envelopes[at] for at, answer in answers.items() if answer.created)
-    return [answers[at] for at in range(len(envelopes))]
+        stored, waits = yield from (_repeated(batch) if retried else _round(batch))
+        answers |= stored
+        somebody_waits |= waits
+    return [answers[at] for at in range(len(envelopes))], somebody_waits
 
 
 def _first_of_each(waiting: dict[int, Envelope]) -> list[int]:
@@ -105,54 +128,57 @@ def _first_of_each(waiting: dict[int, Envelope]) -> list[int]:
     return sorted(first, key=lambda at: waiting[at].unique_key or "")
 
 
-def _repeated(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
+def _repeated(batch: dict[int, Envelope]) -> Asks[tuple[dict[int, Enqueued], bool]]:
     """Envelopes that may have been here before: then they may be among the finished."""
-    done = _finished(tx, batch.values())
+    done = yield from _finished(batch.values())
     answers = {at: _existing(each.id) for at, each in batch.items() if each.id in done}
-    stored = _round(tx, {at: each for at, each in batch.items() if at not in answers})
-    if _finished(tx, (batch[at] for at, answer in stored.items() if answer.created)):
+    stored, somebody_waits = yield from _round({at: each for at, each in batch.items() if at not in answers})
+    if (yield from _finished(batch[at] for at, answer in stored.items() if answer.created)):
         raise StartOver  # it finished between our look and our insert: the next look will see it
-    return answers | stored
+    return answers | stored, somebody_waits
 
 
-def _round(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
+def _round(batch: dict[int, Envelope]) -> Asks[tuple[dict[int, Enqueued], bool]]:
     """Envelopes of different ids and keys."""
     answers: dict[int, Enqueued] = {}
+    somebody_waits = False
     for _ in range(_TRIES):
         if not batch:
-            return answers
+            return answers, somebody_waits
         envelopes = list(batch.values())
-        rejected = {each.id for each in answer(store(tx, envelopes), envelopes)[0]}
-        answers |= {at: Enqueued(each.id) for at, each in batch.items() if each.id not in rejected}
-        batch = {at: each for at, each in batch.items() if each.id in rejected}
+        rows = yield from ask("enqueue", **columns(envelopes))
+        rejected, somebody_waits = answer(rows, envelopes)
+        taken = {each.id for each in rejected}
+        answers |= {at: Enqueued(each.id) for at, each in batch.items() if each.id not in taken}
+        batch = {at: each for at, each in batch.items() if each.id in taken}
         if batch:
-            answers |= (found := _in_the_way(tx, batch))
+            answers |= (found := (yield from _in_the_way(batch)))
             batch = {at: each for at, each in batch.items() if at not in found}
     raise BackendUnavailable("a unique key changed hands again and again while it was asked for: try again")
 
 
-def _in_the_way(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
+def _in_the_way(batch: dict[int, Envelope]) -> Asks[dict[int, Enqueued]]:
     """Which live jobs stand for these; what is in the way of the others is removed."""
-    live = {job_id for (job_id,) in tx.ask("live_among", ids=[each.id for each in batch.values()]).rows()}
+    live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in batch.values()]))}
     answers = {at: _existing(each.id) for at, each in batch.items() if each.id in live}
     keyed = {each.unique_key: (at, each) for at, each in batch.items() if each.id not in live}
     ignoring = [key for key, (_, each) in keyed.items() if each.unique_strategy == "ignore_new"]
     replacing = [key for key, (_, each) in keyed.items() if each.unique_strategy != "ignore_new"]
     if ignoring:
-        for key, holder in tx.ask("key_holders", keys=ignoring).rows():
+        for key, holder in (yield from ask("key_holders", keys=ignoring)):
             at, envelope = keyed[key]
             answers[at] = Enqueued(envelope.id, created=False, existing_id=holder)
     if replacing:
-        holders = tx.ask("lock_key_holders", keys=replacing).rows()
+        holders = yield from ask("lock_key_holders", keys=replacing)
         reasons = [f"replaced by {keyed[key][1].id}" for key, _ in holders]
         if holders:
-            tx.ask("cancel", ids=[holder for _, holder in holders], reasons=reasons, replaced=True)
+            yield from ask("cancel", ids=[holder for _, holder in holders], reasons=reasons, replaced=True)
     return answers
 
 
-def _finished(tx: Transaction, envelopes: Iterable[Envelope]) -> set[str]:
+def _finished(envelopes: Iterable[Envelope]) -> Asks[set[str]]:
     ids = [envelope.id for envelope in envelopes]
-    return {job_id for (job_id,) in tx.ask("finished_among", ids=ids).rows()} if ids else set()
+    return {job_id for (job_id,) in (yield from ask("finished_among", ids=ids))} if ids else set()
 
 
 def _existing(job_id: str) -> Enqueued:

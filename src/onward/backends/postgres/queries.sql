@@ -435,6 +435,23 @@ SELECT lease.number, run.move, run.state, done.state,
   LEFT JOIN LATERAL (SELECT state FROM onward_finished WHERE id = lease.id AND delivery = lease.token LIMIT 1) AS done
     ON true;
 
+-- name: lease_owner
+-- Who has this lease: the session that claimed it, or one that adopted it.  Ours until the commit.
+SELECT owner FROM onward_jobs WHERE id = :id AND delivery = cast(:token AS bigint) AND state = 'executing' FOR UPDATE;
+
+-- name: is_completed
+SELECT EXISTS (SELECT 1 FROM onward_finished
+                WHERE id = :id AND delivery = cast(:token AS bigint) AND state = 'completed');
+
+-- name: remark
+-- An error after the success: evidence that agrees with the finished job.
+INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
+SELECT id, delivery, attempts, 'ack', state, onward_now(:now), cast(:duration_ms AS bigint), :kind, :message, :traceback
+  FROM onward_finished
+ WHERE id = :id AND delivery = cast(:token AS bigint) AND state = 'completed'
+ON CONFLICT (job_id, token) DO NOTHING
+RETURNING job_id;
+
 -- name: dead_leases
 -- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
 SELECT id, delivery, owner, queue, job, crashes

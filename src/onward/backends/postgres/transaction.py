@@ -7,16 +7,18 @@ an answer waits for that answer only.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from onward.backends.postgres.arrays import as_array
 from onward.backends.postgres.connection import Connection
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.queries import Statement
+from onward.backends.sql.steps import Asks, answered
 
 __all__ = ["Reply", "Row", "Transaction"]
 
 Row = tuple[Any, ...]
+T = TypeVar("T")
 
 
 class Reply:
@@ -58,14 +60,21 @@ class Transaction:
         self.moved = moved  # where a test has put the clock; None: the server tells the time
         self.wakes: set[str] = set()  # queues in which something became due: tell who waits, after the commit
 
+    def hold(self, asks: Asks[T]) -> T:
+        """Hold a conversation that waits for every answer."""
+        return answered(asks, lambda asked: self.ask(asked.name, **asked.parameters).rows())
+
     def ask(self, name: str, **parameters: object) -> Reply:
         """Send a statement."""
         sql, names = self._sql[name]
         given = {"now": self.moved, **parameters}
         values = [_value(given[name]) for name in names]
-        cursor = self._connection.cursor(binary=True)
+        cursor = self._cursor()
         cursor.execute(sql, values)
         return Reply(cursor)
+
+    def _cursor(self) -> psycopg.Cursor[Row]:
+        return self._connection.cursor(binary=True)
 
 
 def _value(value: object) -> object:

@@ -22,6 +22,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.sql.steps import Ask, Asks, Rows, rendered
 from onward.backends.sqlite import (
     claiming,
     enqueueing,
@@ -34,14 +35,17 @@ from onward.backends.sqlite import (
     schema,
     settling,
 )
+from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.transaction import Transaction
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
 from onward.backends.sqlite.wake import Bell, Watch
 from onward.clock import SECOND, Clock, SystemClock
-from onward.errors import BackendMisconfigured
+from onward.errors import BackendMisconfigured, TransactionError
+from onward.failure import Failure
 from onward.names import namespace_name
+from onward.transacts import Dialect, Statement, Steps, Style, refuse_to_wait
 
 __all__ = ["SqliteBackend"]
 
@@ -51,6 +55,8 @@ _NEVER = 1 << 62
 
 class SqliteBackend(SqliteInspection, Backend):
     """Jobs in one file, for every process of this machine."""
+
+    dialect: Dialect = "sqlite"
 
     def __init__(self, connections: Connections, bell: Bell, *, clock: Clock, prefix: str) -> None:
         self.capabilities = Capabilities(durable=connections.durable)
@@ -223,6 +229,30 @@ class SqliteBackend(SqliteInspection, Backend):
                 health.of_leases(Transaction(connection, self._sql, self.clock.micros())),
             ]
 
+    # Transactions of others
+
+    def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
+        def enqueue() -> Asks[list[Enqueued]]:
+            self._check_file((yield Ask("files", ())))
+            return (yield from enqueueing.joining(envelopes, self.clock.micros()))
+
+        return rendered(enqueue(), lambda asked: Statement(self._sql[asked.name], asked.parameters))
+
+    def begin(self, *, at_most: float) -> SqliteCompletion:
+        refuse_to_wait(self)
+        return SqliteCompletion(
+            self, self._connections, self._sql, clock=self.clock, at_most=at_most, ring=self._bell.ring
+        )
+
+    def completed(self, lease: Lease) -> bool:
+        with self._reading() as tx:
+            return bool(tx.value("is_completed", (lease.envelope.id, lease.token)))
+
+    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+        told = (failure.kind, failure.message, failure.traceback)
+        with self._writing() as tx:
+            return tx.run("remark", (lease.envelope.id, lease.token, tx.now, duration_ms, *told)) > 0
+
     def close(self) -> None:
         self._connections.close()
         self._bell.close()
@@ -230,6 +260,7 @@ class SqliteBackend(SqliteInspection, Backend):
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:
         """Hold the write lock; the time is read once it is held, so that waiting for it shortens no lease."""
+        refuse_to_wait(self)
         with self._connections.writing() as connection:
             tx = Transaction(connection, self._sql, self.clock.micros())
             yield tx
@@ -240,6 +271,16 @@ class SqliteBackend(SqliteInspection, Backend):
     def _reading(self) -> Iterator[Transaction]:
         with self._connections.reading() as connection:
             yield Transaction(connection, self._sql, self.clock.micros())
+
+    def _check_file(self, files: Rows) -> None:
+        """A job that is stored in another file than the workers look at would be lost."""
+        ours = self._connections.path
+        theirs = next((file for _, name, file in files if name == "main"), "")
+        if not theirs or not Path(theirs).exists() or not ours.samefile(theirs):
+            raise TransactionError(
+                f"the connection's file is {theirs or 'in memory'} and the jobs are in {ours}: a transaction joins only "
+                f"jobs of the same file"
+            )
 
     def _tidy(self) -> None:
         with self._connections.tidying() as connection:

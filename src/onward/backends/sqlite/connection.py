@@ -34,6 +34,7 @@ _FIRST_PAUSE = 0.0002
 _LONGEST_PAUSE = 0.002  # whoever has just written is quicker anyhow: a longer pause would starve the patient
 
 Result = TypeVar("Result")
+Kind = TypeVar("Kind", bound=sqlite3.Connection)
 
 
 class Connections:
@@ -66,6 +67,25 @@ class Connections:
     def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
         """Let it write with a single statement, which is a transaction by itself.  It may be called several times."""
         return self._writer.alone(write)
+
+    def for_handler(self, kind: type[Kind]) -> Kind:
+        """A connection of its own, in a transaction that has the write lock; whoever asks for it closes it."""
+        with shield(), self.translated():
+            connection = self._open(kind=kind)
+            try:
+                patiently(lambda: _begin_writing(connection), self.busy_timeout)
+            except BaseException:
+                sqlite3.Connection.close(connection)
+                raise
+            return connection
+
+    @contextmanager
+    def translated(self) -> Iterator[None]:
+        """Errors of the driver in Onward's words."""
+        try:
+            yield
+        except faults.DRIVERS as error:
+            raise faults.translation(error, self.path) from error
 
     def version(self) -> int:
         """Changes whenever another connection has changed the file."""
@@ -106,10 +126,14 @@ class Connections:
                 f"{self.path}: its file system allows no write-ahead log ({mode}): use a local disk"
             )
 
-    def _open(self, *steps: Callable[[sqlite3.Connection], object]) -> sqlite3.Connection:
+    def _open(
+        self,
+        *steps: Callable[[sqlite3.Connection], object],
+        kind: type[Kind] = sqlite3.Connection,  # type: ignore[assignment]
+    ) -> Kind:
         if self._closed:
             raise BackendError(f"{self.path}: this backend is closed")
-        connection = connect(self.path)
+        connection = connect(self.path, kind)
         try:
             connection.execute(f"PRAGMA synchronous = {'FULL' if self.durable else 'NORMAL'}")
             connection.execute(f"PRAGMA fullfsync = {int(self.durable)}")  # macOS: its fsync stops at the drive's cache
@@ -223,7 +247,7 @@ class Line:
             self._connection = None
 
 
-def connect(path: Path) -> sqlite3.Connection:
+def connect(path: Path, kind: type[Kind] = sqlite3.Connection) -> Kind:  # type: ignore[assignment]
     """A bare connection to a file that exists: a file that vanished must not come back as an empty one."""
     connection = sqlite3.connect(
         f"{path.as_uri()}?mode=rw",
@@ -232,6 +256,7 @@ def connect(path: Path) -> sqlite3.Connection:
         isolation_level=None,
         check_same_thread=False,
         cached_statements=256,
+        factory=kind,
     )
     try:
         connection.execute("PRAGMA mmap_size = 0")  # a mapped file turns stray writes and I/O errors into damage

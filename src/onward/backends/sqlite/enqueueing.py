@@ -1,4 +1,7 @@
-"""Storing envelopes: all at once where no key is asked for, one by one where one may be in the way."""
+"""Storing envelopes: all at once where no key is asked for, one by one where one may be in the way.
+
+In a transaction of our own, or in somebody else's.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,12 @@ from collections.abc import Hashable, Sequence
 from operator import attrgetter
 
 from onward.backend import Enqueued
+from onward.backends.sql.steps import Ask, Asks
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
 from onward.envelope import Envelope
 from onward.states import State
 
-__all__ = ["Taken", "add_new", "cancel_waiting", "enqueue", "is_one_statement"]
+__all__ = ["Taken", "add_new", "cancel_waiting", "enqueue", "is_one_statement", "joining"]
 
 _LARGEST = 16 * 1024 * 1024  # bytes in one parameter
 _FEW = 100
@@ -38,13 +42,36 @@ class Taken(Exception):
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
     """Store them in their order, or say which live job stands for each."""
-    return [_add(tx, envelope, retried=retried) for envelope in envelopes]
+    tx.wakes = tx.wakes or any(_due(envelope, tx.now) <= tx.now for envelope in envelopes)
+    return [tx.hold(_adding(envelope, tx.now, retried=retried)) for envelope in envelopes]
+
+
+def joining(envelopes: Sequence[Envelope], now: int) -> Asks[list[Enqueued]]:
+    """The same within somebody else's transaction."""
+    answers: dict[int, Enqueued] = {}
+    batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
+    for at, envelope in enumerate(envelopes):
+        if envelope.unique_key is None:
+            batches[_kind(envelope)].add(envelope)
+        else:
+            answers[at] = yield from _adding(envelope, now)
+    stored: set[str] = set()
+    for batch in batches.values():
+        rows = yield Ask("enqueue_alike_or_not", batch.parameters(now))
+        stored.update(job_id for (job_id,) in rows)
+    for at, envelope in enumerate(envelopes):
+        if envelope.unique_key is None:
+            # An id that is named twice is stored once.
+            answers[at] = Enqueued(envelope.id) if envelope.id in stored else _existing(envelope.id)
+            stored.discard(envelope.id)
+    return [answers[at] for at in range(len(envelopes))]
 
 
 def add_new(tx: Transaction, envelopes: Sequence[Envelope]) -> list[Enqueued]:
     """Store envelopes without unique keys, all at once.  Raises `Taken` if one is there already."""
     if len(envelopes) == 1:
-        if not tx.run("enqueue", _row(tx, envelopes[0])):
+        tx.wakes = tx.wakes or _due(envelopes[0], tx.now) <= tx.now
+        if not tx.run("enqueue", _row(envelopes[0], tx.now)):
             raise Taken
         return [Enqueued(envelopes[0].id)]
     batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
@@ -95,25 +122,29 @@ class _Batch:
         self._sealed.append(sealed)
         self.length += len(sealed)
 
+    def parameters(self, now: int) -> Row:
+        assert self._one is not None
+        return (*_columns(self._one, now), as_json(self._envelopes), b"".join(self._sealed))
+
     def store(self, tx: Transaction) -> None:
         assert self._one is not None
-        columns = _columns(tx, self._one)
+        tx.wakes = tx.wakes or _due(self._one, tx.now) <= tx.now
         try:
-            stored = tx.run("enqueue_alike", (*columns, as_json(self._envelopes), b"".join(self._sealed)))
+            stored = tx.run("enqueue_alike", self.parameters(tx.now))
         except sqlite3.IntegrityError:
             raise Taken from None
         if stored != len(self._sealed):  # an id was named twice
             raise Taken
 
 
-def _columns(tx: Transaction, envelope: Envelope) -> Row:
-    due = tx.now + envelope.delay
-    if envelope.not_before is not None and envelope.not_before > due:
-        due = envelope.not_before
-    state = "scheduled"
-    if due <= tx.now:
-        state = "available"
-        tx.wakes = True
+def _due(envelope: Envelope, now: int) -> int:
+    due = now + envelope.delay
+    return due if envelope.not_before is None or envelope.not_before <= due else envelope.not_before
+
+
+def _columns(envelope: Envelope, now: int) -> Row:
+    due = _due(envelope, now)
+    state = "available" if due <= now else "scheduled"
     return (
         envelope.queue,
         state,
@@ -128,30 +159,31 @@ def _columns(tx: Transaction, envelope: Envelope) -> Row:
     )
 
 
-def _row(tx: Transaction, envelope: Envelope) -> Row:
-    return (*_columns(tx, envelope), envelope.id, envelope.enqueued_at, envelope.unique_key, envelope.data)
+def _row(envelope: Envelope, now: int) -> Row:
+    return (*_columns(envelope, now), envelope.id, envelope.enqueued_at, envelope.unique_key, envelope.data)
 
 
-def _add(tx: Transaction, envelope: Envelope, *, retried: bool) -> Enqueued:
+def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> Asks[Enqueued]:
     # Under the write lock, looking among the finished first is as good as taking back what was there already.
-    if retried and tx.value("is_finished", (envelope.id,)):
+    if retried and (yield Ask("is_finished", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
-    row = _row(tx, envelope)
-    if tx.run("enqueue", row):
+    row = _row(envelope, now)
+    if (yield Ask("enqueue_or_not", row)):
         return Enqueued(envelope.id)
-    if tx.value("is_live", (envelope.id,)):
+    if (yield Ask("is_live", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
-    holder = tx.row("key_holder", (envelope.unique_key,))
-    assert holder is not None  # there are no other constraints to conflict with, and the lock is ours
-    rowid, holder_id, state = holder
+    # There are no other constraints to conflict with, and the lock is ours.
+    ((rowid, holder_id, state),) = yield Ask("key_holder", (envelope.unique_key,))
     if envelope.unique_strategy == "ignore_new":
         return Enqueued(envelope.id, created=False, existing_id=holder_id)
     reason = f"replaced by {envelope.id}"
     if state == State.EXECUTING:
-        tx.run("take_key_away", {"rowid": rowid, "reason": reason})
+        yield Ask("take_key_away", (rowid, reason))
     else:
-        cancel_waiting(tx, [rowid], reason)
-    tx.run("enqueue", row)
+        listed = as_json([rowid])
+        yield Ask("cancel_waiting", (listed, now, reason))
+        yield Ask("forget_waiting", (listed,))
+    yield Ask("enqueue_or_not", row)
     return Enqueued(envelope.id)
 
 

@@ -11,6 +11,14 @@ INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crash
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
 ON CONFLICT DO NOTHING;
 
+-- name: enqueue_or_not
+-- The same for those who are not told how many rows a statement wrote.
+INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
+                         single_instance, job, id, enqueued_at, unique_key, key_held, sealed)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
+ON CONFLICT DO NOTHING
+RETURNING id;
+
 -- name: enqueue_alike
 -- Jobs without a unique key come as one object, {id: [enqueued_at, start, length]}: where in the bytes of all its own lie.
 -- All or none: an id that is live makes it fail.
@@ -18,6 +26,20 @@ INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crash
                          single_instance, job, id, enqueued_at, sealed)
 SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, substr(?12, new.value ->> 1, new.value ->> 2)
   FROM json_each(?11) AS new;
+
+-- name: enqueue_alike_or_not
+-- The same, but an id that is live is left out.  (The condition tells the parser that ON belongs to no join.)
+INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
+                         single_instance, job, id, enqueued_at, sealed)
+SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, substr(?12, new.value ->> 1, new.value ->> 2)
+  FROM json_each(?11) AS new
+ WHERE true
+ON CONFLICT DO NOTHING
+RETURNING id;
+
+-- name: files
+-- Which files a connection has open.
+PRAGMA database_list;
 
 -- name: is_live
 SELECT EXISTS (SELECT 1 FROM onward_jobs WHERE id = ?1);
@@ -30,7 +52,7 @@ SELECT rowid, id, state FROM onward_jobs INDEXED BY onward_jobs_held_idx WHERE k
 
 -- name: take_key_away
 -- The running holder is asked to cancel and its key is free at once: its replacement need not wait for it.
-UPDATE onward_jobs SET key_held = NULL, cancel_reason = coalesce(cancel_reason, :reason) WHERE rowid = :rowid;
+UPDATE onward_jobs SET key_held = NULL, cancel_reason = coalesce(cancel_reason, ?2) WHERE rowid = ?1;
 
 -- name: open_session
 INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version)
@@ -243,6 +265,21 @@ SELECT (SELECT move FROM onward_attempts WHERE job_id = ?1 AND token = ?2),
        (SELECT state FROM onward_attempts WHERE job_id = ?1 AND token = ?2),
        (SELECT state FROM onward_finished WHERE id = ?1 AND delivery = ?2),
        EXISTS (SELECT 1 FROM onward_jobs WHERE id = ?1) OR EXISTS (SELECT 1 FROM onward_finished WHERE id = ?1);
+
+-- name: lease_owner
+-- Who has this lease: the session that claimed it, or one that adopted it.
+SELECT owner FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND state = 'executing';
+
+-- name: is_completed
+SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = ?1 AND delivery = ?2 AND state = 'completed');
+
+-- name: remark
+-- An error after the success: evidence that agrees with the finished job.
+INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
+SELECT id, delivery, attempts, 'ack', state, ?3, ?4, ?5, ?6, ?7
+  FROM onward_finished
+ WHERE id = ?1 AND delivery = ?2 AND state = 'completed'
+ON CONFLICT DO NOTHING;
 
 -- name: dead_leases
 SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl, single_instance

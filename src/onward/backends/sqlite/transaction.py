@@ -5,14 +5,17 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
+
+from onward.backends.sql.steps import Asks, answered
 
 __all__ = ["Row", "Transaction", "as_json"]
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
+T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
 
@@ -46,6 +49,10 @@ class Transaction:
     def value(self, name: str, parameters: Parameters = ()) -> Any:
         """The one value of a statement that always gives one row."""
         return self._connection.execute(self._sql[name], parameters).fetchone()[0]
+
+    def hold(self, asks: Asks[T]) -> T:
+        """Hold a conversation that somebody else's connection could hold as well."""
+        return answered(asks, lambda asked: self.rows(asked.name, asked.parameters))
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:

@@ -1,0 +1,167 @@
+"""A transaction in which a handler works and its job is completed.
+
+The connection is a plain one, as the driver makes it: what our own sessions are told about plans is not for a handler's
+statements.  A few are kept.  Before another handler gets one, the server forgets what the last one left in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from collections.abc import Callable, Mapping
+from typing import TypeVar
+
+from onward import forks
+from onward.backends.postgres import arrays, faults
+from onward.backends.postgres.connection import Connection, Connections
+from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
+from onward.backends.postgres.queries import Statement
+from onward.backends.postgres.settling import Settling, classify
+from onward.backends.postgres.transaction import Row, Transaction
+from onward.errors import BackendError
+from onward.lease import Settled, Settlement, under
+from onward.shield import shield
+from onward.transacts import Found, Steps, Style, hold
+from onward.transacts import Statement as Foreign
+
+__all__ = ["Lender", "PostgresCompletion"]
+
+T = TypeVar("T")
+
+_KEPT = 4  # connections that wait for the next handler
+
+
+class Lender:
+    """Plain connections, each lent to one handler at a time."""
+
+    def __init__(self, connections: Connections) -> None:
+        self._connections = connections
+        self._lock = threading.Lock()
+        self._idle: list[Connection] = []
+        forks.watch(self)
+
+    def lend(self) -> Connection:
+        with self._lock:
+            connection = self._idle.pop() if self._idle else None
+        if connection is not None:
+            try:
+                connection.execute("SELECT 1")  # it may have died in its sleep
+                connection.rollback()
+            except psycopg.Error:
+                self._connections.discard(connection)
+            else:
+                return connection
+        return self._connections.plain()
+
+    def take_back(self, connection: Connection) -> None:
+        if self._cleaned(connection):
+            with self._lock:
+                if len(self._idle) < _KEPT and not self._connections.closed:
+                    self._idle.append(connection)
+                    return
+        self._connections.discard(connection)
+
+    def close(self) -> None:
+        with self._lock:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            self._connections.discard(connection)
+
+    def before_fork(self) -> None:
+        self._lock.acquire()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._idle = []  # they are our parent's
+        self._lock.release()
+
+    def _cleaned(self, connection: Connection) -> bool:
+        """Whether nothing is left of what a handler did to its session."""
+        if self._connections.pooled:
+            return False  # the session is somebody else's by now
+        try:
+            connection.autocommit = True
+            connection.execute("DISCARD ALL", prepare=False)
+            connection.autocommit = False
+        except (psycopg.Error, AttributeError):
+            return False
+        return type(connection) is psycopg.Connection and connection.row_factory is psycopg.rows.tuple_row
+
+
+class PostgresCompletion:
+    """One open transaction."""
+
+    def __init__(
+        self,
+        lender: Lender,
+        sql: Mapping[str, Statement],
+        *,
+        place: str,
+        moved: int | None,
+        wake: Callable[[set[str]], None],
+    ) -> None:
+        self._lender = lender
+        self._place = place
+        self._wake = wake
+        with faults.translated(place), shield():
+            self.connection = lender.lend()
+            # Within it the driver itself refuses a commit by the handler.
+            self._block = self.connection.transaction()
+            self._block.__enter__()
+        self._tx = _Within(self.connection, sql, moved)
+        self._over = False
+
+    def run(self, steps: Callable[[Style], Steps[T]]) -> T:
+        return hold(steps("format"), self._execute)
+
+    def settle(self, settlement: Settlement) -> Settled:
+        with shield(), faults.translated(self._place):
+            lease = settlement.lease
+            found = self._tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
+            if found is None:
+                return classify(self._tx, [settlement])[0]
+            (owner,) = found
+            return Settling(self._tx, owner, [under(settlement, owner)]).answer()[0]
+
+    def commit(self) -> None:
+        with shield(), faults.translated(self._place):
+            try:
+                self._block.__exit__(None, None, None)
+            except BaseException:
+                self._end()
+                raise
+            self._end()
+        if self._tx.wakes:
+            with contextlib.suppress(BackendError):  # only a hint: who sleeps looks now and then
+                self._wake(self._tx.wakes)
+
+    def roll_back(self) -> None:
+        if self._over:
+            return
+        with shield():
+            with contextlib.suppress(psycopg.Error):
+                self._block.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
+            self._end()
+
+    def _execute(self, statement: Foreign) -> Found:
+        with psycopg.Cursor(self.connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            cursor.execute(statement.sql.encode(), statement.values)
+            return Found(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+
+    def _end(self) -> None:
+        if not self._over:
+            self._over = True
+            self._lender.take_back(self.connection)
+
+
+class _Within(Transaction):
+    """Our own statements on a handler's connection, whatever the handler has told it about rows and values."""
+
+    __slots__ = ()
+
+    def _cursor(self) -> psycopg.Cursor[Row]:
+        cursor = psycopg.RawCursor(self._connection, row_factory=psycopg.rows.tuple_row)
+        cursor.format = psycopg.pq.Format.BINARY
+        cursor.adapters.register_dumper(int, Int8BinaryDumper)
+        cursor.adapters.register_dumper(arrays.Blobs, arrays.blobs_dumper)
+        return cursor

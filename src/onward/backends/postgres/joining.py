@@ -1,0 +1,49 @@
+"""Statements for somebody else's connection: as its driver takes them, with nothing of our own session."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from onward.backends.postgres.arrays import literal
+from onward.backends.postgres.queries import Statement
+from onward.transacts import Statement as Foreign
+from onward.transacts import Style
+
+__all__ = ["foreign"]
+
+_NUMBERED = re.compile(r"\$(\d+)")
+
+
+def foreign(statement: Statement, values: dict[str, Any], style: Style) -> Foreign:
+    """The statement with its values, for a driver of this style."""
+    if style == "dollar":
+        return Foreign(statement.sql.decode(), [values[name] for name in statement.names])
+    sql, order = _formatted(statement.sql)
+    return Foreign(sql, [_flat(values[statement.names[number]]) for number in order])
+
+
+@cache
+def _formatted(sql: bytes) -> tuple[str, Sequence[int]]:
+    """
+    >>> _formatted(b"SELECT $1, $2 % $1")
+    ('SELECT %s, %s %% %s', (0, 1, 0))
+    """
+    text = sql.decode()
+    order = tuple(int(number) - 1 for number in _NUMBERED.findall(text))
+    return _NUMBERED.sub("%s", text.replace("%", "%%")), order
+
+
+def _flat(value: Any) -> Any:
+    r"""An array as text, which every driver can send and the statement's casts understand.
+
+    >>> _flat(["a", None]), _flat([b"ab", None]), _flat(3)
+    ('{"a",null}', '{"\\\\x6162",null}', 3)
+    """
+    if not isinstance(value, list):
+        return value
+    if any(isinstance(each, bytes) for each in value):
+        return "{" + ",".join("null" if each is None else f'"\\\\x{each.hex()}"' for each in value) + "}"
+    return literal(value)

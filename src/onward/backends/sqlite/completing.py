@@ -1,0 +1,170 @@
+"""A transaction in which a handler works and its job is completed.
+
+It takes the write lock as it begins, for one that begins by reading fails as soon as anybody else has written.  So nobody
+else writes until it ends: it may take a few seconds, then it is rolled back.  A thread cannot be stopped from outside, but
+its connection can be: whatever it runs is interrupted, what it wrote is undone, and it can write no more.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from typing import NoReturn, TypeVar
+
+from onward.backends.sqlite import settling
+from onward.backends.sqlite.connection import Connections
+from onward.backends.sqlite.transaction import Transaction
+from onward.clock import Clock
+from onward.errors import TransactionError, TransactionTooLong
+from onward.lease import Settled, Settlement, under
+from onward.shield import shield
+from onward.transacts import Found, Statement, Steps, Style, hold, in_the_way
+
+__all__ = ["HandlerConnection", "SqliteCompletion"]
+
+T = TypeVar("T")
+
+
+class HandlerConnection(sqlite3.Connection):
+    """A connection whose transaction is not the handler's to end."""
+
+    def commit(self) -> NoReturn:
+        _refuse("commit")
+
+    def rollback(self) -> NoReturn:
+        _refuse("roll back")
+
+    def close(self) -> NoReturn:
+        _refuse("close")
+
+    def executescript(self, sql_script: str, /) -> NoReturn:
+        raise TransactionError("executescript() commits before it runs: use execute() or executemany() here")
+
+
+class SqliteCompletion:
+    """One open transaction."""
+
+    def __init__(
+        self,
+        store: object,
+        connections: Connections,
+        sql: Mapping[str, str],
+        *,
+        clock: Clock,
+        at_most: float,
+        ring: Callable[[], None],
+    ) -> None:
+        self._connections = connections
+        self._sql = sql
+        self._clock = clock
+        self._at_most = at_most
+        self._ring = ring
+        self._lock = threading.RLock()
+        self._over = False
+        self._late = False
+        self._may_end = False  # whether a statement that ends the transaction is ours
+        self._wakes = False
+        self.connection = connections.for_handler(HandlerConnection)
+        self.connection.set_authorizer(self._allow)
+        self._timer = threading.Timer(at_most, self._expire)
+        self._timer.daemon = True
+        self._timer.start()
+        self._outside = in_the_way.set(store)
+
+    def run(self, steps: Callable[[Style], Steps[T]]) -> T:
+        self._refuse_if_late()
+        with self._as_we_know_it():
+            return hold(steps("qmark"), self._execute)
+
+    def settle(self, settlement: Settlement) -> Settled:
+        with shield(), self._lock, self._connections.translated(), self._as_we_know_it():
+            self._refuse_if_late()
+            self._timer.cancel()
+            tx = Transaction(self.connection, self._sql, self._clock.micros())
+            lease = settlement.lease
+            found = tx.row("lease_owner", (lease.envelope.id, lease.token))
+            if found is None:
+                return settling.classify(tx, settlement)
+            (owner,) = found
+            items = [under(settlement, owner)]
+            (settled,) = settling.settle(tx, owner, items, any_asked=False, any_keyed=True, one_by_one=True)
+            self._wakes = tx.wakes
+            return settled
+
+    def commit(self) -> None:
+        with shield(), self._lock:
+            try:
+                with self._connections.translated():
+                    self._refuse_if_late()
+                    self._may_end = True
+                    self.connection.execute("COMMIT")
+            finally:
+                self._end()
+        self._ring()
+
+    def roll_back(self) -> None:
+        with shield(), self._lock:
+            if not self._over:
+                self._undo()
+                self._end()
+
+    def _execute(self, statement: Statement) -> Found:
+        cursor = self.connection.execute(statement.sql, statement.values)
+        return Found(cursor.fetchall(), cursor.rowcount)
+
+    def _expire(self) -> None:
+        self.connection.interrupt()
+        with self._lock:
+            if not self._over:
+                self._late = True
+                self._undo()
+
+    def _undo(self) -> None:
+        self._may_end = True
+        with contextlib.suppress(sqlite3.Error):
+            # In this order: from here on the handler writes nothing, within a transaction or without.
+            self.connection.execute("PRAGMA query_only = ON")
+            if self.connection.in_transaction:
+                self.connection.execute("ROLLBACK")
+        self._may_end = False
+
+    def _end(self) -> None:
+        if self._over:
+            return
+        self._over = True
+        self._timer.cancel()
+        with contextlib.suppress(ValueError):  # ended from elsewhere
+            in_the_way.reset(self._outside)
+        with contextlib.suppress(sqlite3.Error):
+            sqlite3.Connection.close(self.connection)
+
+    def _refuse_if_late(self) -> None:
+        if self._late:
+            raise TransactionTooLong(
+                f"the transaction was open for {self._at_most:g} s and rolled back, for it kept everybody else from "
+                f"writing: do slow work before the block, or raise transaction_timeout"
+            )
+
+    @contextlib.contextmanager
+    def _as_we_know_it(self) -> Iterator[None]:
+        """Rows are tuples and text is text, whatever the handler has told its connection."""
+        connection = self.connection
+        told = connection.row_factory, connection.text_factory
+        connection.row_factory, connection.text_factory = None, str
+        try:
+            yield
+        finally:
+            connection.row_factory, connection.text_factory = told
+
+    def _allow(self, action: int, what: str | None, *_: object) -> int:
+        """A handler may set savepoints; BEGIN, COMMIT and ROLLBACK are ours."""
+        ends = action == sqlite3.SQLITE_TRANSACTION and not self._may_end
+        return sqlite3.SQLITE_DENY if ends else sqlite3.SQLITE_OK
+
+
+def _refuse(verb: str) -> NoReturn:
+    raise TransactionError(
+        f"a handler does not {verb} its job's transaction: leaving the block commits it, an exception rolls it back"
+    )
