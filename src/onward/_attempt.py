@@ -2,7 +2,8 @@
 
 `prepare` takes a lease as far as it can go without running anybody's code: it is `Ready` to be called, or its `Attempt`
 has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here
-talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome.
+talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome.  (A handler may complete its
+job in a transaction of its own; what goes wrong after that is remarked, and changes nothing.)
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
@@ -18,7 +20,7 @@ import msgspec
 
 from onward.arguments import encode_value
 from onward.clock import SECOND, Clock, from_micros
-from onward.context import JobContext
+from onward.context import Completed, JobContext
 from onward.envelope import Letter, open_sealed
 from onward.errors import EnvelopeError, EnvelopeTooNew
 from onward.failure import Failure, describe, storable
@@ -28,7 +30,19 @@ from onward.registry import Entry, NotAllowed, Registry
 from onward.retry import RetryPolicy
 from onward.signals import Signal
 
-__all__ = ["Attempt", "Ready", "Runtime", "Slot", "Terms", "conclude", "parked", "prepare", "run", "run_async"]
+__all__ = [
+    "Attempt",
+    "Ready",
+    "Runtime",
+    "Slot",
+    "Terms",
+    "conclude",
+    "encoded_result",
+    "parked",
+    "prepare",
+    "run",
+    "run_async",
+]
 
 _LONGEST_PARKING = 600.0
 _LONGEST_HOLD_WAIT = 30.0
@@ -36,6 +50,7 @@ _UNRUN = (Awaitable, Generator, AsyncGenerator)
 _DONE = Done()
 
 Report = Callable[[Lease, float, str | None], bool]
+Transact = Callable[[Lease, JobContext], AbstractContextManager[Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +66,8 @@ class Runtime:
     unknown_grace: float
     max_result: int
     report: Report
+    transact: Transact
+    remark: Callable[[Attempt], None]  # an error that a run met after its job was completed
     rng: Random = field(default_factory=Random)
 
 
@@ -163,13 +180,18 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
 def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, started: int) -> Attempt:
     duration_ms = (time.perf_counter_ns() - started) // 1_000_000
     try:
-        return conclude(ready, runtime, value, error, duration_ms)
+        attempt = conclude(ready, runtime, value, error, duration_ms)
     except BaseException as broken:  # noqa: BLE001  closing or encoding what it returned runs code of its own
-        return conclude(ready, runtime, None, broken, duration_ms)
+        attempt = conclude(ready, runtime, None, broken, duration_ms)
+    if attempt.failure is not None and isinstance(attempt.outcome, Done):
+        runtime.remark(attempt)
+    return attempt
 
 
 def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
     """Turn what a handler returned or raised into an outcome."""
+    if ready.context is not None and ready.context.completed is not None:
+        return _completed(ready, ready.context.completed, value, error, duration_ms)
     if value is None and error is None:  # nearly always
         return Attempt(lease=ready.lease, letter=ready.letter, outcome=_DONE, duration_ms=duration_ms)
     if error is None and isinstance(value, Signal):
@@ -184,7 +206,7 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         except Exception as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
             error = broken
             outcome = decide(broken, ready.lease, ready.terms, runtime.rng)
-    result, note = _result(value, runtime.max_result) if isinstance(outcome, Done) else (None, None)
+    result, note = encoded_result(value, runtime.max_result) if isinstance(outcome, Done) else (None, None)
     failure = describe(error) if error is not None and isinstance(outcome, Dead | RetryLater) else None
     return Attempt(
         lease=ready.lease,
@@ -193,6 +215,23 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         failure=failure,
         result=result,
         note=note,
+        duration_ms=duration_ms,
+    )
+
+
+def _completed(
+    ready: Ready, completed: Completed, value: Any, error: BaseException | None, duration_ms: int
+) -> Attempt:
+    """Its transaction is committed, and so is its success, whatever the handler did then."""
+    if isinstance(value, _UNRUN):
+        error = _never_run(value)
+    return Attempt(
+        lease=ready.lease,
+        letter=ready.letter,
+        outcome=_DONE,
+        failure=None if error is None or isinstance(error, Signal) else describe(error),
+        result=completed.result,
+        note=completed.note,
         duration_ms=duration_ms,
     )
 
@@ -263,10 +302,11 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         delivery=lease.token,
         deadline=deadline,
         report=lambda fraction, note: runtime.report(lease, fraction, note),
+        transact=lambda context: runtime.transact(lease, context),
     )
 
 
-def _result(value: Any, limit: int) -> tuple[bytes | None, str | None]:
+def encoded_result(value: Any, limit: int) -> tuple[bytes | None, str | None]:
     """A result that cannot be stored does not undo the success: the job is completed, and says why it has none."""
     if value is None:
         return None, None

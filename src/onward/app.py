@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast, ove
 import msgspec
 
 from onward import handlers as keyed
-from onward._attempt import Runtime
+from onward._attempt import Attempt, Runtime
 from onward._ledger import Ledger
 from onward.backend import Backend, Check, Inline, Inspection, Lease, Overview, QueueState, Reaped
 from onward.builder import Builder
@@ -35,6 +35,8 @@ from onward.runner import Runner, WorkerResult
 from onward.states import State
 from onward.stores import open_store
 from onward.telemetry import Event, Metrics, Telemetry
+from onward.transactions.completing import Blocks, remark
+from onward.transactions.joining import Joining, Joins
 from onward.worker import Worker, WorkerOptions, WorkerParts, stop_all
 
 __all__ = ["Onward"]
@@ -101,6 +103,14 @@ class Onward:
             dead_letters=self.dead_letters,
             retention=settings.retention,
         )
+        self._joins = joins = Joins(backend, self.client, self._handles)
+        blocks = Blocks(
+            joins,
+            at_most=min(settings.transaction_timeout, settings.lease_for / 3),
+            patience=settings.lease_for,
+            max_result=settings.max_payload,
+            keep=settings.retention[State.COMPLETED] != 0,
+        )
         self._runtime = runtime = Runtime(
             registry=self._registry,
             clock=self._clock,
@@ -111,6 +121,8 @@ class Onward:
             unknown_grace=settings.unknown_grace,
             max_result=settings.max_payload,
             report=self._report_progress,
+            transact=blocks.open,
+            remark=self._remark,
         )
         self._runner = Runner(
             backend,
@@ -164,6 +176,15 @@ class Onward:
         checked = EnqueueOptions.check(options)
         envelopes = [self.client.seal_by_name(job, payload, checked) for payload in payloads]
         return [self._handles.handle(answer) for answer in self.client.enqueue(envelopes)]
+
+    def transaction(self, connection: Any) -> Joining:
+        """Join a transaction of the caller's: a job that is enqueued in it exists if and only if it commits.
+
+        ``with jobs.transaction(connection) as tx: tx.enqueue(send_welcome, 42)``; leaving the block commits nothing.  The
+        connection is of psycopg, asyncpg, PyMySQL, mysqlclient, sqlite3, SQLAlchemy or Django, to the jobs' own database;
+        if it is awaited, so is this: ``async with ...: await tx.enqueue(...)``.
+        """
+        return Joining(connection, self._joins)
 
     # Looking and steering
 
@@ -341,6 +362,9 @@ class Onward:
             reap=self._inspector.reap,
             prune=self._inspector.prune,
         )
+
+    def _remark(self, attempt: Attempt) -> None:
+        remark(self.backend, attempt)
 
     def _nobody_works(self) -> bool:
         return not self.backend.capabilities.shared and not any(worker.running for worker in list(self._workers))

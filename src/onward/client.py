@@ -23,6 +23,7 @@ from onward.registry import Registry
 from onward.retry import PortablePolicy, RetryPolicy
 from onward.shield import shield
 from onward.telemetry import JobDeduplicated, JobEnqueued, Telemetry
+from onward.transacts import refuse_to_wait
 
 __all__ = ["Client", "Sealer"]
 
@@ -48,6 +49,7 @@ class Client:
         after_enqueue: Callable[[], None] | None = None,
     ) -> None:
         self.registry = registry
+        self._backend = backend
         self._telemetry = telemetry
         self._clock = clock
         self._namespace = namespace
@@ -208,6 +210,7 @@ class Client:
         return None
 
     def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        refuse_to_wait(self._backend)
         with shield():  # a handler that enqueues may be interrupted, but not here
             answers = self._commit.submit(envelopes) if envelopes else []
             if self._telemetry.wants(JobEnqueued) or self._telemetry.wants(JobDeduplicated):

@@ -39,6 +39,7 @@ class SettingsOptions(TypedDict, total=False):
     unknown_grace: Duration
     max_payload: int
     lease_for: Duration
+    transaction_timeout: Duration
     metrics: bool
     retention: Mapping[str, Duration | None]
 
@@ -56,6 +57,7 @@ class Settings:
     unknown_grace: float = 86_400.0
     max_payload: int = 256 * 1024
     lease_for: float = 30.0
+    transaction_timeout: float = 5.0
     metrics: bool = True
     retention: Mapping[State, float | None] = field(  # None: until purged; 0: nothing but a tombstone
         default_factory=lambda: {
@@ -185,7 +187,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return names.namespace_name(value)
         case "dead_letter_queue":
             return None if value is None else names.queue_name(value)
-        case "unknown_grace" | "lease_for":
+        case "unknown_grace" | "lease_for" | "transaction_timeout":
             return _at_least(1, seconds(value, where), where)
         case "max_crashes":
             return _at_least(1, _of_type(int, value, where), where)

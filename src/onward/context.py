@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-__all__ = ["JobContext"]
+from onward.errors import TransactionError
+
+__all__ = ["Completed", "JobContext"]
+
+
+class Completed(NamedTuple):
+    """What a job resulted in that was completed in its handler's transaction."""
+
+    result: bytes | None
+    note: str | None
 
 
 class JobContext:
@@ -19,11 +29,14 @@ class JobContext:
     """
 
     __slots__ = (
+        "_began",
         "_cancelled",
         "_lost",
         "_payload",
         "_report",
+        "_transact",
         "attempt",
+        "completed",
         "deadline",
         "delivery",
         "id",
@@ -48,6 +61,7 @@ class JobContext:
         delivery: int,
         deadline: datetime | None = None,
         report: Callable[[float, str | None], bool] | None = None,
+        transact: Callable[[JobContext], AbstractContextManager[Any]] | None = None,
     ) -> None:
         self.id = id
         self.job = job
@@ -60,6 +74,9 @@ class JobContext:
         self.delivery = delivery
         self.deadline = deadline
         self._report = report
+        self._transact = transact
+        self._began = False
+        self.completed: Completed | None = None
         self._cancelled = False
         self._lost = False
 
@@ -89,6 +106,27 @@ class JobContext:
             raise ValueError(f"progress must lie between 0 and 1, not {fraction!r}")
         if self._report is not None and not self._report(fraction, note):
             self._lost = True
+
+    def transaction(self) -> AbstractContextManager[Any]:
+        """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
+        the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
+        ``conn.enqueue(job, ...)`` enqueues, ``conn.complete(result)`` gives the job's result.
+        """
+        if self._transact is None:
+            raise TransactionError("there is no store here to have a transaction with: this context was made by hand")
+        return self._transact(self)
+
+    def begin_transaction(self) -> None:
+        """Told by the block as it begins."""
+        if self._began:
+            raise TransactionError(
+                "this run has had its transaction: one run is completed once, put it all in one block"
+            )
+        self._began = True
+
+    def complete(self, result: bytes | None, note: str | None) -> None:
+        """Told by the block once it is committed."""
+        self.completed = Completed(result, note)
 
     def ask_to_stop(self) -> None:
         """Told by the worker: the job was cancelled."""

@@ -75,19 +75,19 @@ class Job(Generic[P, Q, R, T]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue one call of the function.  Returns when the job is durable."""
-        return self._handle(self._client.enqueue(self._sealed([(args, kwargs)]))[0])
+        return self.handle(self._client.enqueue(self.sealed([(args, kwargs)]))[0])
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """The same without blocking the event loop."""
-        return self._handle((await self._client.aenqueue(self._sealed([(args, kwargs)])))[0])
+        return self.handle((await self._client.aenqueue(self.sealed([(args, kwargs)])))[0])
 
     def enqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
         """Enqueue many calls in one write, all or nothing: tuples of positional arguments, or `job.call(...)`."""
-        return [self._handle(answer) for answer in self._client.enqueue(self._sealed(map(_arguments, calls)))]
+        return [self.handle(answer) for answer in self._client.enqueue(self.sealed_many(calls))]
 
     async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
         """The same without blocking the event loop."""
-        return [self._handle(answer) for answer in await self._client.aenqueue(self._sealed(map(_arguments, calls)))]
+        return [self.handle(answer) for answer in await self._client.aenqueue(self.sealed_many(calls))]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
         """One call for `enqueue_many`, with keywords if need be."""
@@ -99,7 +99,14 @@ class Job(Generic[P, Q, R, T]):
         said = {name: value for name, value in self._said.items() if name not in replaced} | options
         return type(self)(self._entry, self._client, self._handles, said)
 
-    def _sealed(self, calls: Iterable[Call | tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Envelope]:
+    # For those who store them in a way of their own
+
+    def sealed_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[Envelope]:
+        """What `enqueue_many` stores."""
+        return self.sealed(map(_arguments, calls))
+
+    def sealed(self, calls: Iterable[Call | tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Envelope]:
+        """Calls of the function, checked and sealed."""
         pack = self._entry.arguments.pack
         return self._seal([pack(args, kwargs) for args, kwargs in calls])
 
@@ -107,7 +114,8 @@ class Job(Generic[P, Q, R, T]):
     def _seal(self) -> Sealer:
         return self._client.sealer(self._entry.definition, self._options)
 
-    def _handle(self, answer: Enqueued) -> JobHandle[T]:
+    def handle(self, answer: Enqueued) -> JobHandle[T]:
+        """A handle for what the store has answered."""
         return self._handles.handle(answer, returns=self._entry.returns)
 
     def __repr__(self) -> str:

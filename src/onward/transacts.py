@@ -106,6 +106,10 @@ class Completion(Protocol):
         """Run statements in it."""
         ...
 
+    def check(self) -> None:
+        """Raise if it has come to nothing already."""
+        ...
+
     def settle(self, settlement: Settlement) -> Settled:
         """Apply it, if the lease is not lost: the last thing before the commit."""
         ...

@@ -114,6 +114,9 @@ class PostgresCompletion:
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
         return hold(steps("format"), self._execute)
 
+    def check(self) -> None:
+        """Nobody but its handler ends it."""
+
     def settle(self, settlement: Settlement) -> Settled:
         with shield(), faults.translated(self._place):
             lease = settlement.lease

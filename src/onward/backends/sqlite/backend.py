@@ -38,6 +38,7 @@ from onward.backends.sqlite import (
 from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
+from onward.backends.sqlite.joining import foreign
 from onward.backends.sqlite.transaction import Transaction
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
 from onward.backends.sqlite.wake import Bell, Watch
@@ -45,7 +46,7 @@ from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendMisconfigured, TransactionError
 from onward.failure import Failure
 from onward.names import namespace_name
-from onward.transacts import Dialect, Statement, Steps, Style, refuse_to_wait
+from onward.transacts import Dialect, Steps, Style, refuse_to_wait
 
 __all__ = ["SqliteBackend"]
 
@@ -236,7 +237,7 @@ class SqliteBackend(SqliteInspection, Backend):
             self._check_file((yield Ask("files", ())))
             return (yield from enqueueing.joining(envelopes, self.clock.micros()))
 
-        return rendered(enqueue(), lambda asked: Statement(self._sql[asked.name], asked.parameters))
+        return rendered(enqueue(), lambda asked: foreign(self._sql[asked.name], asked.parameters, style))
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
         refuse_to_wait(self)

@@ -74,13 +74,13 @@ class SqliteCompletion:
         self._outside = in_the_way.set(store)
 
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
-        self._refuse_if_late()
+        self.check()
         with self._as_we_know_it():
             return hold(steps("qmark"), self._execute)
 
     def settle(self, settlement: Settlement) -> Settled:
         with shield(), self._lock, self._connections.translated(), self._as_we_know_it():
-            self._refuse_if_late()
+            self.check()
             self._timer.cancel()
             tx = Transaction(self.connection, self._sql, self._clock.micros())
             lease = settlement.lease
@@ -97,7 +97,7 @@ class SqliteCompletion:
         with shield(), self._lock:
             try:
                 with self._connections.translated():
-                    self._refuse_if_late()
+                    self.check()
                     self._may_end = True
                     self.connection.execute("COMMIT")
             finally:
@@ -140,7 +140,7 @@ class SqliteCompletion:
         with contextlib.suppress(sqlite3.Error):
             sqlite3.Connection.close(self.connection)
 
-    def _refuse_if_late(self) -> None:
+    def check(self) -> None:
         if self._late:
             raise TransactionTooLong(
                 f"the transaction was open for {self._at_most:g} s and rolled back, for it kept everybody else from "

@@ -1,0 +1,32 @@
+"""Statements for somebody else's connection, as its driver takes them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from functools import cache
+
+from onward.backends.sqlite.transaction import Row
+from onward.transacts import Statement, Style
+
+__all__ = ["foreign"]
+
+_NUMBERED = re.compile(r"\?(\d+)")
+
+
+def foreign(sql: str, values: Row, style: Style) -> Statement:
+    """The statement with its values, for a driver of this style."""
+    if style == "qmark":
+        return Statement(sql, values)
+    formatted, order = _formatted(sql)
+    return Statement(formatted, [values[number] for number in order])
+
+
+@cache
+def _formatted(sql: str) -> tuple[str, Sequence[int]]:
+    """
+    >>> _formatted("SELECT ?1, ?2 % ?1")
+    ('SELECT %s, %s %% %s', (0, 1, 0))
+    """
+    order = tuple(int(number) - 1 for number in _NUMBERED.findall(sql))
+    return _NUMBERED.sub("%s", sql.replace("%", "%%")), order

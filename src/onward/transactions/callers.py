@@ -1,0 +1,326 @@
+"""Connections that callers bring along: which driver they are of, and how to run a statement in their transaction.
+
+No driver is imported here.  A connection of a driver that nobody has imported cannot be.  Nothing here begins, commits or
+rolls back, and errors of a driver go to the caller as they are: they are about his transaction, and he knows what to do.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import sys
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple, Protocol
+
+from onward.errors import TransactionError
+from onward.transacts import Dialect, Found, Statement, Style
+
+__all__ = ["AsyncCaller", "Caller", "caller_of"]
+
+_IDLE = 0  # libpq's word for a connection that is in no transaction
+_IN_TRANSACTION = 1  # MySQL's bit for one that is
+
+
+class Speech(NamedTuple):
+    """What a connection speaks."""
+
+    dialect: Dialect
+    style: Style
+
+
+class Caller(Protocol):
+    """A connection that blocks."""
+
+    waits: Literal[False]
+    speech: Speech
+
+    def check(self) -> None:
+        """Refuse if what is run here would be committed at once."""
+        ...
+
+    def run(self, statement: Statement) -> Found: ...
+
+
+class AsyncCaller(Protocol):
+    """A connection to be awaited."""
+
+    waits: Literal[True]
+    speech: Speech
+
+    async def check(self) -> None: ...
+
+    async def run(self, statement: Statement) -> Found: ...
+
+
+class _Sync:
+    waits: Literal[False] = False
+    speech: Speech
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+
+class _Async:
+    waits: Literal[True] = True
+    speech: Speech
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+
+# PostgreSQL
+
+
+class _Psycopg(_Sync):
+    speech = Speech("postgresql", "format")
+
+    def check(self) -> None:
+        connection = self._connection
+        if connection.autocommit and connection.info.transaction_status == _IDLE:
+            _refuse("with connection.transaction(): ...")
+
+    def run(self, statement: Statement) -> Found:
+        psycopg = sys.modules["psycopg"]
+        with psycopg.Cursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            cursor.execute(statement.sql.encode(), statement.values)
+            return _found(cursor)
+
+
+class _AsyncPsycopg(_Async):
+    speech = Speech("postgresql", "format")
+
+    async def check(self) -> None:
+        connection = self._connection
+        if connection.autocommit and connection.info.transaction_status == _IDLE:
+            _refuse("async with connection.transaction(): ...")
+
+    async def run(self, statement: Statement) -> Found:
+        psycopg = sys.modules["psycopg"]
+        async with psycopg.AsyncCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
+            await cursor.execute(statement.sql.encode(), statement.values)
+            return Found(await cursor.fetchall() if cursor.description else (), cursor.rowcount)
+
+
+class _Psycopg2(_Sync):
+    speech = Speech("postgresql", "format")
+
+    def check(self) -> None:
+        if self._connection.autocommit and self._connection.info.transaction_status == _IDLE:
+            _refuse("connection.autocommit = False")
+
+    def run(self, statement: Statement) -> Found:
+        plain = sys.modules["psycopg2.extensions"].cursor
+        with self._connection.cursor(cursor_factory=plain) as cursor:
+            cursor.execute(statement.sql, statement.values)
+            return _found(cursor)
+
+
+class _Asyncpg(_Async):
+    speech = Speech("postgresql", "dollar")
+
+    async def check(self) -> None:
+        if not self._connection.is_in_transaction():
+            _refuse("async with connection.transaction(): ...")
+
+    async def run(self, statement: Statement) -> Found:
+        return Found([tuple(row) for row in await self._connection.fetch(statement.sql, *statement.values)])
+
+
+# MySQL and MariaDB
+
+
+class _PyMySQL(_Sync):
+    speech = Speech("mysql", "format")
+
+    def check(self) -> None:
+        if self._connection.get_autocommit() and not self._connection.server_status & _IN_TRANSACTION:
+            _refuse("connection.begin()")
+
+    def run(self, statement: Statement) -> Found:
+        with self._connection.cursor(sys.modules["pymysql.cursors"].Cursor) as cursor:
+            cursor.execute(statement.sql, statement.values or None)
+            return _found(cursor)
+
+
+class _Mysqlclient(_Sync):
+    speech = Speech("mysql", "format")
+
+    def check(self) -> None:
+        if self._connection.get_autocommit() and not self._has_begun():
+            _refuse("connection.autocommit(False)")
+
+    def run(self, statement: Statement) -> Found:
+        with self._connection.cursor(sys.modules["MySQLdb.cursors"].Cursor) as cursor:
+            cursor.execute(statement.sql, statement.values or None)
+            return _found(cursor)
+
+    def _has_begun(self) -> bool:
+        """The driver does not say; MariaDB does when it is asked, and MySQL cannot be."""
+        try:
+            ((begun,),) = self.run(Statement("SELECT @@in_transaction")).rows
+        except sys.modules["MySQLdb"].Error:
+            return False
+        return bool(begun)
+
+
+# SQLite
+
+
+class _Sqlite(_Sync):
+    speech = Speech("sqlite", "qmark")
+
+    def check(self) -> None:
+        _check_sqlite(self._connection)
+
+    def run(self, statement: Statement) -> Found:
+        cursor = self._connection.cursor(sqlite3.Cursor)
+        cursor.row_factory = None
+        cursor.execute(statement.sql, statement.values)
+        return _found(cursor)
+
+
+class _Aiosqlite(_Async):
+    speech = Speech("sqlite", "qmark")
+
+    async def check(self) -> None:
+        _check_sqlite(self._connection)
+
+    async def run(self, statement: Statement) -> Found:
+        async with self._connection.execute(statement.sql, statement.values) as cursor:
+            return Found([tuple(row) for row in await cursor.fetchall()], cursor.rowcount)
+
+
+def _check_sqlite(connection: Any) -> None:
+    # From 3.12 on a connection may also say it with a word of its own: False has a transaction open at all times.
+    autocommit = getattr(connection, "autocommit", -1)
+    on_its_own = autocommit is True or (autocommit == -1 and connection.isolation_level is None)
+    if on_its_own and not connection.in_transaction:
+        _refuse('connection.execute("BEGIN IMMEDIATE")')
+
+
+# Those that stand before a driver
+
+
+class _Alchemy(_Sync):
+    """A `Connection` or a `Session`."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection.connection() if hasattr(connection, "add_all") else connection)
+        self.speech = _spoken_by(self._connection.dialect)
+
+    def check(self) -> None:
+        if _commits_by_itself(self._connection):
+            _refuse("an engine, or execution_options, without AUTOCOMMIT")
+
+    def run(self, statement: Statement) -> Found:
+        return _result(self._connection.exec_driver_sql(statement.sql, tuple(statement.values) or None))
+
+
+class _AsyncAlchemy(_Async):
+    """An `AsyncConnection` or an `AsyncSession`; the latter's connection must be awaited."""
+
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        self.speech = _spoken_by((connection.get_bind() if hasattr(connection, "add_all") else connection).dialect)
+
+    async def check(self) -> None:
+        if hasattr(self._connection, "add_all"):
+            self._connection = await self._connection.connection()
+        if await self._connection.run_sync(_commits_by_itself):
+            _refuse("an engine, or execution_options, without AUTOCOMMIT")
+
+    async def run(self, statement: Statement) -> Found:
+        return _result(await self._connection.exec_driver_sql(statement.sql, tuple(statement.values) or None))
+
+
+def _commits_by_itself(connection: Any) -> bool:
+    if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
+        return True
+    driver = connection.connection.dbapi_connection
+    if getattr(driver, "in_transaction", False) is True:  # SQLite: whatever its settings are, it has begun
+        return False
+    try:
+        return bool(connection.dialect.detect_autocommit_setting(driver))
+    except (AttributeError, NotImplementedError):  # an old SQLAlchemy, or a driver that cannot say
+        return False
+
+
+class _Django(_Sync):
+    def __init__(self, connection: Any) -> None:
+        super().__init__(connection)
+        self.speech = Speech(_ours(connection.vendor), "format")
+
+    def check(self) -> None:
+        if self._connection.get_autocommit() and not self._connection.in_atomic_block:
+            _refuse("with transaction.atomic(): ...")
+
+    def run(self, statement: Statement) -> Found:
+        with self._connection.cursor() as cursor:
+            cursor.execute(statement.sql, list(statement.values) or None)
+            return _found(cursor)
+
+
+# Telling them apart
+
+_KINDS: Sequence[tuple[str, str, Callable[[Any], Caller | AsyncCaller]]] = (
+    ("psycopg", "Connection", _Psycopg),
+    ("psycopg", "AsyncConnection", _AsyncPsycopg),
+    ("psycopg2.extensions", "connection", _Psycopg2),
+    ("asyncpg.connection", "Connection", _Asyncpg),
+    ("asyncpg.pool", "PoolConnectionProxy", _Asyncpg),
+    ("pymysql.connections", "Connection", _PyMySQL),
+    ("MySQLdb.connections", "Connection", _Mysqlclient),
+    ("sqlite3", "Connection", _Sqlite),
+    ("aiosqlite", "Connection", _Aiosqlite),
+    ("sqlalchemy.engine", "Connection", _Alchemy),
+    ("sqlalchemy.orm", "Session", _Alchemy),
+    ("sqlalchemy.orm", "scoped_session", _Alchemy),
+    ("sqlalchemy.ext.asyncio", "AsyncConnection", _AsyncAlchemy),
+    ("sqlalchemy.ext.asyncio", "AsyncSession", _AsyncAlchemy),
+    ("sqlalchemy.ext.asyncio", "async_scoped_session", _AsyncAlchemy),
+)
+
+
+def caller_of(connection: Any) -> Caller | AsyncCaller:
+    """How to run statements on this connection."""
+    for module, name, caller in _KINDS:
+        kind = getattr(sys.modules.get(module), name, None)
+        if kind is not None and isinstance(connection, kind):
+            return caller(connection)
+    if hasattr(connection, "vendor") and hasattr(connection, "in_atomic_block"):  # Django's own is a proxy
+        return _Django(connection)
+    raise TransactionError(
+        f"a {type(connection).__module__}.{type(connection).__qualname__} is no connection that can be joined: pass one of "
+        f"psycopg, asyncpg, psycopg2, PyMySQL, mysqlclient, sqlite3, aiosqlite, SQLAlchemy (Connection, Session, "
+        f"AsyncConnection, AsyncSession) or Django (django.db.connection)"
+    )
+
+
+def _spoken_by(dialect: Any) -> Speech:
+    if dialect.driver == "asyncpg":
+        return Speech("postgresql", "dollar")
+    ours = _ours(dialect.name)
+    return Speech(ours, "qmark" if ours == "sqlite" else "format")
+
+
+def _ours(database: str) -> Dialect:
+    match database:
+        case "postgresql" | "sqlite" | "mysql":
+            return database
+        case "mariadb":
+            return "mysql"
+    raise TransactionError(f"there are no jobs in a database of {database}: pass a connection to the one that has them")
+
+
+def _found(cursor: Any) -> Found:
+    return Found(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+
+
+def _result(result: Any) -> Found:
+    return Found(result.fetchall() if result.returns_rows else (), result.rowcount)
+
+
+def _refuse(instead: str) -> None:
+    raise TransactionError(
+        f"this connection is in no transaction and commits every statement at once, so there is nothing to join: begin one "
+        f"first ({instead}), or enqueue without `jobs.transaction`"
+    )

@@ -1,0 +1,182 @@
+"""Completing a job in the transaction that its handler works in.
+
+    @jobs.job
+    def charge(ctx: JobContext, order: int) -> None:
+        with ctx.transaction() as conn:
+            conn.execute("UPDATE orders SET paid = true WHERE id = %s", (order,))
+            conn.enqueue(send_receipt, order)
+
+What the handler writes, what it enqueues and the success of its job are committed together, when the block ends, or nothing
+is.  If the lease was lost meanwhile, nothing is: whoever has the job now will do it.
+
+A commit without an answer may have happened.  Then the store is asked before anything is decided: it waits for the old
+session to let go of the job, and knows.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, suppress
+from types import TracebackType
+from typing import Any, ParamSpec, TypeVar, overload
+
+from onward._attempt import Attempt, encoded_result
+from onward.backend import Backend
+from onward.context import JobContext
+from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
+from onward.handle import JobHandle
+from onward.job import Job
+from onward.lease import Lease, Settlement
+from onward.transactions.joining import Call1, Joins, Letters
+from onward.transacts import Completion, Transacts
+
+__all__ = ["Blocks", "HandlerTransaction", "remark"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+H = TypeVar("H")
+
+logger = logging.getLogger("onward.job")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
+_NOT_THE_HANDLERS = ("commit", "rollback", "close")
+
+
+class Blocks:
+    """What the transactions of an application's handlers have in common."""
+
+    def __init__(self, joins: Joins, *, at_most: float, patience: float, max_result: int, keep: bool) -> None:
+        self.joins = joins
+        self.at_most = at_most  # seconds, where nobody else can write meanwhile
+        self.patience = patience  # seconds to find out what became of a commit
+        self.max_result = max_result
+        self.keep = keep
+
+    def open(self, lease: Lease, context: JobContext) -> AbstractContextManager[HandlerTransaction]:
+        """The one block of a run."""
+        return _Block(self, lease, context)
+
+
+def remark(store: Backend, attempt: Attempt) -> None:
+    """Put an error on record that a run met after its transaction had completed its job."""
+    failure, job_id = attempt.failure, attempt.lease.envelope.id
+    assert failure is not None
+    logger.warning("job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message)
+    if isinstance(store, Transacts):
+        with suppress(BackendError):  # it was told, above
+            store.remark(attempt.lease, failure, duration_ms=attempt.duration_ms)
+
+
+class HandlerTransaction:
+    """The connection of a handler: the driver's own, and the words that are about its job."""
+
+    def __init__(self, completion: Completion, blocks: Blocks) -> None:
+        self._completion = completion
+        self._blocks = blocks
+        self.outcome: tuple[bytes | None, str | None] = (None, None)
+
+    @property
+    def connection(self) -> Any:
+        """The driver's connection itself, for libraries that want nothing else."""
+        return self._completion.connection
+
+    @overload
+    def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    def enqueue(self, job: str, payload: Any = None, /, **options: Any) -> JobHandle[Any]: ...
+    def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Enqueue a job that exists if and only if this one is completed."""
+        return self._store(self._blocks.joins.one(job, args, kwargs))
+
+    def enqueue_many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> list[JobHandle[T]]:
+        """Enqueue many calls of a job together."""
+        return self._store(self._blocks.joins.many(job, calls))
+
+    def complete(self, result: Any = None) -> None:
+        """What the job results in; without it, nothing.  It is completed when the block ends."""
+        self.outcome = encoded_result(result, self._blocks.max_result)
+
+    def _store(self, letters: Letters[H]) -> H:
+        store = self._blocks.joins.store
+        return letters.handles(self._completion.run(lambda style: store.joining(letters.envelopes, style)))
+
+    def __getattr__(self, name: str) -> Any:
+        if name in _NOT_THE_HANDLERS:
+            raise TransactionError(
+                f"a handler does not call {name}() on its job's transaction: leaving the block commits it, an exception "
+                f"rolls it back"
+            )
+        return getattr(self._completion.connection, name)
+
+
+class _Block:
+    def __init__(self, blocks: Blocks, lease: Lease, context: JobContext) -> None:
+        self._blocks = blocks
+        self._store = blocks.joins.store
+        self._lease = lease
+        self._context = context
+        self._completion: Completion
+        self._transaction: HandlerTransaction
+
+    def __enter__(self) -> HandlerTransaction:
+        self._context.begin_transaction()
+        self._completion = self._store.begin(at_most=self._blocks.at_most)
+        self._transaction = HandlerTransaction(self._completion, self._blocks)
+        return self._transaction
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._completion.check()
+            if error is None:
+                self._settle()
+        except BaseException:
+            self._completion.roll_back()
+            raise
+        if error is not None:
+            self._completion.roll_back()
+            return
+        self._commit()
+        self._context.complete(*self._transaction.outcome)
+
+    def _settle(self) -> None:
+        result, note = self._transaction.outcome
+        settled = self._completion.settle(Settlement.ack(self._lease, result, reason=note, keep=self._blocks.keep))
+        if not settled.applied:
+            self._context.lose()
+            raise LeaseLost(
+                f"job {self._lease.envelope.id} is no longer this worker's: its transaction was rolled back, and nothing of "
+                f"it happened"
+            )
+
+    def _commit(self) -> None:
+        try:
+            self._completion.commit()
+        except BackendUnavailable as unanswered:
+            self._completion.roll_back()
+            if not self._has_happened(unanswered):
+                raise
+
+    def _has_happened(self, unanswered: BackendUnavailable) -> bool:
+        """Ask until the store answers: it is not known before, and what is not known is not decided."""
+        deadline = time.monotonic() + self._blocks.patience
+        pause = _FIRST_PAUSE
+        while True:
+            try:
+                happened = self._store.completed(self._lease)
+            except BackendUnavailable:
+                if time.monotonic() + pause > deadline:
+                    raise
+            else:
+                logger.warning(
+                    "job %s: its commit was not answered (%s); it %s",
+                    self._lease.envelope.id,
+                    unanswered,
+                    "happened" if happened else "did not happen",
+                )
+                return happened
+            time.sleep(pause)
+            pause = min(2 * pause, _LONGEST_PAUSE)

@@ -1,0 +1,190 @@
+"""Enqueueing in the caller's own transaction: the job exists if and only if that transaction commits.
+
+    with jobs.transaction(connection) as tx:            async with jobs.transaction(connection) as tx:
+        tx.enqueue(send_welcome, 42)                        await tx.enqueue(send_welcome, 42)
+
+Leaving the block commits nothing: the transaction is the caller's.  What is enqueued is written at once, so what is wrong
+is said there; it is seen by nobody else before the commit.  No event tells of it, for nobody here sees the commit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
+
+from onward.backend import Backend, Enqueued
+from onward.client import Client
+from onward.definition import EnqueueOptions
+from onward.envelope import Envelope
+from onward.errors import TransactionError
+from onward.handle import HandleSource, JobHandle
+from onward.job import Call, Job
+from onward.transactions.callers import AsyncCaller, Caller, caller_of
+from onward.transacts import Transacts, ahold, hold
+
+__all__ = ["AsyncJoined", "Joined", "Joining", "Joins", "Letters"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
+H = TypeVar("H")
+
+Call1 = Sequence[Any] | Call
+
+# PostgreSQL, SQLite and MySQL, in this order.
+_NOT_HERE = re.compile(r"onward_\S*.* does not exist|no such table: onward_|Table '\S*onward_\S*' doesn't exist")
+
+
+class Letters(NamedTuple, Generic[H]):
+    """Jobs that are ready to be stored, and what to give to whoever asked for them."""
+
+    envelopes: list[Envelope]
+    handles: Callable[[Sequence[Enqueued]], H]
+
+
+class Joins:
+    """What transactions of one application have in common."""
+
+    def __init__(self, backend: Backend, client: Client, handles: HandleSource) -> None:
+        self._backend = backend
+        self._client = client
+        self._handles = handles
+
+    @property
+    def store(self) -> Transacts:
+        if not isinstance(self._backend, Transacts):
+            raise TransactionError(
+                f"{type(self._backend).__name__} keeps its jobs where no transaction of yours reaches: use a "
+                f"sqlite://, postgresql:// or mysql:// store in the database that you write to"
+            )
+        return self._backend
+
+    def one(self, job: Job[..., Any, Any, T] | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Letters[Any]:
+        if isinstance(job, str):
+            envelope = self._by_name(job, *args, **kwargs)
+            return Letters([envelope], lambda answers: self._handles.handle(answers[0]))
+        return Letters(job.sealed([(args, kwargs)]), lambda answers: job.handle(answers[0]))
+
+    def many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> Letters[list[JobHandle[T]]]:
+        return Letters(job.sealed_many(calls), lambda answers: [job.handle(answer) for answer in answers])
+
+    def _by_name(self, job: str, payload: Any = None, **options: Any) -> Envelope:
+        return self._client.seal_by_name(job, payload, EnqueueOptions.check(options))
+
+
+class Joining:
+    """A transaction of the caller's, to be joined with ``with`` or, if its driver is awaited, ``async with``."""
+
+    def __init__(self, connection: Any, joins: Joins) -> None:
+        self._joins = joins
+        self._caller = caller_of(connection)
+        store, spoken = joins.store, self._caller.speech.dialect
+        if spoken != store.dialect:
+            raise TransactionError(
+                f"this connection speaks to a {spoken} database and the jobs are in a {store.dialect} one: a job can "
+                f"only join a transaction of the database that it is stored in"
+            )
+        self._joined: Joined | AsyncJoined | None = None
+
+    def __enter__(self) -> Joined:
+        if self._caller.waits:
+            raise TransactionError("this connection is awaited: write `async with jobs.transaction(connection) as tx`")
+        self._caller.check()
+        self._joined = joined = Joined(self._caller, self._joins)
+        return joined
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    async def __aenter__(self) -> AsyncJoined:
+        if not self._caller.waits:
+            raise TransactionError("this connection is not awaited: write `with jobs.transaction(connection) as tx`")
+        await self._caller.check()
+        self._joined = joined = AsyncJoined(self._caller, self._joins)
+        return joined
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._joined is not None:
+            self._joined.left = True
+
+
+class Joined:
+    """The caller's transaction, inside the block."""
+
+    def __init__(self, caller: Caller, joins: Joins) -> None:
+        self._caller = caller
+        self._joins = joins
+        self.left = False
+
+    @overload
+    def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    def enqueue(self, job: str, payload: Any = None, /, **options: Any) -> JobHandle[Any]: ...
+    def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Enqueue a call of a job, ``tx.enqueue(send, 42)``, or by name, ``tx.enqueue("send", {"user_id": 42})``."""
+        return self._store(self._joins.one(job, args, kwargs))
+
+    def enqueue_many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> list[JobHandle[T]]:
+        """Enqueue many calls of a job together."""
+        return self._store(self._joins.many(job, calls))
+
+    def _store(self, letters: Letters[H]) -> H:
+        _refuse_if_left(left=self.left)
+        steps = self._joins.store.joining(letters.envelopes, self._caller.speech.style)
+        with _explained():
+            return letters.handles(hold(steps, self._caller.run) if letters.envelopes else [])
+
+
+class AsyncJoined:
+    """The same for a connection that is awaited."""
+
+    def __init__(self, caller: AsyncCaller, joins: Joins) -> None:
+        self._caller = caller
+        self._joins = joins
+        self.left = False
+
+    @overload
+    async def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    async def enqueue(self, job: str, payload: Any = None, /, **options: Any) -> JobHandle[Any]: ...
+    async def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Enqueue a call of a job, or by name."""
+        return await self._store(self._joins.one(job, args, kwargs))
+
+    async def enqueue_many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> list[JobHandle[T]]:
+        """Enqueue many calls of a job together."""
+        return await self._store(self._joins.many(job, calls))
+
+    async def _store(self, letters: Letters[H]) -> H:
+        _refuse_if_left(left=self.left)
+        steps = self._joins.store.joining(letters.envelopes, self._caller.speech.style)
+        with _explained():
+            return letters.handles(await ahold(steps, self._caller.run) if letters.envelopes else [])
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Errors of a driver are the caller's; one of them means that this is another database."""
+    try:
+        yield
+    except Exception as error:
+        if _NOT_HERE.search(str(error)):
+            raise TransactionError(
+                f"this connection does not find the tables of the jobs: pass one to the same database and schema "
+                f"({type(error).__name__}: {error})"
+            ) from error
+        raise
+
+
+def _refuse_if_left(*, left: bool) -> None:
+    if left:
+        raise TransactionError("the block of this transaction has ended: enqueue inside it")
