@@ -45,6 +45,7 @@ TOPICS = (
     "settling",
     "snapshots",
     "suspects",
+    "transacting",
     "uniqueness",
     "waiters",
     "waiting",

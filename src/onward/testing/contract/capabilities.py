@@ -3,7 +3,8 @@
     @needs("priorities")
     def test_…(self, backend): ...
 
-The words are the fields of `onward.backend.Capabilities`, and ``inspection`` for backends with that protocol.
+The words are the fields of `onward.backend.Capabilities`, and ``inspection`` and ``transacts`` for backends with those
+protocols.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from onward.backend import Capabilities, Inspection
+from onward.transacts import Transacts
 
 __all__ = ["missing", "needs"]
 
 Item = TypeVar("Item", bound=Callable[..., Any])
 
-_WORDS = {*Capabilities.__struct_fields__, "inspection"}
+_PROTOCOLS: dict[str, Any] = {"inspection": Inspection, "transacts": Transacts}
+_WORDS = {*Capabilities.__struct_fields__, *_PROTOCOLS}
 _ATTRIBUTE = "__onward_needs__"
 
 
@@ -44,4 +47,6 @@ def missing(test: object, backend: Any) -> list[str]:
 
 
 def _has(backend: Any, word: str) -> bool:
-    return isinstance(backend, Inspection) if word == "inspection" else bool(getattr(backend.capabilities, word))
+    if word in _PROTOCOLS:
+        return isinstance(backend, _PROTOCOLS[word])
+    return bool(getattr(backend.capabilities, word))

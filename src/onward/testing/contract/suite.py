@@ -41,6 +41,7 @@ from onward.testing.contract.sessions import DeadSessionsContract, SessionsContr
 from onward.testing.contract.settling import CountersContract, FatesContract, MarksContract
 from onward.testing.contract.snapshots import SnapshotsContract
 from onward.testing.contract.suspects import SuspectsContract
+from onward.testing.contract.transacting import CompletingContract, JoiningContract
 from onward.testing.contract.uniqueness import ReplacingContract, UniquenessContract
 from onward.testing.contract.waiters import WaitersContract, WakingContract
 from onward.testing.contract.waiting import WaitingContract
@@ -107,6 +108,8 @@ class BackendContract(
     ClocksContract,
     DurabilityContract,
     WaitingContract,
+    JoiningContract,
+    CompletingContract,
 ):
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 
