@@ -187,8 +187,10 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return names.namespace_name(value)
         case "dead_letter_queue":
             return None if value is None else names.queue_name(value)
-        case "unknown_grace" | "lease_for" | "transaction_timeout":
+        case "unknown_grace" | "lease_for":
             return _at_least(1, seconds(value, where), where)
+        case "transaction_timeout":
+            return _at_least(0.1, seconds(value, where), where)
         case "max_crashes":
             return _at_least(1, _of_type(int, value, where), where)
         case "default_max_retries":
@@ -212,7 +214,7 @@ def _of_type(kind: type[T], value: Any, where: str) -> T:
     return value
 
 
-def _at_least(low: int, value: float, where: str) -> float:
+def _at_least(low: float, value: float, where: str) -> float:
     if value < low:
         raise OptionError(f"{where} must be at least {low}, not {value!r:.60}")
     return value

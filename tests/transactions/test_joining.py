@@ -1,0 +1,264 @@
+"""`jobs.transaction(connection)`: what it takes, what it refuses, and what becomes of what is enqueued."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+
+import aiosqlite
+import asyncpg
+import psycopg
+import pymysql
+import pytest
+import sqlalchemy
+
+from onward import ArgumentError, Onward, State
+from onward.errors import TransactionError
+from tests.waiting import eventually
+
+
+@pytest.fixture
+def note(jobs):
+    @jobs.job
+    def note(label: str, times: int = 1) -> str:
+        return label * times
+
+    return note
+
+
+@pytest.fixture
+def connection(database):
+    with closing(database.connect()) as connection:
+        yield connection
+
+
+class TestEnqueueing:
+    def test_a_job_runs_once_its_transaction_is_committed(self, jobs, note, connection):
+        with jobs.transaction(connection) as tx:
+            handle = tx.enqueue(note, "hello", times=2)
+        assert jobs.drain() == 0
+
+        connection.commit()
+
+        assert jobs.drain() == 1
+        assert handle.result(timeout=5) == "hellohello"
+
+    def test_leaving_the_block_commits_nothing_and_an_error_in_it_rolls_nothing_back(self, jobs, note, connection):
+        with pytest.raises(KeyError), jobs.transaction(connection) as tx:  # noqa: PT012
+            tx.enqueue(note, "kept")
+            raise KeyError
+        with jobs.transaction(connection) as tx:
+            tx.enqueue(note, "too")
+        assert jobs.counts()[State.AVAILABLE] == 0
+
+        connection.commit()
+
+        assert jobs.counts()[State.AVAILABLE] == 2
+
+    def test_options_come_with_the_job(self, jobs, note, connection):
+        with jobs.transaction(connection) as tx:
+            first = tx.enqueue(note.using(queue="mail", delay=60, unique_key="k", priority=3), "later")
+            second = tx.enqueue(note.using(unique_key="k"), "again")
+        connection.commit()
+
+        assert (second.created, second.id) == (False, first.id)
+        record = first.record()
+        assert (record.queue, record.state, record.priority) == ("mail", State.SCHEDULED, 3)
+
+    def test_many_at_once(self, jobs, note, connection):
+        with jobs.transaction(connection) as tx:
+            handles = tx.enqueue_many(note, [("a",), note.call("b", times=3)])
+            assert tx.enqueue_many(note, []) == []
+        connection.commit()
+        jobs.drain()
+
+        assert [handle.result(timeout=5) for handle in handles] == ["a", "bbb"]
+
+    def test_by_name(self, jobs, note, connection):
+        with jobs.transaction(connection) as tx:
+            handle = tx.enqueue("note", {"label": "x"}, queue="mail")
+            elsewhere = tx.enqueue("known_elsewhere")
+        connection.commit()
+
+        assert (handle.record().queue, elsewhere.record().job) == ("mail", "known_elsewhere")
+
+    def test_what_is_wrong_with_a_call_is_said_before_anything_is_written(self, jobs, note, connection, database):
+        with jobs.transaction(connection) as tx:
+            with pytest.raises(ArgumentError):
+                tx.enqueue(note, 42)
+            with pytest.raises(ArgumentError):
+                tx.enqueue_many(note, [("fine",), ("wrong", "type")])
+            tx.enqueue(note, "fine")  # the caller's transaction is unharmed
+        connection.commit()
+
+        assert [job.payload for job in jobs.list()] == [{"label": "fine"}]
+
+    def test_a_worker_hears_of_it_after_the_commit(self, jobs, note, connection):
+        with jobs.worker():
+            with jobs.transaction(connection) as tx:
+                handle = tx.enqueue(note, "soon")
+            connection.commit()
+
+            assert handle.result(timeout=30) == "soon"
+
+    def test_a_delay_is_measured_by_the_store(self, jobs, note, connection):
+        with jobs.transaction(connection) as tx:
+            handle = tx.enqueue(note.using(delay=0.2), "late")
+        connection.commit()
+
+        with jobs.worker():
+            assert handle.result(timeout=30) == "late"
+
+    def test_events_are_not_told_of_what_nobody_saw_committed(self, jobs, note, connection):
+        from onward.telemetry import JobEnqueued
+
+        told = []
+        jobs.on(JobEnqueued, told.append)
+        with jobs.transaction(connection) as tx:
+            tx.enqueue(note, "x")
+        connection.rollback()
+        note.enqueue("y")
+
+        eventually(lambda: told)
+        assert len(told) == 1
+
+
+class TestRefusing:
+    def test_what_is_no_connection(self, jobs):
+        with pytest.raises(TransactionError, match="psycopg, asyncpg"):
+            jobs.transaction("sqlite:///shop.db")
+
+    def test_a_store_without_transactions(self, connection):
+        with Onward("memory://") as jobs, pytest.raises(TransactionError, match="use a sqlite://"):
+            jobs.transaction(connection)
+
+    def test_a_block_that_has_ended(self, jobs, note, connection):
+        with jobs.transaction(connection) as tx:
+            pass
+        with pytest.raises(TransactionError, match="has ended"):
+            tx.enqueue(note, "late")
+
+    def test_a_connection_to_another_kind_of_database(self, jobs, database, tmp_path):
+        other = (
+            sqlite3.connect(tmp_path / "x.db")
+            if database.url.startswith("postgresql")
+            else _psycopg_look_alike("postgresql")
+        )
+        with pytest.raises(TransactionError, match="can only join"):
+            jobs.transaction(other)
+
+    def test_awaiting_what_blocks(self, jobs, connection):
+        async def wrong():
+            async with jobs.transaction(connection):
+                pass
+
+        with pytest.raises(TransactionError, match="write `with "):
+            asyncio.run(wrong())
+
+
+def _psycopg_look_alike(vendor):
+    """What Django hands out, as far as it is looked at."""
+    return type("Connection", (), {"vendor": vendor, "in_atomic_block": True})()
+
+
+class TestSqlite:
+    def test_another_file(self, tmp_path, sqlite_database):
+        with (
+            Onward(f"sqlite:///{tmp_path / 'other.db'}") as jobs,
+            closing(sqlite_database.connect()) as connection,
+            jobs.transaction(connection) as tx,
+            pytest.raises(TransactionError, match=r"shop\.db and the jobs are in .*other\.db"),
+        ):
+            tx.enqueue("note")
+
+    def test_a_database_in_memory(self, sqlite_database):
+        with (
+            Onward(sqlite_database.url) as jobs,
+            closing(sqlite3.connect(":memory:")) as connection,
+            jobs.transaction(connection) as tx,
+            pytest.raises(TransactionError, match="in memory"),
+        ):
+            tx.enqueue("note")
+
+    def test_a_connection_that_commits_at_once(self, sqlite_database):
+        with (
+            Onward(sqlite_database.url) as jobs,
+            closing(sqlite3.connect(sqlite_database.address["file"], isolation_level=None)) as connection,
+            pytest.raises(TransactionError, match="BEGIN IMMEDIATE"),
+            jobs.transaction(connection),
+        ):
+            pass
+
+    def test_an_awaited_connection_that_is_not_awaited(self, sqlite_database):
+        async def wrong():
+            with Onward(sqlite_database.url) as jobs:
+                async with aiosqlite.connect(sqlite_database.address["file"]) as connection:
+                    with pytest.raises(TransactionError, match="async with"), jobs.transaction(connection):
+                        pass
+                async with aiosqlite.connect(sqlite_database.address["file"], isolation_level=None) as connection:
+                    with pytest.raises(TransactionError, match="BEGIN IMMEDIATE"):
+                        async with jobs.transaction(connection):
+                            pass
+
+        asyncio.run(wrong())
+
+
+class TestPostgres:
+    def test_a_connection_that_commits_at_once(self, postgres_database):
+        with (
+            Onward(postgres_database.url) as jobs,
+            psycopg.connect(postgres_database.url, autocommit=True) as connection,
+            pytest.raises(TransactionError, match=r"connection\.transaction"),
+            jobs.transaction(connection),
+        ):
+            pass
+
+    def test_an_asyncpg_connection_without_a_transaction(self, postgres_database):
+        async def wrong():
+            address = postgres_database.address["driver"]
+            connection = await asyncpg.connect(host=address["host"], user=address["user"], database=address["dbname"])
+            try:
+                with Onward(postgres_database.url) as jobs, pytest.raises(TransactionError, match="no transaction"):
+                    async with jobs.transaction(connection):
+                        pass
+            finally:
+                await connection.close()
+
+        asyncio.run(wrong())
+
+    def test_an_engine_that_commits_at_once(self, postgres_database):
+        engine = sqlalchemy.create_engine(postgres_database.address["psycopg"], isolation_level="AUTOCOMMIT")
+        with (
+            Onward(postgres_database.url) as jobs,
+            engine.connect() as connection,
+            pytest.raises(TransactionError, match="AUTOCOMMIT"),
+            jobs.transaction(connection),
+        ):
+            pass
+        engine.dispose()
+
+    def test_a_connection_that_looks_into_another_schema(self, postgres_database):
+        with (
+            Onward(postgres_database.url) as jobs,
+            psycopg.connect(postgres_database.url, options="-c search_path=pg_catalog") as connection,
+            jobs.transaction(connection) as tx,
+            pytest.raises(TransactionError, match="does not find the tables"),
+        ):
+            tx.enqueue("note")
+
+    def test_errors_of_the_driver_are_the_caller_s(self, postgres_database):
+        """He may have code that tries again after a serialisation failure: it must see what it knows."""
+        with (
+            Onward(postgres_database.url) as jobs,
+            psycopg.connect(postgres_database.url) as connection,
+            jobs.transaction(connection) as tx,
+        ):
+            with pytest.raises(psycopg.errors.DivisionByZero):
+                connection.execute("SELECT 1/0")
+            with pytest.raises(psycopg.errors.InFailedSqlTransaction):
+                tx.enqueue("note")
+            connection.rollback()
+
+    def test_a_mysql_connection_is_known_though_nobody_listens(self, postgres_database):
+        connection = pymysql.connections.Connection(defer_connect=True)
+        with Onward(postgres_database.url) as jobs, pytest.raises(TransactionError, match="speaks to a mysql database"):
+            jobs.transaction(connection)
