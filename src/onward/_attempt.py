@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
@@ -20,7 +19,7 @@ import msgspec
 
 from onward.arguments import encode_value
 from onward.clock import SECOND, Clock, from_micros
-from onward.context import Completed, JobContext
+from onward.context import Block, Completed, JobContext
 from onward.envelope import Letter, open_sealed
 from onward.errors import EnvelopeError, EnvelopeTooNew
 from onward.failure import Failure, describe, storable
@@ -50,7 +49,7 @@ _UNRUN = (Awaitable, Generator, AsyncGenerator)
 _DONE = Done()
 
 Report = Callable[[Lease, float, str | None], bool]
-Transact = Callable[[Lease, JobContext], AbstractContextManager[Any]]
+Transact = Callable[[Lease, JobContext], Block]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

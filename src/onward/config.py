@@ -187,10 +187,8 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return names.namespace_name(value)
         case "dead_letter_queue":
             return None if value is None else names.queue_name(value)
-        case "unknown_grace" | "lease_for":
-            return _at_least(1, seconds(value, where), where)
-        case "transaction_timeout":
-            return _at_least(0.1, seconds(value, where), where)
+        case "unknown_grace" | "lease_for" | "transaction_timeout":
+            return _at_least(0.1 if name == "transaction_timeout" else 1, seconds(value, where), where)
         case "max_crashes":
             return _at_least(1, _of_type(int, value, where), where)
         case "default_max_retries":

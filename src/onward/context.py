@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from datetime import datetime
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
 from onward.errors import TransactionError
 
-__all__ = ["Completed", "JobContext"]
+__all__ = ["Block", "Completed", "JobContext"]
+
+
+class Block(Protocol):
+    """A transaction of a handler's, to be entered with ``with`` or ``async with``."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
 
 
 class Completed(NamedTuple):
@@ -61,7 +77,7 @@ class JobContext:
         delivery: int,
         deadline: datetime | None = None,
         report: Callable[[float, str | None], bool] | None = None,
-        transact: Callable[[JobContext], AbstractContextManager[Any]] | None = None,
+        transact: Callable[[JobContext], Block] | None = None,
     ) -> None:
         self.id = id
         self.job = job
@@ -107,10 +123,11 @@ class JobContext:
         if self._report is not None and not self._report(fraction, note):
             self._lost = True
 
-    def transaction(self) -> AbstractContextManager[Any]:
+    def transaction(self) -> Block:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
         the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
-        ``conn.enqueue(job, ...)`` enqueues, ``conn.complete(result)`` gives the job's result.
+        ``conn.enqueue(job, ...)`` enqueues, ``conn.complete(result)`` gives the job's result.  In an async handler it is
+        ``async with``, and what talks to the store is awaited.
         """
         if self._transact is None:
             raise TransactionError("there is no store here to have a transaction with: this context was made by hand")

@@ -28,7 +28,8 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
     }
     scheme = urlsplit(settings.url).scheme
     if scheme not in schemes:
-        raise BackendMisconfigured(f"there is no backend for {settings.url!r:.60}{suggestion(scheme, schemes)}")
+        # Not the rest of it: a URL may carry a password.
+        raise BackendMisconfigured(f"there is no backend for {scheme!r} URLs{suggestion(scheme, schemes)}")
     return schemes[scheme]()
 
 

@@ -101,6 +101,7 @@ class Completion(Protocol):
     """An open transaction for one handler.  It ends with `commit` or `roll_back`."""
 
     connection: Any  # the driver's own
+    exclusive: bool  # whether nobody else can write until it ends
 
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
         """Run statements in it."""
@@ -136,7 +137,7 @@ class Transacts(Protocol):
     def begin(self, *, at_most: float) -> Completion:
         """Open a transaction for a handler.
 
-        Where only one can write at a time it is rolled back after ``at_most`` seconds, and `in_the_way` says so meanwhile.
+        Where only one can write at a time it is rolled back after ``at_most`` seconds.
         """
         ...
 

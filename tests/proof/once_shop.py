@@ -32,7 +32,7 @@ def charge(ctx: JobContext, order: int, dies: str | None) -> None:
         _reach("after the write", dies)
         conn.enqueue(receipt, order)
         _reach("after the child", dies)
-        _die_around(conn._completion, dies)  # noqa: SLF001 - there is no other way to die in the middle of our own code
+        _die_around(conn._completion, dies)
         conn.complete(order)
     _reach("after the block", dies)
 

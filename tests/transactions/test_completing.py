@@ -1,12 +1,13 @@
 """`with ctx.transaction() as conn`: what a handler writes, what it enqueues and its success are one commit, or nothing."""
 
+import asyncio
 import sqlite3
 import threading
 
 import psycopg
 import pytest
 
-from onward import JobContext, OptionError, State
+from onward import JobContext, Onward, OptionError, State
 from onward.backend import Session
 from onward.errors import LeaseLost, TransactionError, TransactionTooLong
 from onward.transacts import in_the_way
@@ -177,8 +178,8 @@ class TestOneCommit:
 
         @jobs.job
         async def pay_later(ctx: JobContext, n: int) -> None:
-            with ctx.transaction() as conn:
-                conn.execute(WRITE.format(n))
+            async with ctx.transaction() as conn:
+                await conn.execute(WRITE.format(n))
 
         with jobs.worker(concurrency=4):
             handles = pay.enqueue_many([(n,) for n in range(20)])
@@ -195,6 +196,119 @@ class TestOneCommit:
         )
         with pytest.raises(TransactionError, match="made by hand"):
             context.transaction()
+
+
+class TestAwaited:
+    def test_what_talks_to_the_store_is_awaited(self, jobs, note, database):
+        @jobs.job
+        async def pay(ctx: JobContext, label: str) -> None:
+            async with ctx.transaction() as conn:
+                await conn.execute(WRITE.format(label))
+                assert (await conn.execute("SELECT label FROM effects")).fetchall() == [(label,)]
+                child = await conn.enqueue(note, "receipt")
+                await conn.enqueue_many(note, [("a",), ("b",)])
+                assert await conn.run(lambda connection: connection.cursor() is not None)
+                assert jobs.get(child.id) is None
+                conn.complete({"paid": label})
+
+        handle = pay.enqueue("42")
+        jobs.drain()
+
+        assert handle.result(timeout=5) == {"paid": "42"}
+        assert database.effects() == ["42"]
+        assert jobs.counts()[State.COMPLETED] == 4
+
+    def test_an_exception_undoes_all_of_it(self, jobs, note, database):
+        @jobs.job
+        async def pay(ctx: JobContext) -> None:
+            async with ctx.transaction() as conn:
+                await conn.execute(WRITE.format("x"))
+                await conn.enqueue(note, "receipt")
+                raise ValueError("no")
+
+        handle = pay.enqueue()
+        jobs.drain()
+
+        assert (handle.state(), database.effects(), jobs.list(job="note")) == (State.DISCARDED, [], [])
+
+    def test_a_handler_that_is_cancelled_in_the_block_has_done_nothing(self, jobs, database):
+        @jobs.job(timeout=0.1)
+        async def pay(ctx: JobContext) -> None:
+            async with ctx.transaction() as conn:
+                await conn.execute(WRITE.format("x"))
+                await asyncio.Event().wait()
+
+        handle = pay.enqueue()
+        jobs.drain()
+
+        assert (handle.state(), database.effects()) == (State.DISCARDED, [])
+        assert handle.record().errors[0].kind == "TimeoutError"
+
+    @pytest.mark.parametrize("step", ["begin", "commit"])
+    def test_a_cancellation_in_the_middle_of_our_own_code_waits_for_its_end(self, jobs, database, step):
+        """What was committed is completed, and what was begun is rolled back, though nobody waits for it any more."""
+        reached, go_on = threading.Event(), threading.Event()
+        begin = jobs.backend.begin
+
+        def slowly(**options):
+            completion = begin(**options)
+            commit = completion.commit
+
+            def pause():
+                reached.set()
+                assert go_on.wait(60)
+
+            def commit_slowly():
+                pause()
+                commit()
+
+            if step == "begin":
+                pause()
+            else:
+                completion.commit = commit_slowly
+            return completion
+
+        jobs.backend.begin = slowly
+
+        @jobs.job
+        async def pay(ctx: JobContext) -> None:
+            me = asyncio.current_task()
+
+            async def cancel():
+                await asyncio.to_thread(reached.wait, 60)
+                me.cancel()
+                await asyncio.sleep(0)
+                go_on.set()
+
+            canceller = asyncio.create_task(cancel())
+            async with ctx.transaction() as conn:
+                await conn.execute(WRITE.format("x"))
+            await canceller
+
+        handle = pay.enqueue()
+        jobs.drain()
+
+        happened = step == "commit"
+        assert handle.state() is (State.COMPLETED if happened else State.DISCARDED)
+        assert database.effects() == (["x"] if happened else [])
+        assert [error.kind for error in handle.record().errors] == ["CancelledError"]
+        del jobs.backend.begin
+        jobs.enqueue("note")  # nobody has kept the lock
+
+    def test_whoever_would_wait_for_himself_is_told_at_once(self, sqlite_database, told):
+        with Onward(sqlite_database.url) as jobs:
+
+            @jobs.job
+            async def pay(ctx: JobContext) -> None:
+                async with ctx.transaction():
+                    with pytest.raises(TransactionError, match=r"conn\.enqueue"):
+                        await jobs.aenqueue("note")
+                    told.append("refused")
+                await jobs.aenqueue("note")
+
+            handle = pay.enqueue()
+            jobs.drain()
+            assert (handle.state(), told) == (State.COMPLETED, ["refused"])
 
 
 class TestLostLeases:

@@ -15,10 +15,13 @@ session to let go of the job, and knows.
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import time
-from collections.abc import Iterable
-from contextlib import AbstractContextManager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from contextvars import Token
+from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 
@@ -30,9 +33,9 @@ from onward.handle import JobHandle
 from onward.job import Job
 from onward.lease import Lease, Settlement
 from onward.transactions.joining import Call1, Joins, Letters
-from onward.transacts import Completion, Transacts
+from onward.transacts import Completion, Transacts, in_the_way
 
-__all__ = ["Blocks", "HandlerTransaction", "remark"]
+__all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "remark"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -54,9 +57,9 @@ class Blocks:
         self.max_result = max_result
         self.keep = keep
 
-    def open(self, lease: Lease, context: JobContext) -> AbstractContextManager[HandlerTransaction]:
+    def open(self, lease: Lease, context: JobContext) -> Block:
         """The one block of a run."""
-        return _Block(self, lease, context)
+        return Block(self, lease, context)
 
 
 def remark(store: Backend, attempt: Attempt) -> None:
@@ -69,8 +72,8 @@ def remark(store: Backend, attempt: Attempt) -> None:
             store.remark(attempt.lease, failure, duration_ms=attempt.duration_ms)
 
 
-class HandlerTransaction:
-    """The connection of a handler: the driver's own, and the words that are about its job."""
+class _Handlers:
+    """What a handler gets, whether it is awaited or not."""
 
     def __init__(self, completion: Completion, blocks: Blocks) -> None:
         self._completion = completion
@@ -81,6 +84,27 @@ class HandlerTransaction:
     def connection(self) -> Any:
         """The driver's connection itself, for libraries that want nothing else."""
         return self._completion.connection
+
+    def complete(self, result: Any = None) -> None:
+        """What the job results in; without it, nothing.  It is completed when the block ends."""
+        self.outcome = encoded_result(result, self._blocks.max_result)
+
+    def _store(self, letters: Letters[H]) -> H:
+        store = self._blocks.joins.store
+        return letters.handles(self._completion.run(lambda style: store.joining(letters.envelopes, style)))
+
+    def _execute(self, statement: str, *parameters: Any) -> Any:
+        cursor = self._completion.connection.cursor()
+        cursor.execute(statement, *parameters)
+        return cursor
+
+
+class HandlerTransaction(_Handlers):
+    """The connection of a handler: the driver's own, and the words that are about its job."""
+
+    def execute(self, statement: str, parameters: Any = (), /) -> Any:
+        """Run a statement; gives the driver's cursor."""
+        return self._execute(statement, parameters)
 
     @overload
     def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
@@ -94,14 +118,6 @@ class HandlerTransaction:
         """Enqueue many calls of a job together."""
         return self._store(self._blocks.joins.many(job, calls))
 
-    def complete(self, result: Any = None) -> None:
-        """What the job results in; without it, nothing.  It is completed when the block ends."""
-        self.outcome = encoded_result(result, self._blocks.max_result)
-
-    def _store(self, letters: Letters[H]) -> H:
-        store = self._blocks.joins.store
-        return letters.handles(self._completion.run(lambda style: store.joining(letters.envelopes, style)))
-
     def __getattr__(self, name: str) -> Any:
         if name in _NOT_THE_HANDLERS:
             raise TransactionError(
@@ -111,39 +127,91 @@ class HandlerTransaction:
         return getattr(self._completion.connection, name)
 
 
-class _Block:
+class AsyncHandlerTransaction(_Handlers):
+    """The same for an async handler: what talks to the store does so in a thread, one call at a time."""
+
+    async def execute(self, statement: str, parameters: Any = (), /) -> Any:
+        """Run a statement; gives the driver's cursor, which holds what it found."""
+        return await self.run(lambda _: self._execute(statement, parameters))
+
+    async def run(self, act: Callable[[Any], T]) -> T:
+        """Let a function use the driver's connection, in a thread."""
+        return await asyncio.to_thread(act, self._completion.connection)
+
+    @overload
+    async def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    async def enqueue(self, job: str, payload: Any = None, /, **options: Any) -> JobHandle[Any]: ...
+    async def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Enqueue a job that exists if and only if this one is completed."""
+        return await asyncio.to_thread(self._store, self._blocks.joins.one(job, args, kwargs))
+
+    async def enqueue_many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> list[JobHandle[T]]:
+        """Enqueue many calls of a job together."""
+        return await asyncio.to_thread(self._store, self._blocks.joins.many(job, calls))
+
+
+class Block:
+    """``with ctx.transaction() as conn``, or ``async with`` in an async handler."""
+
     def __init__(self, blocks: Blocks, lease: Lease, context: JobContext) -> None:
         self._blocks = blocks
         self._store = blocks.joins.store
         self._lease = lease
         self._context = context
         self._completion: Completion
-        self._transaction: HandlerTransaction
+        self._given: _Handlers
+        self._outside: Token[object | None] | None = None
 
     def __enter__(self) -> HandlerTransaction:
         self._context.begin_transaction()
-        self._completion = self._store.begin(at_most=self._blocks.at_most)
-        self._transaction = HandlerTransaction(self._completion, self._blocks)
-        return self._transaction
+        self._begun(self._store.begin(at_most=self._blocks.at_most))
+        self._given = given = HandlerTransaction(self._completion, self._blocks)
+        return given
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
+        self._left()
+        self._end(failed=error is not None)
+
+    async def __aenter__(self) -> AsyncHandlerTransaction:
+        self._context.begin_transaction()
+        self._begun(await _whole(partial(self._store.begin, at_most=self._blocks.at_most), regret=_undo))
+        self._given = given = AsyncHandlerTransaction(self._completion, self._blocks)
+        return given
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._left()
+        await _whole(partial(self._end, failed=error is not None))
+
+    def _begun(self, completion: Completion) -> None:
+        self._completion = completion
+        if completion.exclusive:
+            self._outside = in_the_way.set(self._store)
+
+    def _left(self) -> None:
+        if self._outside is not None:
+            in_the_way.reset(self._outside)
+
+    def _end(self, *, failed: bool) -> None:
         try:
             self._completion.check()
-            if error is None:
+            if not failed:
                 self._settle()
         except BaseException:
             self._completion.roll_back()
             raise
-        if error is not None:
+        if failed:
             self._completion.roll_back()
-            return
-        self._commit()
-        self._context.complete(*self._transaction.outcome)
+        else:
+            self._commit()
+            self._context.complete(*self._given.outcome)
 
     def _settle(self) -> None:
-        result, note = self._transaction.outcome
+        result, note = self._given.outcome
         settled = self._completion.settle(Settlement.ack(self._lease, result, reason=note, keep=self._blocks.keep))
         if not settled.applied:
             self._context.lose()
@@ -180,3 +248,25 @@ class _Block:
                 return happened
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def _whole(act: Callable[[], T], *, regret: Callable[[T], None] | None = None) -> T:
+    """Do it in a thread, to its end: whoever is cancelled meanwhile is cancelled then, and regrets what he got."""
+    task = asyncio.ensure_future(asyncio.to_thread(act))
+    cancelled: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.shield(task)
+        except asyncio.CancelledError as error:
+            cancelled = error
+        except BaseException:  # noqa: BLE001, S110 - raised below
+            pass
+    if cancelled is None:
+        return task.result()
+    if regret is not None and task.exception() is None:
+        await asyncio.to_thread(regret, task.result())
+    raise cancelled
+
+
+def _undo(completion: Completion) -> None:
+    completion.roll_back()

@@ -91,6 +91,8 @@ class Lender:
 class PostgresCompletion:
     """One open transaction."""
 
+    exclusive = False
+
     def __init__(
         self,
         lender: Lender,

@@ -241,9 +241,7 @@ class SqliteBackend(SqliteInspection, Backend):
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
         refuse_to_wait(self)
-        return SqliteCompletion(
-            self, self._connections, self._sql, clock=self.clock, at_most=at_most, ring=self._bell.ring
-        )
+        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, ring=self._bell.ring)
 
     def completed(self, lease: Lease) -> bool:
         with self._reading() as tx:

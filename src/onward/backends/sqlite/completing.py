@@ -20,7 +20,7 @@ from onward.clock import Clock
 from onward.errors import TransactionError, TransactionTooLong
 from onward.lease import Settled, Settlement, under
 from onward.shield import shield
-from onward.transacts import Found, Statement, Steps, Style, hold, in_the_way
+from onward.transacts import Found, Statement, Steps, Style, hold
 
 __all__ = ["HandlerConnection", "SqliteCompletion"]
 
@@ -46,9 +46,10 @@ class HandlerConnection(sqlite3.Connection):
 class SqliteCompletion:
     """One open transaction."""
 
+    exclusive = True
+
     def __init__(
         self,
-        store: object,
         connections: Connections,
         sql: Mapping[str, str],
         *,
@@ -71,7 +72,6 @@ class SqliteCompletion:
         self._timer = threading.Timer(at_most, self._expire)
         self._timer.daemon = True
         self._timer.start()
-        self._outside = in_the_way.set(store)
 
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
         self.check()
@@ -135,8 +135,6 @@ class SqliteCompletion:
             return
         self._over = True
         self._timer.cancel()
-        with contextlib.suppress(ValueError):  # ended from elsewhere
-            in_the_way.reset(self._outside)
         with contextlib.suppress(sqlite3.Error):
             sqlite3.Connection.close(self.connection)
 
