@@ -66,7 +66,7 @@ def test_a_noun_without_a_verb_is_2_and_shows_what_there_is(onward, words):
 @pytest.mark.parametrize(
     ("words", "environ", "fix"),
     [
-        (["--url", "carrier-pigeon://x", "job", "list"], {}, "there is no backend for 'carrier-pigeon://x'"),
+        (["--url", "carrier-pigeon://x", "job", "list"], {}, "there is no backend for 'carrier-pigeon' URLs"),
         (["--url", "sqlite://jobs.db", "job", "list"], {}, "sqlite:///relative.db"),
         (["--url", "sqlite:////no/such/folder/x.db", "enqueue", "x"], {}, "create it"),
         (["--url", "memory://", "enqueue", "x"], {}, "name a store that others see"),
