@@ -16,7 +16,7 @@ from typing import NamedTuple, Self
 
 from onward import JobRecord, Onward, State
 from tests.proof.crowd import Tell
-from tests.proof.ledger import Ledger, integrity_of
+from tests.proof.ledger import Ledger, damage_of, scheme_of
 
 __all__ = ["of_worker_processes"]
 
@@ -27,9 +27,9 @@ _MIX = {"quick": 60, "slow": 20, "waits": 10, "fails_once": 9, "alone": 1}
 _ATTEMPTS = {"fails_once": 2}
 
 
-def of_worker_processes(folder: Path, *, jobs: int, kills: int, restarts: int, tell: Tell) -> Ledger:
+def of_worker_processes(url: str, folder: Path, *, jobs: int, kills: int, restarts: int, tell: Tell) -> Ledger:
     """Jobs are enqueued while what runs them is killed, or stopped politely and started again."""
-    url, log = f"sqlite:///{folder / 'jobs.db'}", folder / "runs.log"
+    log = folder / "runs.log"
     log.touch()
     dice = random.Random(7)
     kinds = dice.choices(list(_MIX), list(_MIX.values()), k=jobs)
@@ -47,7 +47,7 @@ def of_worker_processes(folder: Path, *, jobs: int, kills: int, restarts: int, t
         unfinished = _wait(client, deadline=begun + _PATIENCE, tell=tell)
         seconds = time.monotonic() - begun
         codes = fleets.stop()
-        return _judge(client, folder, log, ids, fleets.blows, codes, unfinished, seconds)
+        return _judge(client, url, log, ids, fleets.blows, codes, unfinished, seconds)
 
 
 def _enqueue(client: Onward, kind: str) -> str:
@@ -165,7 +165,7 @@ _ENDS = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
 
 def _judge(
     client: Onward,
-    folder: Path,
+    url: str,
     log: Path,
     ids: list[str],
     blows: Counter[str],
@@ -194,7 +194,7 @@ def _judge(
         "runs without a reason": sum(_unexplained(record, of_job[record.id]) > 0 for record in records),
         "stops that were not polite": sum(code != 0 for code in codes),
     }
-    return Ledger("worker processes killed", figures, flaws, integrity_of(folder / "jobs.db"))
+    return Ledger(f"worker processes killed on {scheme_of(url)}", figures, flaws, damage_of(url))
 
 
 def _unexplained(record: JobRecord, runs: int) -> int:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from onward.errors import BackendUnavailable
 
-__all__ = ["Ledger", "integrity_of"]
+__all__ = ["Ledger", "damage_of", "integrity_of", "scheme_of"]
 
 
 @dataclass(frozen=True)
@@ -38,6 +38,15 @@ def integrity_of(file: Path) -> list[str]:
     with closing(sqlite3.connect(file)) as connection:
         verdicts = [verdict for (verdict,) in connection.execute("PRAGMA integrity_check(5)")]
     return [] if verdicts == ["ok"] else [f"integrity_check: {verdict}" for verdict in verdicts]
+
+
+def damage_of(url: str) -> list[str]:
+    """What an engine finds wrong with a store, where it can be asked."""
+    return integrity_of(Path(url.removeprefix("sqlite:///"))) if scheme_of(url) == "sqlite" else []
+
+
+def scheme_of(url: str) -> str:
+    return url.partition(":")[0]
 
 
 def _number(value: float) -> str:

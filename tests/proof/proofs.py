@@ -11,6 +11,7 @@ from onward.backends.sqlite import SqliteBackend
 from tests.proof import enqueuers, kills, labour, long_log, soak
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
+from tests.servers.engines import private_store
 
 __all__ = [
     "PROOFS",
@@ -23,7 +24,9 @@ __all__ = [
     "threads_share_memory",
     "worker_in_memory",
     "worker_on_a_file",
+    "worker_on_postgres",
     "worker_processes_are_killed",
+    "worker_processes_are_killed_on_postgres",
 ]
 
 Proof = Callable[[Path, float, Tell], Ledger]
@@ -56,21 +59,23 @@ def log_behind_a_reader(folder: Path, scale: float, _: Tell) -> Ledger:
 
 
 def worker_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
-    return _soak(f"sqlite:///{folder / 'jobs.db'}", scale, tell)
+    return _soak("sqlite", folder, scale, tell)
+
+
+def worker_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _soak("postgres", folder, scale, tell)
 
 
 def worker_in_memory(_: Path, scale: float, tell: Tell) -> Ledger:
-    return _soak("memory://", scale, tell)
+    return _soaked("memory://", scale, tell)
 
 
 def worker_processes_are_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
-    return kills.of_worker_processes(
-        folder,
-        jobs=max(600, round(10_000 * scale)),
-        kills=max(6, round(100 * scale)),
-        restarts=max(3, round(50 * scale)),
-        tell=tell,
-    )
+    return _killed("sqlite", folder, scale, tell)
+
+
+def worker_processes_are_killed_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _killed("postgres", folder, scale, tell)
 
 
 PROOFS: tuple[Proof, ...] = (
@@ -81,13 +86,32 @@ PROOFS: tuple[Proof, ...] = (
     many_rivals_for_one_key,
     log_behind_a_reader,
     worker_on_a_file,
+    worker_on_postgres,
     worker_in_memory,
     worker_processes_are_killed,
+    worker_processes_are_killed_on_postgres,
 )
 
 
-def _soak(url: str, scale: float, tell: Tell) -> Ledger:
+def _soak(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store(engine, folder) as store:
+        return _soaked(store.url(), scale, tell)
+
+
+def _soaked(url: str, scale: float, tell: Tell) -> Ledger:
     return soak.of_a_worker(url, jobs=round(100_000 * scale), restarts=max(8, round(50 * scale)), tell=tell)
+
+
+def _killed(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store(engine, folder) as store:
+        return kills.of_worker_processes(
+            store.url(),
+            folder,
+            jobs=max(600, round(10_000 * scale)),
+            kills=max(6, round(100 * scale)),
+            restarts=max(3, round(50 * scale)),
+            tell=tell,
+        )
 
 
 def _jobs(claims: int, scale: float) -> int:

@@ -8,8 +8,13 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kills")]
 
 
 @pytest.mark.promise("F01", "F02", "F04", "F24")
-def test_nothing_is_lost_and_every_second_run_is_explained(tmp_path, scale, report):
-    ledger = proofs.worker_processes_are_killed(tmp_path, scale, lambda _: None)
+@pytest.mark.parametrize(
+    "proof",
+    [proofs.worker_processes_are_killed, proofs.worker_processes_are_killed_on_postgres],
+    ids=["sqlite", "postgres"],
+)
+def test_nothing_is_lost_and_every_second_run_is_explained(proof, tmp_path, scale, report):
+    ledger = proof(tmp_path, scale, lambda _: None)
 
     report(str(ledger))
     assert ledger.flawless, ledger

@@ -26,7 +26,7 @@ class PostgresServer:
         self.version = version
         self.folder = folder
         self._programs = programs
-        self._process = None
+        self._process: subprocess.Popen[bytes] | None = None
 
     def url(self, database="postgres", **options):
         query = "&".join(f"{name}={value}" for name, value in {"host": self.folder, **options}.items())
@@ -58,9 +58,11 @@ class PostgresServer:
 
     def pause(self):
         """Let every process of the server stand still, as if its machine had gone."""
+        assert self._process is not None
         os.killpg(self._process.pid, signal.SIGSTOP)
 
     def resume(self):
+        assert self._process is not None
         os.killpg(self._process.pid, signal.SIGCONT)
 
     def _answers(self):

@@ -1,5 +1,6 @@
 """Supervised workers: real processes that are really killed."""
 
+import functools
 import os
 from contextlib import ExitStack
 from pathlib import Path
@@ -7,6 +8,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+from tests.servers.engines import ENGINES
 from tests.supervisor.fleets import Fleet, Shop
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -34,13 +36,32 @@ def folder(tmp_path):
         yield Path(folder)
 
 
+def pytest_generate_tests(metafunc):
+    """Whatever depends on the store is asked of every engine; the rest is the supervisor's own, and one is enough."""
+    if "store" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_store"):
+        metafunc.parametrize("store", ENGINES, indirect=True)
+
+
 @pytest.fixture
-def open_shop(folder):
+def store(request, folder, served):
+    name = getattr(request, "param", "sqlite")
+    return ENGINES[name].store(served(name), folder)
+
+
+@pytest.fixture(scope="session")
+def served():
+    """Servers that are started when they are first needed: ``served("postgres")``."""
+    with ExitStack() as stack:
+        yield functools.cache(lambda name: stack.enter_context(ENGINES[name].server()))
+
+
+@pytest.fixture
+def open_shop(folder, store):
     """The application: ``shop = open_shop(lease_for=1)``."""
     with ExitStack() as stack:
 
         def open_it(**settings):
-            shop = Shop(folder, **settings)
+            shop = Shop(folder, store, **settings)
             stack.callback(shop.close)
             return shop
 

@@ -6,12 +6,11 @@ import os
 import re
 import shutil
 import signal
-import sqlite3
 import subprocess
 import sys
 import time
 import uuid
-from contextlib import closing, contextmanager, suppress
+from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
 
@@ -44,16 +43,16 @@ def let_pass(seconds):
 class Shop:
     """The application in its folder: what it is asked to do, and what it has done."""
 
-    def __init__(self, folder, **settings):
+    def __init__(self, folder, store, **settings):
         self.folder = folder
-        self.database = folder / "jobs.db"
+        self.store = store
         self._module = None
         shutil.copy(SOURCE, folder / "shop.py")
         self.set(**settings)
 
-    def set(self, *, options="", lease_for=2, **settings):
-        """The settings of those who import it from now on; ``options`` follow the question mark of its URL."""
-        text = json.dumps({"options": options, "lease_for": lease_for, **settings})
+    def set(self, *, patience=None, lease_for=2, **settings):
+        """The settings of those who import it from now on; ``patience``: the seconds that a call waits for a lock."""
+        text = json.dumps({"url": self.store.url(patience=patience), "lease_for": lease_for, **settings})
         (self.folder / "settings.json").write_text(text)
 
     def add(self, source):
@@ -104,9 +103,8 @@ class Shop:
         return [handle.record() for handle in handles]
 
     def query(self, sql):
-        """A look into the file past all code of ours."""
-        with closing(sqlite3.connect(f"{self.database.as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
-            return connection.execute(sql).fetchall()
+        """A look into the store past all code of ours."""
+        return self.store.query(sql)
 
     def sessions(self):
         """Those that are open, with the instants at which they expire."""
@@ -145,13 +143,9 @@ class Shop:
         self.jobs.backend.turn(Turn(owner="dead", claim=Claim(queues=("third",), limit=1)))
         return handle
 
-    @contextmanager
     def locked(self):
-        """Hold the file's write lock: nobody claims, settles or renews meanwhile."""
-        with closing(sqlite3.connect(self.database, timeout=30, isolation_level=None)) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            yield
-            connection.execute("ROLLBACK")
+        """Hold a lock on the store: nobody claims, settles or renews meanwhile."""
+        return self.store.locked()
 
 
 class Fleet:

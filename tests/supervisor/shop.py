@@ -22,7 +22,7 @@ HERE = Path(__file__).parent
 LONG = 300  # seconds after which a handler gives up waiting: only when a test has failed
 
 _settings = json.loads((HERE / "settings.json").read_text())
-jobs = Onward(f"sqlite:///{HERE / 'jobs.db'}{_settings.pop('options')}", **_settings)
+jobs = Onward(**_settings)
 _kept = []
 
 

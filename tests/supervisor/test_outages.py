@@ -8,7 +8,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import IMPATIENT, alive, eventually, gone, let_pass
 
-pytestmark = pytest.mark.xdist_group("outages of processes")
+pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("outages of processes")]
 
 LEASE = 1.0
 
@@ -17,7 +17,7 @@ LEASE = 1.0
 @pytest.mark.parametrize("patience", [30, 0.1], ids=["calls hang", "calls fail"])
 def test_an_outage_of_three_leases_costs_no_job_a_crash(open_shop, start, patience):
     """Everybody's session has expired, and whoever came back first could reap the living."""
-    shop = open_shop(lease_for=LEASE, options=f"?busy_timeout={patience}")
+    shop = open_shop(lease_for=LEASE, patience=patience)
     silence = ("--max-silence", 2 * LEASE) if patience < LEASE else ()  # a pump that waits for the store is not dead
     fleets = [start(shop, "--queues", queue, *silence) for queue in ("default", "other")]
     handles = [

@@ -62,8 +62,8 @@ def test_the_store_of_an_application_that_changes_its_folder_is_found(open_shop,
         "    return ctx.delivery\n"
     )
     fleet = start(shop)
-    shop.database = inner / "jobs.db"
-    with shop.module.Onward(f"sqlite:///{shop.database}") as jobs:
+    shop.store.file = inner / "jobs.db"
+    with shop.module.Onward(shop.store.url()) as jobs:
         handle = jobs.enqueue("hold", {"name": "x"})
         shop.noted("holding", name="x")
         shop.renewed(handle.record().owner, 4)

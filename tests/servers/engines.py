@@ -1,0 +1,90 @@
+"""The stores that whole programs are tested on: where each is, and what a test may do to it past all code of ours.
+
+Another engine is one more line in ``ENGINES``: how its server is started, and a class with the same three things.
+"""
+
+import contextlib
+import sqlite3
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, closing, nullcontext
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+from urllib.parse import quote
+
+import psycopg
+
+from tests.servers.postgres import VERSIONS, postgres_server
+from tests.servers.stores import TABLES, emptied
+
+
+class SqliteStore:
+    """A file."""
+
+    def __init__(self, _: Any, folder: Path) -> None:
+        self.file = folder / "jobs.db"
+
+    def url(self, *, patience: float | None = None) -> str:
+        """``patience``: the seconds that a call waits for a lock."""
+        return f"sqlite:///{self.file}" + ("" if patience is None else f"?busy_timeout={patience}")
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with closing(sqlite3.connect(f"{self.file.as_uri()}?mode=ro", uri=True, timeout=30)) as connection:
+            return connection.execute(sql).fetchall()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Nobody claims, settles or renews meanwhile; who only reads goes on."""
+        with closing(sqlite3.connect(self.file, timeout=30, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            yield
+            connection.execute("ROLLBACK")
+
+
+class PostgresStore:
+    """The tables of the default namespace, empty at first."""
+
+    def __init__(self, server: Any, _: Path) -> None:
+        self._url = server.url()
+        # Whoever was killed by an earlier test may not have ended there yet.
+        with psycopg.connect(self._url, autocommit=True) as connection:
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        emptied(server)
+
+    def url(self, *, patience: float | None = None) -> str:
+        wait = "" if patience is None else f"&options={quote(f'-c lock_timeout={round(patience * 1000)}')}"
+        return f"{self._url}{wait}"
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with psycopg.connect(self._url) as connection:
+            return connection.execute(sql).fetchall()
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        with psycopg.connect(self._url) as connection:
+            tables = ", ".join(f"onward_{table}" for table in TABLES)
+            connection.execute(f"LOCK TABLE {tables} IN EXCLUSIVE MODE")
+            yield
+            connection.rollback()
+
+
+class Engine(NamedTuple):
+    server: Callable[[], AbstractContextManager[Any]]
+    store: Callable[[Any, Path], Any]
+
+
+ENGINES = {
+    "sqlite": Engine(nullcontext, SqliteStore),
+    "postgres": Engine(partial(postgres_server, VERSIONS[-1]), PostgresStore),
+}
+
+
+@contextlib.contextmanager
+def private_store(name: str, folder: Path) -> Iterator[Any]:
+    """A store on a server of its own."""
+    engine = ENGINES[name]
+    with engine.server() as server:
+        yield engine.store(server, folder)
