@@ -31,6 +31,13 @@ def postgres(request):
         yield server
 
 
+@pytest.fixture(scope="session")
+def newest_postgres():
+    """For what does not depend on the version."""
+    with postgres_server(VERSIONS[-1]) as server:
+        yield server
+
+
 def pytest_terminal_summary(terminalreporter):
     outcomes = [outcome for outcomes in terminalreporter.stats.values() for outcome in outcomes]
     # A test's later phases repeat its properties: read them once.

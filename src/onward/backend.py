@@ -80,7 +80,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
@@ -103,6 +103,7 @@ __all__ = [
     "Inline",
     "Inspection",
     "Lease",
+    "Migration",
     "Overview",
     "Pruned",
     "Query",
@@ -118,6 +119,7 @@ __all__ = [
     "Settled",
     "Settlement",
     "StoredJob",
+    "Tables",
     "Turn",
     "TurnResult",
 ]
@@ -464,3 +466,29 @@ class Health(Protocol):
     """A backend that can say how it is."""
 
     def health(self) -> list[Check]: ...
+
+
+class Migration(NamedTuple):
+    """A numbered step in the life of a store's tables."""
+
+    version: int
+    name: str
+    sql: str
+
+
+class Tables(Protocol):
+    """The tables of a store, for backends that have any: to look at them changes nothing, while to open the store does."""
+
+    def pending(self) -> Sequence[Migration]:
+        """What this Onward ships and the store lacks.  Changes nothing; a store that is newer raises `SchemaTooNew`."""
+        ...
+
+    def script(self) -> str:
+        """The same as one script, for somebody who has the rights to run it."""
+        ...
+
+    def migrate(self) -> Sequence[Migration]:
+        """Apply what is pending, one process at a time; gives what was applied."""
+        ...
+
+    def close(self) -> None: ...

@@ -1,20 +1,24 @@
-"""Which store a URL means."""
+"""Which store a URL means, and which tables."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TypeVar
 from urllib.parse import urlsplit
 
-from onward.backend import Backend
+from onward.backend import Backend, Tables
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
+from onward.backends.sqlite.tables import SqliteTables
 from onward.backends.sync import SyncBackend
 from onward.clock import Clock
 from onward.config import Settings
 from onward.errors import BackendMisconfigured
 from onward.names import suggestion
 
-__all__ = ["open_store"]
+__all__ = ["open_store", "tables_of"]
+
+Choice = TypeVar("Choice")
 
 
 def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
@@ -26,11 +30,27 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
         "postgresql": lambda: _open_postgres(settings, clock),
         "postgres": lambda: _open_postgres(settings, clock),
     }
-    scheme = urlsplit(settings.url).scheme
+    return _chosen(schemes, settings.url)()
+
+
+def tables_of(settings: Settings) -> Tables:
+    """The tables of the store that the settings name, which is not opened."""
+    schemes: dict[str, Callable[[], Tables]] = {
+        "sqlite": lambda: SqliteTables(settings.url, settings.namespace),
+        "postgresql": lambda: _postgres_tables(settings),
+        "postgres": lambda: _postgres_tables(settings),
+    }
+    if urlsplit(settings.url).scheme in ("memory", "sync"):
+        raise BackendMisconfigured(f"{settings.url} has no tables: there is nothing to migrate")
+    return _chosen(schemes, settings.url)()
+
+
+def _chosen(schemes: Mapping[str, Choice], url: str) -> Choice:
+    scheme = urlsplit(url).scheme
     if scheme not in schemes:
         # Not the rest of it: a URL may carry a password.
         raise BackendMisconfigured(f"there is no backend for {scheme!r} URLs{suggestion(scheme, schemes)}")
-    return schemes[scheme]()
+    return schemes[scheme]
 
 
 def _open_postgres(settings: Settings, clock: Clock | None) -> Backend:
@@ -38,3 +58,9 @@ def _open_postgres(settings: Settings, clock: Clock | None) -> Backend:
     from onward.backends.postgres import PostgresBackend
 
     return PostgresBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)
+
+
+def _postgres_tables(settings: Settings) -> Tables:
+    from onward.backends.postgres.tables import PostgresTables
+
+    return PostgresTables(settings.url, settings.namespace)

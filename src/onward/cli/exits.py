@@ -17,6 +17,7 @@ class Exit(IntEnum):
     UNREACHABLE = 4
     SCHEMA = 5
     NOTHING = 6
+    PENDING = 7
     INTERRUPTED = 130
     PIPE = 141
 
@@ -29,6 +30,7 @@ MEANINGS = {
     Exit.UNREACHABLE: "the store cannot be reached now, or is not there",
     Exit.SCHEMA: "the store was migrated by a newer Onward",
     Exit.NOTHING: "nothing matched: no such job, nothing to replay or purge",
+    Exit.PENDING: "the tables are not up to date: run `onward migrate`",
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
     Exit.PIPE: "whoever read the output has gone, as in `onward job list | head`",
 }

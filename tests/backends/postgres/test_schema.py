@@ -1,10 +1,13 @@
 """Migrations: applied once, in order, whole or not at all, whoever else starts at the same moment."""
 
+import threading
+import time
+
 import psycopg
 import pytest
 
 from onward.backends.postgres import PostgresBackend, schema
-from onward.errors import BackendMisconfigured, SchemaTooNew
+from onward.errors import BackendMisconfigured, BackendUnavailable, SchemaTooNew
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
 
 TABLES = ["attempts", "finished", "holds", "jobs", "migrations", "queues", "sessions", "waiters"]
@@ -26,6 +29,13 @@ def next_migration(monkeypatch):
         return newest
 
     return add
+
+
+def until(fact, patience=30):
+    deadline = time.monotonic() + patience
+    while not fact():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
 
 
 def tables(sql):
@@ -134,33 +144,92 @@ class TestNamespaces:
         assert backend.overview().ended == 1
 
 
-class TestPrivileges:
-    """A role that may use the tables needs nothing else, once they are there."""
+class TestLocks:
+    """Whoever waits for a whole table keeps all others waiting behind it."""
 
-    @pytest.fixture
-    def worker_url(self, postgres, url, sql):
-        sql("DROP ROLE IF EXISTS onward_worker")
-        sql("CREATE ROLE onward_worker LOGIN")
-        sql("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
-        yield url.replace("onward@", "onward_worker@")
-        sql("DROP OWNED BY onward_worker")
-        sql("DROP ROLE onward_worker")
+    def test_a_migration_does_not_queue_behind_a_long_transaction(self, open_backend, next_migration, url, monkeypatch):
+        monkeypatch.setattr(schema, "_BRIEFLY", "SET LOCAL lock_timeout = '100ms'")
+        running = open_backend()
+        next_migration("ALTER TABLE onward_jobs ADD COLUMN shard integer;")
+        with psycopg.connect(url) as other:
+            other.execute("SELECT count(*) FROM onward_jobs")
 
-    def test_who_may_not_create_tables_is_told_so(self, worker_url):
-        with pytest.raises(BackendMisconfigured, match="permission denied for schema public"):
-            PostgresBackend.from_url(worker_url)
+            with pytest.raises(BackendUnavailable, match="another transaction has them locked: nothing was changed"):
+                open_backend()
 
-    def test_who_may_use_them_can_work(self, open_backend, worker_url, sql):
-        open_backend().close()
-        sql("GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO onward_worker")
-        sql("GRANT SELECT, USAGE ON ALL SEQUENCES IN SCHEMA public TO onward_worker")
+            assert running.enqueue([an_envelope()])[0].created
+        assert open_backend().counts()["available"] == 1
 
-        worker = open_backend(at=worker_url)
-        lease = a_lease(worker, idempotency_key="k")
+    def test_it_waits_for_another_who_migrates(self, url, sql, open_backend):
+        with psycopg.connect(url) as other:
+            other.execute("SELECT pg_advisory_xact_lock(hashtext('onward_migrations'))")
+            opening = threading.Thread(target=open_backend)
+            opening.start()
+            until(lambda: sql("SELECT 1 FROM pg_locks WHERE NOT granted AND locktype = 'advisory'"))
+        opening.join(30)
 
-        assert worker.ack(lease).applied
-        assert worker.reap() == []
-        assert worker.overview().ended == 1
-        assert all(check.status == "ok" for check in worker.health())
-        with psycopg.connect(worker_url) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
-            connection.execute("DROP TABLE onward_jobs")
+        assert tables(sql) == [f"onward_{name}" for name in TABLES]
+
+
+@pytest.mark.promise("F63")
+def test_workers_of_this_version_and_the_next_share_the_jobs(start, url, sql, report):
+    """The old one was there first, loses its connections meanwhile, and goes on; what starts anew is refused."""
+    old = start(_WORK, "old")
+    assert old.stdout.readline() == "ready\n"
+    new = start(_WORK, "new")
+    assert new.stdout.readline() == "ready\n"
+    until(lambda: sql("SELECT count(DISTINCT owner) FROM onward_finished") == [(2,)])
+    sql("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'onward'")
+    ((before,),) = sql("SELECT max(number) FROM onward_finished")
+    until(lambda: sql(f"SELECT count(DISTINCT owner) FROM onward_finished WHERE number > {before}") == [(2,)])
+    for process in (old, new):
+        print("enough", file=process.stdin, flush=True)
+    enqueued = sum(int(each.stdout.readline()) for each in (old, new))
+
+    assert sql(
+        "SELECT count(*), count(*) FILTER (WHERE attempts = 1 AND state = 'completed') FROM onward_finished"
+    ) == [(enqueued, enqueued)]
+    assert sql("SELECT count(*) FROM onward_jobs") == [(0,)]
+    with pytest.raises(SchemaTooNew):
+        PostgresBackend.from_url(url)
+    report(f"workers of two versions on one schema: {enqueued} jobs, each completed once")
+
+
+_WORK = """
+    import sys, threading, time
+    from onward.backend import Claim, Session, Settlement, Turn
+    from onward.backends.postgres import PostgresBackend, schema
+    from onward.errors import BackendUnavailable
+    from onward.testing.contract.builders import some_envelopes
+
+    name = sys.argv[2]
+    if name == "new":
+        known = schema.known()
+        sql = "ALTER TABLE onward_jobs ADD COLUMN shard integer NOT NULL DEFAULT 0; CREATE INDEX ON onward_jobs (shard);"
+        schema.known = lambda: [*known, schema.Migration(known[-1].version + 1, "0099_shards", sql)]
+    backend = PostgresBackend.from_url(sys.argv[1])
+    backend.open_session(Session(owner=name))
+    enough = threading.Event()
+    threading.Thread(target=lambda: (sys.stdin.readline(), enough.set()), daemon=True).start()
+    print("ready", flush=True)
+
+    def insist(call):
+        while True:
+            try:
+                return call()
+            except BackendUnavailable:
+                time.sleep(0.01)
+
+    enqueued, leases = 0, []
+    while not enough.is_set() or leases or any(backend.counts()[state] for state in ("available", "executing")):
+        if not enough.is_set():
+            envelopes = some_envelopes(5)
+            insist(lambda: backend.enqueue(envelopes, retried=True))
+            enqueued += 5
+        settlements = [Settlement.ack(lease) for lease in leases]
+        try:
+            leases = backend.turn(Turn(owner=name, settlements=settlements, claim=Claim(queues=("default",), limit=5))).leases
+        except BackendUnavailable:  # whatever it has now
+            leases = insist(lambda: backend.open_session(Session(owner=name), adopts=name)) or []
+    print(enqueued, flush=True)
+"""

@@ -23,7 +23,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.postgres import claiming, enqueueing, faults, health, queries, reaping, schema
+from onward.backends.postgres import claiming, enqueueing, faults, health, queries, reaping, tables
 from onward.backends.postgres.completing import Lender, PostgresCompletion
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
@@ -33,12 +33,12 @@ from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
+from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.steps import rendered
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
 from onward.ids import random_owner
-from onward.names import namespace_name
 from onward.transacts import Dialect, Steps, Style
 
 __all__ = ["PostgresBackend"]
@@ -69,11 +69,8 @@ class PostgresBackend(PostgresInspection, Backend):
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> PostgresBackend:
         """Open ``postgresql://user@host/database``, and create the tables if they are not there."""
         address, options = parse_url(url)
-        prefix = "onward_" if namespace == "default" else f"onward_{namespace_name(namespace)}_"
-
-        def prepare(connection: Connection) -> None:
-            schema.migrate(connection, prefix, moved=None if clock is None else clock.micros())
-
+        prefix = prefix_of(namespace)
+        prepare = tables.preparation(prefix, None if clock is None else clock.micros())
         backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
         backend._open()
         return backend

@@ -64,7 +64,7 @@ _logger = logging.getLogger("onward.backend.postgres")
 class Connections:
     """The connections of one process to one database."""
 
-    def __init__(self, url: str, options: Options, *, prepare: Callable[[Connection], None]) -> None:
+    def __init__(self, url: str, options: Options, *, prepare: Callable[[Connection, str], None]) -> None:
         self._info = _settings(url)
         self.place = _place(self._info)
         self._relaxed = options.durability == "relaxed"
@@ -104,7 +104,7 @@ class Connections:
         try:
             self._check(connection)
             if not self._prepared:
-                self._prepare(connection)
+                self._prepare(connection, self.place)
                 self._prepared = True
         except BaseException:
             connection.close()

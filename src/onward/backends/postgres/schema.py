@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onward.backends.postgres.connection import Connection
 from onward.backends.sql import migrations, sections
 from onward.backends.sql.migrations import Migration
 
-__all__ = ["Migration", "known", "migrate", "version"]
+__all__ = ["Migration", "known", "migrate", "missing", "script", "version"]
+
+_LOCK = "SELECT pg_advisory_xact_lock(hashtext('onward_migrations'))"
+_BRIEFLY = "SET LOCAL lock_timeout = '3s'"
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS onward_migrations "
+    "(version integer PRIMARY KEY, name text NOT NULL, applied_at bigint NOT NULL)"
+)
 
 
 def known() -> list[Migration]:
@@ -27,29 +36,40 @@ def version(connection: Connection, prefix: str) -> int:
     return (newest and newest[0]) or 0
 
 
-def migrate(connection: Connection, prefix: str, *, moved: int | None = None) -> None:
-    """Apply what is missing.  A database that is newer than this code is left alone."""
-    if not _missing(connection, prefix):
-        return
-    with connection.transaction():
-        # One at a time, whoever else starts at this moment; then look again, for another may have been first.
-        connection.execute("SELECT pg_advisory_xact_lock(hashtext($1))", (f"{prefix}migrations",))
-        for migration in _missing(connection, prefix):
-            _apply(connection, migration, prefix, moved)
-
-
-def _missing(connection: Connection, prefix: str) -> list[Migration]:
+def missing(connection: Connection, prefix: str) -> list[Migration]:
+    """What this database lacks.  One that is newer than this code is refused."""
     return migrations.missing(known(), version(connection, prefix))
 
 
+def migrate(connection: Connection, prefix: str, *, moved: int | None = None) -> list[Migration]:
+    """Apply what is missing, and say what that was.  A database that is newer than this code is left alone."""
+    if not missing(connection, prefix):
+        return []
+    with connection.transaction():
+        # One at a time, whoever else starts at this moment; then look again, for another may have been first.
+        connection.execute(_ours(_LOCK, prefix))
+        pending = missing(connection, prefix)
+        # Whoever waits for a whole table keeps all others waiting behind it: so not for long.
+        connection.execute(_BRIEFLY.encode())
+        for migration in pending:
+            _apply(connection, migration, prefix, moved)
+    return pending
+
+
+def script(pending: Sequence[Migration], prefix: str) -> str:
+    """What `migrate` would run, for `psql`."""
+    lines = ["BEGIN;", f"{_LOCK};", f"{_BRIEFLY};", f"{_TABLE};"]
+    for migration in pending:
+        lines += [
+            f"-- {migration.name}",
+            migration.sql.strip(),
+            f"INSERT INTO onward_migrations VALUES ({migration.version}, '{migration.name}', onward_now(NULL));",  # noqa: S608  the name of a file of ours
+        ]
+    return sections.prefixed("\n".join([*lines, "COMMIT;"]), prefix)
+
+
 def _apply(connection: Connection, migration: Migration, prefix: str, moved: int | None) -> None:
-    connection.execute(
-        _ours(
-            "CREATE TABLE IF NOT EXISTS onward_migrations "
-            "(version integer PRIMARY KEY, name text NOT NULL, applied_at bigint NOT NULL)",
-            prefix,
-        )
-    )
+    connection.execute(_ours(_TABLE, prefix))
     # Without parameters: then one message may hold many statements.
     connection.execute(_ours(migration.sql, prefix), prepare=False)
     connection.execute(

@@ -4,17 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from importlib.resources import files
-from typing import NamedTuple
 
+from onward.backend import Migration
 from onward.errors import SchemaTooNew
 
 __all__ = ["Migration", "missing", "shipped"]
-
-
-class Migration(NamedTuple):
-    version: int
-    name: str
-    sql: str
 
 
 def shipped(package: str) -> list[Migration]:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-__all__ = ["load", "prefixed", "sections"]
+from onward.names import namespace_name
+
+__all__ = ["load", "prefix_of", "prefixed", "sections"]
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _PREFIX = re.compile(r"\bonward_")
@@ -27,6 +29,15 @@ def sections(text: str) -> dict[str, str]:
     """
     _, *parts = _NAME.split(text)
     return {name: _statement(body) for name, body in zip(parts[::2], parts[1::2], strict=True)}
+
+
+def prefix_of(namespace: str) -> str:
+    """What the names of its tables start with.
+
+    >>> prefix_of("default"), prefix_of("mail")
+    ('onward_', 'onward_mail_')
+    """
+    return "onward_" if namespace == "default" else f"onward_{namespace_name(namespace)}_"
 
 
 def prefixed(sql: str, prefix: str) -> str:

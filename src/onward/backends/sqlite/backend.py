@@ -22,6 +22,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.steps import Ask, Asks, Rows, rendered
 from onward.backends.sqlite import (
     claiming,
@@ -45,7 +46,6 @@ from onward.backends.sqlite.wake import Bell, Watch
 from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendMisconfigured, TransactionError
 from onward.failure import Failure
-from onward.names import namespace_name
 from onward.transacts import Dialect, Steps, Style, refuse_to_wait
 
 __all__ = ["SqliteBackend"]
@@ -81,7 +81,7 @@ class SqliteBackend(SqliteInspection, Backend):
         """Open the file, and create it and its tables if they are not there."""
         clock = clock or SystemClock()
         durable = checked_durability(durability) == "full"
-        prefix = "onward_" if namespace == "default" else f"onward_{namespace_name(namespace)}_"
+        prefix = prefix_of(namespace)
         file = _checked(path)
 
         def prepare(connection: sqlite3.Connection) -> None:

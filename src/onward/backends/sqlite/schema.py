@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from onward.backends.sql import migrations
 from onward.backends.sql.migrations import Migration
 from onward.backends.sqlite import queries
 
-__all__ = ["Migration", "known", "migrate", "version"]
+__all__ = ["Migration", "known", "migrate", "missing", "script", "version"]
+
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS onward_migrations "
+    "(version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT"
+)
 
 
 def known() -> list[Migration]:
@@ -26,14 +31,32 @@ def version(connection: sqlite3.Connection, prefix: str) -> int:
     return newest or 0
 
 
+def missing(connection: sqlite3.Connection, prefix: str) -> list[Migration]:
+    """What this file lacks.  One that is newer than this code is refused."""
+    return migrations.missing(known(), version(connection, prefix))
+
+
+def script(pending: Sequence[Migration], prefix: str) -> str:
+    """What `migrate` would run, for the program `sqlite3`."""
+    lines = ["BEGIN IMMEDIATE;", f"{_TABLE};"]
+    for migration in pending:
+        now = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
+        lines += [
+            f"-- {migration.name}",
+            migration.sql.strip(),
+            f"INSERT INTO onward_migrations VALUES ({migration.version}, '{migration.name}', {now});",  # noqa: S608  the name of a file of ours
+        ]
+    return queries.prefixed("\n".join([*lines, "COMMIT;"]), prefix)
+
+
 def migrate(connection: sqlite3.Connection, prefix: str, *, now: int) -> None:
     """Apply what is missing.  A file that is newer than this code is left alone."""
-    if not _missing(connection, prefix):
+    if not missing(connection, prefix):
         return
     connection.execute("BEGIN IMMEDIATE")
     try:
         # Another process may have been first, so look again under the lock.
-        for migration in _missing(connection, prefix):
+        for migration in missing(connection, prefix):
             _apply(connection, migration, prefix, now)
         connection.execute("COMMIT")
     except BaseException:
@@ -42,18 +65,8 @@ def migrate(connection: sqlite3.Connection, prefix: str, *, now: int) -> None:
         raise
 
 
-def _missing(connection: sqlite3.Connection, prefix: str) -> list[Migration]:
-    return migrations.missing(known(), version(connection, prefix))
-
-
 def _apply(connection: sqlite3.Connection, migration: Migration, prefix: str, now: int) -> None:
-    connection.execute(
-        queries.prefixed(
-            "CREATE TABLE IF NOT EXISTS onward_migrations "
-            "(version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at INTEGER NOT NULL) STRICT",
-            prefix,
-        )
-    )
+    connection.execute(queries.prefixed(_TABLE, prefix))
     for statement in _statements(queries.prefixed(migration.sql, prefix)):
         connection.execute(statement)
     row = (migration.version, migration.name, now)
