@@ -145,6 +145,26 @@ class TestUndone:
 
         assert results == [[State.CANCELLED, State.CANCELLED]]
 
+    def test_nor_is_one_in_a_turn(self, backend, url):
+        """Its settlements are applied once, whatever was tried before."""
+        backend.enqueue(some_envelopes(2))
+        leases = backend.claim(a_claim(owner="me", limit=2))
+        first, second = sorted(lease.envelope.id for lease in leases)
+        results = []
+        with psycopg.connect(url) as other:
+            other.execute("SET deadlock_timeout = '60s'")
+            other.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", (second,))
+            turn = a_turn(*map(Settlement.ack, leases), owner="me", claim=a_claim(owner="me"))
+            settling = threading.Thread(target=lambda: results.append(backend.turn(turn)))
+            settling.start()
+            _until_it_waits(url)
+            other.execute("SELECT 1 FROM onward_jobs WHERE id = %s FOR UPDATE", (first,))
+            other.commit()
+        settling.join(30)
+
+        assert [answer.applied for answer in results[0].settled] == [True, True]
+        assert backend.counts()[State.COMPLETED] == 2
+
     def test_a_serialization_failure_is_not_noticed(self, fresh_url, open_backend):
         with psycopg.connect(fresh_url, autocommit=True) as connection:
             connection.execute(

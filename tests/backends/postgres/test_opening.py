@@ -121,6 +121,30 @@ class TestStandby:
             connection.execute("SELECT pg_promote()")
         assert backend.enqueue([an_envelope()])[0].created
 
+    def test_a_database_that_may_only_be_read_is_refused_with_the_setting(self, fresh_url):
+        with psycopg.connect(fresh_url, autocommit=True) as connection:
+            connection.execute(f"ALTER DATABASE {connection.info.dbname} SET default_transaction_read_only = on")
+
+        with pytest.raises(BackendMisconfigured, match=r"default_transaction_read_only is on, .*turn it off for this"):
+            PostgresBackend.from_url(fresh_url)
+
+    def test_one_that_is_closed_for_a_while_is_away_for_a_while(self, fresh_url, open_backend, sql):
+        backend = open_backend(at=fresh_url)
+        with psycopg.connect(fresh_url, autocommit=True) as connection:
+            name = connection.info.dbname
+            connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+            connection.execute(
+                "SELECT pg_terminate_backend(pid, 9000) FROM pg_stat_activity "
+                "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+            with pytest.raises(BackendUnavailable, match="default_transaction_read_only"):
+                backend.enqueue([an_envelope()])
+
+            connection.execute("SET default_transaction_read_only = off")
+            connection.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = off")
+        assert backend.enqueue([an_envelope()])[0].created
+
 
 @pytest.mark.promise("F43")
 class TestDurability:

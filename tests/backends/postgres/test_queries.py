@@ -19,7 +19,7 @@ COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo",
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.
-SMALL = {"durability", "oldest_snapshot", "end_expired_sessions", "wake", "paused_queues", "sessions"}
+SMALL = {"durability", "pins", "sees_everybody", "end_expired_sessions", "wake", "paused_queues", "sessions"}
 SMALL_TABLES = ("onward_sessions", "onward_queues", "onward_ended")  # the last is a sequence
 PLANNED = sorted(STATEMENTS.keys() - COMMANDS - OVERVIEWS - SMALL)
 

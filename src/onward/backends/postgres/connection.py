@@ -274,13 +274,19 @@ class Connections:
         if version < _OLDEST:
             raise BackendMisconfigured(f"{self.place}: PostgreSQL {version // 10000} is too old, 13 or newer is needed")
         found = connection.execute(
-            "SELECT pg_is_in_recovery(), current_setting('synchronous_commit'), current_setting('fsync')"
+            "SELECT pg_is_in_recovery(), current_setting('default_transaction_read_only') = 'on', "
+            "current_setting('synchronous_commit'), current_setting('fsync')"
         ).fetchone()
         assert found is not None
-        standby, synchronous, fsync = found
+        standby, read_only, synchronous, fsync = found
+        refusal = BackendUnavailable if self._prepared else BackendMisconfigured  # it may be about to take over
         if standby:
-            refusal = BackendUnavailable if self._prepared else BackendMisconfigured  # it may be about to take over
             raise refusal(f"{self.place}: this is a standby, which cannot be written: name the primary server")
+        if read_only:
+            raise refusal(
+                f"{self.place}: default_transaction_read_only is on, so nothing can be written: turn it off for this "
+                f"database and role, or name another server"
+            )
         if synchronous == "off" and not self._relaxed and not self.pooled:
             # Off for the whole database perhaps, but a job that was accepted is never lost.
             connection.execute("SET synchronous_commit = on")

@@ -11,6 +11,8 @@ from onward.clock import SECOND
 __all__ = ["checks"]
 
 _LONG = 300  # seconds: a snapshot older than this keeps vacuum from cleaning up behind the jobs
+_MUCH = 1 << 30  # bytes of the log that a slot may keep while nobody reads it, as when a standby restarts
+_NAMED = 3
 
 
 def checks(connection: Connection, connections: Connections, prefix: str, tx: Transaction) -> list[Check]:
@@ -58,16 +60,37 @@ def _waking(connections: Connections) -> Check:
 
 
 def _horizon(tx: Transaction) -> Check:
-    """Whether some old snapshot keeps the dead versions of every job that ran since."""
-    row = tx.ask("oldest_snapshot").row()
-    if row is None or row[1] < _LONG:
-        return Check(name="horizon", status="ok", detail="no old transaction keeps vacuum from its work")
-    pid, seconds, who = row
-    return Check(
-        name="horizon",
-        status="warn",
-        detail=f"a transaction of {seconds} s (pid {pid}, {who}) keeps vacuum from its work, and claims get slower: end it",
-    )
+    """Whether something old keeps the dead versions of every job that ran since."""
+    row = tx.ask("sees_everybody").row()
+    assert row is not None
+    sees_everybody, role = row
+    pins = [words for pin in tx.ask("pins").rows() if (words := _pin(*pin)) is not None]
+    if pins:
+        others = f"; and {len(pins) - _NAMED} more" if len(pins) > _NAMED else ""
+        detail = "; ".join(pins[:_NAMED]) + others
+        return Check(
+            name="horizon", status="warn", detail=f"vacuum cannot do its work, and claims get slower: {detail}"
+        )
+    if sees_everybody:
+        detail = "no old transaction keeps vacuum from its work"
+    else:
+        detail = (
+            f"no old transaction of this role keeps vacuum from its work; to see those of others: "
+            f"GRANT pg_read_all_stats TO {role}"
+        )
+    return Check(name="horizon", status="ok", detail=detail)
+
+
+def _pin(kind: str, name: str, whose: str, seconds: int, kept: int) -> str | None:
+    """What it is and how to end it; None if it is no harm."""
+    if kind == "slot":
+        behind = f"replication slot {name!r} is read by nobody and keeps {int(kept) >> 20} MB of the log"
+        return f"{behind}: SELECT pg_drop_replication_slot('{name}')" if kept >= _MUCH else None
+    if seconds < _LONG:
+        return None
+    if kind == "prepared":
+        return f"a prepared transaction of {seconds} s (gid {name!r}, {whose}): ROLLBACK PREPARED '{name}'"
+    return f"a transaction of {seconds} s (pid {name}, {whose}): SELECT pg_terminate_backend({name})"
 
 
 def _leases(tx: Transaction) -> Check:

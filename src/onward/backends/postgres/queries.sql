@@ -755,9 +755,23 @@ SELECT min(started_at), onward_now(:now)
 -- name: durability
 SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), pg_is_in_recovery();
 
--- name: oldest_snapshot
-SELECT pid, cast(extract(epoch FROM clock_timestamp() - xact_start) AS bigint), coalesce(nullif(application_name, ''), usename)
+-- name: sees_everybody
+SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), current_user;
+
+-- name: pins
+-- What keeps vacuum from its work, and the log from being cut: transactions, forgotten prepared ones, slots that nobody reads.
+-- An idle transaction that has written has an id and no snapshot, and counts as well.
+SELECT 'transaction', cast(pid AS text), coalesce(nullif(application_name, ''), usename),
+       cast(extract(epoch FROM clock_timestamp() - xact_start) AS bigint), cast(0 AS bigint)
   FROM pg_stat_activity
- WHERE backend_xmin IS NOT NULL AND datname = current_database() AND pid <> pg_backend_pid() AND xact_start IS NOT NULL
- ORDER BY xact_start
- LIMIT 1;
+ WHERE (backend_xmin IS NOT NULL OR backend_xid IS NOT NULL) AND datname = current_database() AND pid <> pg_backend_pid()
+   AND xact_start IS NOT NULL
+UNION ALL
+SELECT 'prepared', gid, owner, cast(extract(epoch FROM clock_timestamp() - prepared) AS bigint), 0
+  FROM pg_prepared_xacts
+ WHERE database = current_database()
+UNION ALL
+SELECT 'slot', slot_name, '', 0, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), restart_lsn), 0)
+  FROM pg_replication_slots
+ WHERE NOT active
+ ORDER BY 4 DESC, 5 DESC;
