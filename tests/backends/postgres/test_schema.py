@@ -117,6 +117,31 @@ def test_a_database_of_a_newer_version_is_left_alone(open_backend, sql):
     assert (raised.value.found, raised.value.known) == (99, schema.known()[-1].version)
 
 
+def test_tables_whose_rows_die_young_leave_room_and_are_vacuumed_often(open_backend, sql):
+    open_backend()
+
+    options = {
+        table: dict(each.split("=") for each in found or ())
+        for table, found in sql(
+            "SELECT relname, reloptions FROM pg_class WHERE relname LIKE 'onward%' AND relkind = 'r'"
+        )
+    }
+
+    assert options["onward_jobs"] == {
+        "fillfactor": "70",
+        "vacuum_truncate": "false",
+        "autovacuum_vacuum_scale_factor": "0.02",
+        "autovacuum_vacuum_threshold": "1000",
+        "autovacuum_analyze_scale_factor": "0.05",
+        "autovacuum_vacuum_cost_delay": "0",
+    }
+    assert {name: int(options[f"onward_{name}"]["fillfactor"]) for name in ("sessions", "holds")} == {
+        "sessions": 50,
+        "holds": 70,
+    }
+    assert sql("SELECT relpersistence FROM pg_class WHERE relname = 'onward_waiters'") == [("u",)]
+
+
 class TestNamespaces:
     def test_each_has_its_own_tables_and_jobs(self, open_backend, sql):
         shop, mail = open_backend(), open_backend(namespace="mail")
@@ -226,9 +251,9 @@ _WORK = """
             envelopes = some_envelopes(5)
             insist(lambda: backend.enqueue(envelopes, retried=True))
             enqueued += 5
-        settlements = [Settlement.ack(lease) for lease in leases]
+        settled, claim = [Settlement.ack(lease) for lease in leases], Claim(queues=("default",), limit=5)
         try:
-            leases = backend.turn(Turn(owner=name, settlements=settlements, claim=Claim(queues=("default",), limit=5))).leases
+            leases = backend.turn(Turn(owner=name, settlements=settled, claim=claim)).leases
         except BackendUnavailable:  # whatever it has now
             leases = insist(lambda: backend.open_session(Session(owner=name), adopts=name)) or []
     print(enqueued, flush=True)
