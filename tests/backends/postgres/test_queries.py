@@ -26,6 +26,7 @@ PLANNED = sorted(STATEMENTS.keys() - COMMANDS - OVERVIEWS - SMALL)
 TURN = [
     "lock_session",
     "settle",
+    "complete",
     "promote",
     "claim",
     "evidence",
@@ -40,6 +41,7 @@ INDEXES = {
     "claim": {"onward_jobs_claim_idx", "onward_queues_pkey"},
     "promote": {"onward_jobs_due_idx", "onward_jobs_expiry_idx", "onward_queues_pkey"},
     "settle": {"onward_jobs_owner_idx"},
+    "complete": {"onward_jobs_pkey"},
     "lock_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
     "renew_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
     "dead_leases": {"onward_jobs_owner_idx"},

@@ -341,9 +341,9 @@ def _turn(tx: Transaction, turn: Turn) -> TurnResult:
     settled = settling.answer()
     leases: list[Lease] = []
     promoted = 0
-    if asked is not None:
+    if claim is not None and asked is not None:
         promoted = asked.promoted.value()
-        leases = claiming.leases(tx, asked.claimed, owner=turn.owner, expires_at=expires_at, now=now)
+        leases = claiming.leases(tx, asked.claimed, claim, owner=turn.owner, expires_at=expires_at, now=now)
     cancel_requested = tuple(held for held in to_cancel if held not in settling.ended) if to_cancel else ()
     return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=cancel_requested)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from onward.backend import Claim
@@ -14,6 +15,9 @@ from onward.lease import Hold, Lease
 __all__ = ["Asked", "adopted", "ask", "leases"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
+# Where it stands in a row of `claim`.
+_RANK_TIME_ID = itemgetter(0, 1, 2)
+_QUEUE = 3
 
 
 class Asked(NamedTuple):
@@ -38,9 +42,13 @@ def ask(tx: Transaction, claim: Claim, *, owner: str, released: Iterable[str]) -
     return Asked(promoted, claimed)
 
 
-def leases(tx: Transaction, claimed: Reply, *, owner: str, expires_at: int, now: int) -> list[Lease]:
+def leases(tx: Transaction, claimed: Reply, claim: Claim, *, owner: str, expires_at: int, now: int) -> list[Lease]:
     """What was claimed, in claim order."""
-    return _leases(tx, sorted(claimed.rows()), owner=owner, expires_at=expires_at, now=now)
+    rows = sorted(claimed.rows(), key=_RANK_TIME_ID)
+    if len(claim.queues) > 1:
+        place = {queue: at for at, queue in reversed(list(enumerate(claim.queues)))}
+        rows.sort(key=lambda row: place[row[_QUEUE]])
+    return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
 
 
 def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[Lease]:
@@ -52,13 +60,13 @@ def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[L
 def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int, now: int) -> list[Lease]:
     keyed = [
         holds.Keyed(job_id, token, once, ttl, single)
-        for _, job_id, _, _, token, *_, once, ttl, single in rows
+        for _, _, job_id, _, _, token, *_, once, ttl, single in rows
         if once is not None or single is not None
     ]
     held = holds.take(tx, keyed, now) if keyed else {}
     found = []
     for row in rows:
-        _, job_id, queue, sealed, token, started_at, attempts, crashes, interruptions, waits, parked, spent, *_ = row
+        _, _, job_id, queue, sealed, token, started_at, attempts, crashes, interruptions, waits, parked, spent, *_ = row
         hold, holder = held.get(job_id, _FREE) if held else _FREE
         found.append(
             Lease(

@@ -48,7 +48,13 @@ class Settling:
             key=lambda at: settlements[at].lease.envelope.id,
         )
         asked = [settlements[at] for at in self._asked]
-        self._reply: Reply | None = tx.ask("settle", owner=owner, **columns(asked)) if asked else None
+        self._all_successes = _are_plain_successes(asked)
+        self._reply: Reply | None = None
+        if self._all_successes:
+            tokens = [each.lease.token for each in asked]
+            self._reply = tx.ask("complete", owner=owner, ids=_ids(asked), tokens=tokens, keep=asked[0].keep)
+        elif asked:
+            self._reply = tx.ask("settle", owner=owner, **columns(asked))
 
     @property
     def is_plain(self) -> bool:
@@ -77,6 +83,22 @@ class Settling:
         return self._answers
 
     def _answered(self) -> list[Settled]:
+        answers = self._completed() if self._all_successes else self._settled()
+        if missing := [at for at in range(len(self._settlements)) if at not in answers]:
+            evidence = classify(self._tx, [self._settlements[at] for at in missing])
+            answers |= dict(zip(missing, evidence, strict=True))
+        return [answers[at] for at in range(len(self._settlements))]
+
+    def _completed(self) -> dict[int, Settled]:
+        assert self._reply is not None
+        ((ids, tokens),) = self._reply.rows()
+        if ids is None:
+            return dict.fromkeys(self._asked, _COMPLETED)
+        done = set(zip(ids, tokens, strict=True))
+        leases = ((at, self._settlements[at].lease) for at in self._asked)
+        return {at: _COMPLETED for at, lease in leases if (lease.envelope.id, lease.token) in done}
+
+    def _settled(self) -> dict[int, Settled]:
         answers: dict[int, Settled] = {}
         ended: dict[int, holds.Ended] = {}
         for number, to, once, ttl, single in self._reply.rows() if self._reply is not None else ():
@@ -90,10 +112,7 @@ class Settling:
         for at, answer in answers.items():
             if answer.state is not State.COMPLETED:
                 self._follow_up(self._settlements[at], answer)
-        if missing := [at for at in range(len(self._settlements)) if at not in answers]:
-            evidence = classify(self._tx, [self._settlements[at] for at in missing])
-            answers |= dict(zip(missing, evidence, strict=True))
-        return [answers[at] for at in range(len(self._settlements))]
+        return answers
 
     def _follow_up(self, settlement: Settlement, answer: Settled) -> None:
         if settlement.dead_letter is not None and answer.state is State.DISCARDED:
@@ -105,6 +124,20 @@ class Settling:
 # In these it may be due at once, and then somebody should know.
 _COMES_BACK = {State.AVAILABLE, State.RETRYABLE, State.SCHEDULED}
 _APPLIED = {str(state): applied(state) for state in State}
+_COMPLETED = _APPLIED[State.COMPLETED]
+
+
+def _are_plain_successes(settlements: Sequence[Settlement]) -> bool:
+    """Whether all of them say nothing but that the job is done, and all keep it or none."""
+    return bool(settlements) and all(
+        each.move == "ack"
+        and each.result is None
+        and each.failure is None
+        and each.reason is None
+        and each.lease.hold is Hold.FREE
+        and each.keep is settlements[0].keep
+        for each in settlements
+    )
 
 
 def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled]:
@@ -131,7 +164,7 @@ def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
     successes = all(each.move == "ack" and each.failure is None for each in settlements)
     failures = [] if successes else [_failure(each) for each in settlements]
     return {
-        "ids": [each.lease.envelope.id for each in settlements],
+        "ids": _ids(settlements),
         "tokens": [each.lease.token for each in settlements],
         "owners": [],
         "moves": [] if successes else [each.move for each in settlements],
@@ -149,6 +182,10 @@ def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
         "durations": [] if successes else [each.duration_ms for each in settlements],
         "pauses": _PAUSES,
     }
+
+
+def _ids(settlements: Sequence[Settlement]) -> list[str]:
+    return [each.lease.envelope.id for each in settlements]
 
 
 def _failure(settlement: Settlement) -> Failure | None:
