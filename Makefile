@@ -55,13 +55,15 @@ proof: setup ## The tests' claims at full scale (takes long)
 mutants: setup ## Break the code on purpose; the tests must notice
 	$(BIN)/python -m tools.mutants
 
-bench: setup $(PEERS)/.installed ## Throughput and latency beside the raw engine and the peers; writes docs/benchmarks.md
+bench: setup $(PEERS)/.installed ## Throughput and latency beside the raw engine and the peers; writes docs/benchmarks.md (BENCH="--only postgres": one part)
 	$(BIN)/python -m bench --peers $(PEERS)/bin/python --write $(BENCH)
 
 # The peers have an environment of their own: their dependencies are none of ours.
 $(PEERS)/.installed: Makefile
 	@$(PYTHON) -m venv --clear $(PEERS)
-	@$(PEERS)/bin/pip install --quiet huey litequeue flexiq quebec
+	@$(PEERS)/bin/pip install --quiet huey litequeue flexiq quebec "psycopg[binary,pool]" uvloop
+	@for peer in procrastinate "pgqueuer[asyncpg]" oban chancy "saq[postgres]" awa-pg; do \
+		$(PEERS)/bin/pip install --quiet "$$peer" || echo "bench: $$peer cannot be installed here"; done
 	@touch $@
 
 docs: setup ## Build the site into build/site

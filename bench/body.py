@@ -45,6 +45,7 @@ def flaky(job: dict[str, Any]) -> None:
     seen = _maps["seen"]
     if not seen[job["id"]]:
         seen[job["id"]] = 1
+        os.write(_file("failed"), b".")
         raise Flaky("the first time")
     os.write(_file("done"), b".")
 
@@ -54,7 +55,7 @@ def counter(name: str) -> Path:
 
 
 def clear() -> None:
-    for name in ("done", "waits"):
+    for name in ("done", "failed", "waits"):
         counter(name).write_bytes(b"")
     counter("seen").write_bytes(bytes(_NUMBERS))
 

@@ -20,10 +20,12 @@ def main(name: str, step: str, *arguments: str) -> None:
         contender.reset()
         with contender.opened() as store:
             getattr(contender, "bulk", contender.enqueue)(store, int(arguments[0]))
+        _filled(contender)
     elif step == "fill_flaky":
         contender.reset()
-        with contender.opened() as store:
+        with getattr(contender, "opened_flaky", contender.opened)() as store:
             contender.bulk_flaky(store, int(arguments[0]))
+        _filled(contender)
     elif step == "configs":
         print(json.dumps(list(contender.CONFIGS)))
     elif step == "small":
@@ -31,9 +33,15 @@ def main(name: str, step: str, *arguments: str) -> None:
     elif step == "processes":
         print(json.dumps(contender.processes(arguments[0])))
     elif step == "pickup":
-        print(json.dumps(_pickup(contender.sender(), int(arguments[0]))))
+        with contender.sender() as send:
+            print(json.dumps(_pickup(send, int(arguments[0]))))
     else:
         print(json.dumps(_rate(contender, step, int(arguments[0]), [int(each) for each in arguments[1:]])))
+
+
+def _filled(contender: Any) -> None:
+    if hasattr(contender, "filled"):
+        contender.filled()
 
 
 def _rate(contender: Any, step: str, n: int, rest: list[int]) -> float | None:

@@ -32,6 +32,10 @@ class Contender:
     python: Path
     configs: Sequence[str] = ()  # all of its own, unless said here
 
+    @property
+    def is_ours(self) -> bool:
+        return self.python == PYTHON
+
     def step(self, step: str, *arguments: object, timeout: float = 300) -> str:
         command = [str(self.python), "-m", "bench.drive", self.module, step, *map(str, arguments)]
         answer = subprocess.run(command, capture_output=True, text=True, timeout=timeout, check=False)
@@ -50,13 +54,23 @@ class Contender:
         return [subprocess.Popen(command, start_new_session=True, **quiet) for _ in range(count)]  # type: ignore[call-overload]
 
 
-def processing(contender: Contender, config: str, jobs: int, fill: str = "fill") -> float:
-    """Jobs a second from the first one finished to the last; the file is filled before."""
+def processing(contender: Contender, config: str, jobs: int) -> float:
+    """Jobs a second from the first one finished to the last; the store is filled before."""
+    return _processing(contender, config, jobs, "fill", "done")
+
+
+def retrying(contender: Contender, config: str, jobs: int) -> float:
+    """Jobs a second that fail once and then succeed, from the first failure to the last success."""
+    return _processing(contender, config, jobs, "fill_flaky", "failed")
+
+
+def _processing(contender: Contender, config: str, jobs: int, fill: str, begin: str) -> float:
     contender.step(fill, jobs)
     body.clear()
     workers = contender.start(config)
     try:
-        first, seen = _first_done(workers)
+        first = _first(begin, workers)
+        seen = body.count("done")
         while (done := body.count("done")) < jobs:
             if time.perf_counter() - first > 120 or any(worker.poll() is not None for worker in workers):
                 raise RuntimeError(f"{contender.name} ({config}) stopped at {done} of {jobs} jobs")
@@ -86,7 +100,7 @@ def footprint(contender: Contender, config: str, jobs: int, seconds: float) -> d
     started = time.perf_counter()
     workers = contender.start(config)
     try:
-        first, _ = _first_done(workers)
+        first = _first("done", workers)
         while body.count("done") < jobs:
             time.sleep(0.01)
         time.sleep(1.0)  # what is still to be settled
@@ -137,13 +151,13 @@ def middle(values: Sequence[float]) -> float:
     return statistics.median(values)
 
 
-def _first_done(workers: Sequence[subprocess.Popen[bytes]]) -> tuple[float, int]:
+def _first(counter: str, workers: Sequence[subprocess.Popen[bytes]]) -> float:
     patience = time.monotonic() + 30
-    while (seen := body.count("done")) == 0:
+    while body.count(counter) == 0:
         if time.monotonic() > patience or any(worker.poll() is not None for worker in workers):
             raise RuntimeError("no job was run")
         time.sleep(0.001)
-    return time.perf_counter(), seen
+    return time.perf_counter()
 
 
 def _end(workers: Sequence[subprocess.Popen[bytes]]) -> None:

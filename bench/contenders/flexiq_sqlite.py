@@ -52,9 +52,10 @@ def bulk_flaky(queue: Any, n: int) -> None:
     bulk(queue, n, "flaky")
 
 
-def sender() -> Any:
+@contextmanager
+def sender() -> Iterator[Any]:
     queue = build()
-    return lambda sent: queue.enqueue("work", (payload(1, sent),))
+    yield lambda sent: queue.enqueue("work", (payload(1, sent),))
 
 
 def processes(config: str) -> int:

@@ -50,8 +50,9 @@ def enqueue(_: None, n: int) -> None:
         work(payload(number))
 
 
-def sender() -> Any:
-    return lambda sent: work(payload(1, sent))
+@contextmanager
+def sender() -> Iterator[Any]:
+    yield lambda sent: work(payload(1, sent))
 
 
 def processes(config: str) -> int:

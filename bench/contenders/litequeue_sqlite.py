@@ -36,9 +36,10 @@ def enqueue(queue: Any, n: int) -> None:
         queue.put(json.dumps(payload(number)))
 
 
-def sender() -> Any:
+@contextmanager
+def sender() -> Iterator[Any]:
     queue = LiteQueue(str(FILE))
-    return lambda sent: queue.put(json.dumps(payload(1, sent)))
+    yield lambda sent: queue.put(json.dumps(payload(1, sent)))
 
 
 def processes(config: str) -> int:

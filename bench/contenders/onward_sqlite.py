@@ -57,9 +57,10 @@ def crowd(work: Any, n: int, threads: int) -> None:
         producer.join()
 
 
-def sender() -> Any:
+@contextmanager
+def sender() -> Iterator[Any]:
     _, work = application()
-    return lambda sent: work.enqueue(**payload(1, sent))
+    yield lambda sent: work.enqueue(**payload(1, sent))
 
 
 def processes(config: str) -> int:

@@ -66,9 +66,10 @@ def bulk_flaky(_: Any, n: int) -> None:
     bulk(application()[2], n)
 
 
-def sender() -> Any:
+@contextmanager
+def sender() -> Iterator[Any]:
     work = application()[1]
-    return lambda sent: work.enqueue(**payload(1, sent))
+    yield lambda sent: work.enqueue(**payload(1, sent))
 
 
 def processes(config: str) -> int:

@@ -70,9 +70,10 @@ def bulk_flaky(queue: Any, n: int) -> None:
     bulk(queue, n, FlakyWork)
 
 
-def sender() -> Any:
+@contextmanager
+def sender() -> Iterator[Any]:
     queue = build()
-    return lambda sent: Work.perform_later(queue, payload(1, sent))
+    yield lambda sent: Work.perform_later(queue, payload(1, sent))
 
 
 def processes(config: str) -> int:
