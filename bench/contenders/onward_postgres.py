@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -28,6 +29,7 @@ DATABASE = "onward"
 
 @cache
 def application() -> tuple[Onward, Any, Any]:
+    logging.disable(logging.WARNING)  # a line for every failure, which nobody else writes here
     retention = {"completed": 0} if os.environ.get("BENCH_RETENTION") == "0" else {}
     jobs = Onward(on_postgres.url(DATABASE), retention=retention)
 

@@ -10,6 +10,7 @@ import pytest
 from onward.backend import Settlement
 from onward.backends.postgres import PostgresBackend, queries, settling
 from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
+from onward.backends.postgres.marks import Marks
 from onward.testing.contract.builders import a_lease, some_envelopes
 
 PACKAGE = Path(queries.__file__).parent
@@ -19,7 +20,7 @@ COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo",
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.
-SMALL = {"durability", "pins", "sees_everybody", "end_expired_sessions", "wake", "paused_queues", "sessions"}
+SMALL = {"durability", "pins", "pinned", "sees_everybody", "end_expired_sessions", "wake", "paused_queues", "sessions"}
 SMALL_TABLES = ("onward_sessions", "onward_queues", "onward_ended")  # the last is a sequence
 PLANNED = sorted(STATEMENTS.keys() - COMMANDS - OVERVIEWS - SMALL)
 
@@ -192,7 +193,8 @@ class TestCost:
 
     @pytest.fixture
     def claim(self, pages):
-        return lambda: pages("claim", queues=["a", "b"], at_most=[20, 20], limit=20, released=[])
+        begin = Marks().for_claim(["a", "b"])
+        return lambda: pages("claim", queues=["a", "b"], at_most=[20, 20], limit=20, released=[], **begin)
 
     @pytest.mark.parametrize(
         "ballast",

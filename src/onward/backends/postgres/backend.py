@@ -29,6 +29,7 @@ from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
+from onward.backends.postgres.marks import Marks
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
@@ -59,6 +60,7 @@ class PostgresBackend(PostgresInspection, Backend):
         self._connections = connections
         self._prefix = prefix
         self._sql = queries.load(prefix)
+        self._marks = Marks()
         self._ear = Ear(connections, self._sql["listen"])
         self._lender = Lender(connections)
         self._patience = Patience()
@@ -112,7 +114,7 @@ class PostgresBackend(PostgresInspection, Backend):
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
         self._ear.empty()
         try:
-            result = self._write(lambda tx: _turn(tx, turn))
+            result = self._write(lambda tx: _turn(tx, turn, self._marks))
         except _SessionLost:
             settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
             return TurnResult(settled=settled, leases=[], alive=False)
@@ -317,8 +319,9 @@ class PostgresBackend(PostgresInspection, Backend):
     def _look(self, queues: Sequence[str], pause: float) -> tuple[float, int]:
         """Seconds until one of these queues has work, and how many others wait for it."""
         sleeps = round((pause + OVERLAP) * SECOND) if self._ear.listens else None
-        asked = {"queues": list(dict.fromkeys(queues)), "waiter": self._name, "sleeps": sleeps}
-        ((due, rivals),) = self._ask("next_due", **asked)
+        wanted = list(dict.fromkeys(queues))
+        begin = self._marks.for_look(wanted)
+        ((due, rivals),) = self._ask("next_due", **begin, queues=wanted, waiter=self._name, sleeps=sleeps)
         return inf if due is None else due / SECOND, rivals
 
     def _sleep(self, queues: Sequence[str], until: float) -> bool:
@@ -328,7 +331,7 @@ class PostgresBackend(PostgresInspection, Backend):
         return False
 
 
-def _turn(tx: Transaction, turn: Turn) -> TurnResult:
+def _turn(tx: Transaction, turn: Turn, marks: Marks) -> TurnResult:
     """What does not need an answer is asked before the first one is read."""
     session = tx.ask("lock_session", owner=turn.owner)
     settling = Settling(tx, turn.owner, turn.settlements)
@@ -336,14 +339,14 @@ def _turn(tx: Transaction, turn: Turn) -> TurnResult:
         _alive(session)
         settling.answer()
     claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
-    asked = None if claim is None else claiming.ask(tx, claim, owner=turn.owner, released=settling.released)
+    asked = None if claim is None else claiming.ask(tx, claim, marks, owner=turn.owner, released=settling.released)
     expires_at, now, to_cancel = _alive(session)
     settled = settling.answer()
     leases: list[Lease] = []
     promoted = 0
-    if claim is not None and asked is not None:
+    if asked is not None:
         promoted = asked.promoted.value()
-        leases = claiming.leases(tx, asked.claimed, claim, owner=turn.owner, expires_at=expires_at, now=now)
+        leases = claiming.leases(tx, asked, marks, owner=turn.owner, expires_at=expires_at, now=now)
     cancel_requested = tuple(held for held in to_cancel if held not in settling.ended) if to_cancel else ()
     return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=cancel_requested)
 

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from onward.backend import Claim
 from onward.backends.postgres import holds
+from onward.backends.postgres.marks import PINNED, Marks
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.envelope import Sealed
 from onward.lease import Hold, Lease
@@ -23,31 +24,43 @@ _QUEUE = 3
 class Asked(NamedTuple):
     """What a turn has asked for."""
 
+    claim: Claim
+    queues: list[str]
     promoted: Reply
     claimed: Reply
+    pinned: Reply | None
 
 
-def ask(tx: Transaction, claim: Claim, *, owner: str, released: Iterable[str]) -> Asked:
+def ask(tx: Transaction, claim: Claim, marks: Marks, *, owner: str, released: Iterable[str]) -> Asked:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
     queues = list(dict.fromkeys(claim.queues))
-    promoted = tx.ask("promote", queues=queues, limit=claim.limit)
+    pinned = tx.ask("pinned", transactions=PINNED) if marks.wants_to_know() else None
+    begin = marks.for_claim(queues)
+    promoted = tx.ask("promote", queues=queues, due_since=begin.pop("due_since"), limit=claim.limit)
     claimed = tx.ask(
         "claim",
+        **begin,
         queues=queues,
         at_most=[max(0, min(claim.at_most.get(queue, claim.limit), claim.limit)) for queue in queues],
         limit=claim.limit,
         released=list(released),
         owner=owner,
     )
-    return Asked(promoted, claimed)
+    return Asked(claim, queues, promoted, claimed, pinned)
 
 
-def leases(tx: Transaction, claimed: Reply, claim: Claim, *, owner: str, expires_at: int, now: int) -> list[Lease]:
+def leases(tx: Transaction, asked: Asked, marks: Marks, *, owner: str, expires_at: int, now: int) -> list[Lease]:
     """What was claimed, in claim order."""
-    rows = sorted(claimed.rows(), key=_RANK_TIME_ID)
-    if len(claim.queues) > 1:
-        place = {queue: at for at, queue in reversed(list(enumerate(claim.queues)))}
+    rows = sorted(asked.claimed.rows(), key=_RANK_TIME_ID)
+    if len(asked.queues) > 1:
+        place = {queue: at for at, queue in enumerate(asked.queues)}
         rows.sort(key=lambda row: place[row[_QUEUE]])
+    if asked.pinned is not None:
+        marks.tell(pinned=bool(asked.pinned.value()))
+    limit = asked.claim.limit
+    marks.promoted(asked.queues, exhausted=asked.promoted.value() < limit, now=now)
+    seen = [queue for queue in asked.queues if asked.claim.at_most.get(queue, limit) > 0]
+    marks.claimed(seen, rows, exhausted=not rows, now=now)
     return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
 
 

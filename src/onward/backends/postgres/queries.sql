@@ -148,20 +148,38 @@ SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 -- wants to be told; how many do is the second answer.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 open AS (
-    SELECT name
-      FROM unnest(cast(:queues AS text[])) AS wanted (name)
+    SELECT name, since
+      FROM unnest(cast(:queues AS text[]), cast(:due_since AS bigint[])) AS wanted (name, since)
      WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
 ), waits AS (
     INSERT INTO onward_waiters (id, until)
     SELECT :waiter, onward_now(NULL) + cast(:sleeps AS bigint) WHERE cast(:sleeps AS bigint) IS NOT NULL
     ON CONFLICT (id) DO UPDATE SET until = excluded.until
 )
-SELECT min(CASE WHEN EXISTS (SELECT 1 FROM onward_jobs WHERE queue = open.name AND state = 'available') THEN 0
+SELECT min(CASE WHEN EXISTS (SELECT 1
+                               FROM unnest(cast(:range_queues AS text[]), cast(:low_ranks AS bigint[]),
+                                           cast(:low_times AS bigint[]), cast(:low_ids AS text[]), cast(:high_ranks AS bigint[]))
+                                 AS part (queue, low_rank, low_time, low_id, high_rank)
+                              CROSS JOIN LATERAL (
+                                    SELECT 1
+                                      FROM onward_jobs
+                                     WHERE queue = part.queue AND state = 'available' AND rank <= part.high_rank
+                                       AND (rank, available_at, id) >= (part.low_rank, part.low_time, part.low_id)
+                                     ORDER BY rank, available_at, id
+                                     LIMIT 1) AS job
+                              WHERE part.queue = open.name) THEN 0
                 ELSE (SELECT available_at FROM onward_jobs
-                       WHERE queue = open.name AND state IN ('scheduled', 'retryable')
+                       WHERE queue = open.name AND available_at >= open.since AND state IN ('scheduled', 'retryable')
                        ORDER BY available_at LIMIT 1) - (SELECT now FROM clock) END),
        (SELECT count(*) FROM onward_waiters WHERE until > (SELECT onward_now(NULL)) AND id <> :waiter)
   FROM open;
+
+-- name: pinned
+-- Whether somebody keeps a snapshot that is so many transactions old: what died since cannot be removed.
+SELECT greatest((SELECT max(age(backend_xmin)) FROM pg_stat_activity
+                  WHERE datname = current_database() OR datname IS NULL OR backend_type = 'walsender'),
+                (SELECT max(age(transaction)) FROM pg_prepared_xacts WHERE database = current_database()),
+                (SELECT max(age(xmin)) FROM pg_replication_slots)) > cast(:transactions AS bigint);
 
 -- name: forget_waiters
 -- Those of processes that are no more.
@@ -204,10 +222,11 @@ expired AS MATERIALIZED (
                 excluded.single_instance, excluded.reason, excluded.progress, excluded.result, excluded.sealed)
 ), due AS MATERIALIZED (
     SELECT job.place
-      FROM unnest(cast(:queues AS text[])) AS wanted (name)
+      FROM unnest(cast(:queues AS text[]), cast(:due_since AS bigint[])) AS wanted (name, since)
      CROSS JOIN LATERAL (SELECT ctid AS place
                            FROM onward_jobs
-                          WHERE queue = wanted.name AND available_at <= (SELECT now FROM clock)
+                          WHERE queue = wanted.name AND available_at >= wanted.since
+                            AND available_at <= (SELECT now FROM clock)
                             AND state IN ('scheduled', 'retryable')
                             AND NOT ctid = ANY (ARRAY (SELECT place FROM expired))
                             AND (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
@@ -220,23 +239,32 @@ expired AS MATERIALIZED (
 SELECT count(*) FROM promoted;
 
 -- name: claim
--- Queue by queue, in the order given: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  What another turn has locked
--- is its own.  A suspect is claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which
+-- Queue by queue, in the order given: `queue IN (a, b) ORDER BY rank` sorts the whole backlog; and within a queue part by part,
+-- in the order of the ranks, each from where it is said to begin.  What another turn has locked is its own.  A suspect is claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which
 -- fences off the previous holder: its late settlement matches no row.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 candidates AS MATERIALIZED (
     SELECT job.*, row_number() OVER () AS number
       FROM (SELECT job.*
               FROM unnest(cast(:queues AS text[]), cast(:at_most AS bigint[])) AS wanted (name, at_most)
-             CROSS JOIN LATERAL (SELECT ctid AS place, crashes
-                                   FROM onward_jobs
-                                  WHERE queue = wanted.name AND state = 'available'
-                                    AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
-                                    AND NOT id = ANY (cast(:released AS text[]))
+             CROSS JOIN LATERAL (SELECT job.*
+                                   FROM unnest(cast(:range_queues AS text[]), cast(:low_ranks AS bigint[]),
+                                               cast(:low_times AS bigint[]), cast(:low_ids AS text[]),
+                                               cast(:high_ranks AS bigint[]))
+                                     AS part (queue, low_rank, low_time, low_id, high_rank)
+                                  CROSS JOIN LATERAL (
+                                        SELECT ctid AS place, crashes
+                                          FROM onward_jobs
+                                         WHERE queue = part.queue AND state = 'available' AND rank <= part.high_rank
+                                           AND (rank, available_at, id) >= (part.low_rank, part.low_time, part.low_id)
+                                           AND (expires_at IS NULL OR expires_at > (SELECT now FROM clock))
+                                           AND NOT id = ANY (cast(:released AS text[]))
+                                         ORDER BY rank, available_at, id
+                                         LIMIT wanted.at_most
+                                           FOR UPDATE SKIP LOCKED) AS job
+                                  WHERE part.queue = wanted.name
                                     AND (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
-                                  ORDER BY rank, available_at, id
-                                  LIMIT wanted.at_most
-                                    FOR UPDATE SKIP LOCKED) AS job
+                                  LIMIT wanted.at_most) AS job
              LIMIT cast(:limit AS bigint)) AS job
 ), chosen AS MATERIALIZED (
     SELECT place

@@ -1,0 +1,118 @@
+"""Where a claim begins while somebody keeps an old snapshot.
+
+A row version that a snapshot may still see cannot be removed, nor can its entry in an index.  Jobs are claimed from the left
+edge of theirs, so behind a transaction that stays open every claim would walk past all that was claimed since it began.
+
+So, as long as there is such a transaction, this process remembers how far it has come, queue by queue and rank by rank, and
+claims from there.  What appears behind a mark, because its transaction took its time to commit or because it was given back
+to its old place, is found by a look at everything, which is due about once a second.  Other ranks are never passed over.  When
+the snapshot is gone there are no marks: the order is that of the contract again, and the dead entries can be removed.
+
+The marks are hints of one process: nothing is stored, and a wrong one only delays.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+__all__ = ["PINNED", "Marks"]
+
+PINNED = 100  # transactions behind which a snapshot is an old one; a turn is one
+
+_LOOK_EVERY = 0.9  # seconds between two looks at everything, and for old snapshots
+_USUAL_RANK = 0  # of nearly all jobs: it has a mark though this process may have claimed none of them
+_LEAST, _MOST = -(2**63), 2**63 - 1
+
+Place = tuple[int, str]  # when it was due, and its id
+_BEGINNING: Place = (_LEAST, "")
+
+
+class Marks:
+    """How far the claims of this process have come."""
+
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()  # the turns are of one thread, who looks for work may be another
+        self._pinned = False
+        self._asked_at = float("-inf")
+        self._marks: dict[str, dict[int, Place]] = {}
+        self._due: dict[str, int] = {}  # what was due before has been promoted
+        self._looked_at: dict[str, float] = {}
+
+    def wants_to_know(self) -> bool:
+        """Whether it is time to ask for old snapshots."""
+        now = self._seconds()
+        if now - self._asked_at < _LOOK_EVERY:
+            return False
+        self._asked_at = now
+        return True
+
+    def tell(self, *, pinned: bool) -> None:
+        """Somebody keeps an old snapshot, or nobody does."""
+        with self._lock:
+            self._pinned = pinned
+            if not pinned:
+                self._marks.clear()
+                self._due.clear()
+                self._looked_at.clear()
+
+    def for_claim(self, queues: Sequence[str]) -> dict[str, list[Any]]:
+        """The parameters of a claim: where it begins."""
+        with self._lock:
+            if self._pinned:
+                now = self._seconds()
+                for queue in queues:
+                    if now - self._looked_at.get(queue, float("-inf")) >= _LOOK_EVERY:
+                        self._looked_at[queue] = now
+                        self._marks.pop(queue, None)
+                        self._due.pop(queue, None)
+            return self._parameters(queues)
+
+    def for_look(self, queues: Sequence[str]) -> dict[str, list[Any]]:
+        """The parameters of a look for work.  It sees what a claim would."""
+        with self._lock:
+            now = self._seconds()
+            fresh = [now - self._looked_at.get(queue, float("-inf")) < _LOOK_EVERY for queue in queues]
+            return self._parameters(queues if all(fresh) else (), queues)
+
+    def claimed(self, queues: Sequence[str], rows: Sequence[Sequence[Any]], *, exhausted: bool, now: int) -> None:
+        """Rows of `claim` in their order; exhausted if it found less than it was asked for."""
+        if not self._pinned:
+            return
+        with self._lock:
+            for rank, available_at, job_id, queue, *_ in rows:
+                self._marks.setdefault(queue, {})[rank] = (available_at, job_id)
+            if exhausted:
+                # All that was due by now is gone, whoever has it.
+                for queue in queues:
+                    ranks = self._marks.setdefault(queue, {_USUAL_RANK: _BEGINNING})
+                    self._marks[queue] = {rank: max(place, (now, "")) for rank, place in ranks.items()}
+
+    def promoted(self, queues: Sequence[str], *, exhausted: bool, now: int) -> None:
+        if self._pinned and exhausted:
+            with self._lock:
+                self._due |= dict.fromkeys(queues, now)
+
+    def _parameters(self, marked: Sequence[str], queues: Sequence[str] | None = None) -> dict[str, list[Any]]:
+        """Ranges that cover every rank: what is before a mark is left out, and nothing else."""
+        ranges: list[tuple[str, int, int, str, int]] = []
+        for queue in marked if queues is None else queues:
+            rank = _LEAST
+            for known, (available_at, job_id) in sorted(self._marks.get(queue, {}).items() if queue in marked else ()):
+                if rank < known:
+                    ranges.append((queue, rank, _LEAST, "", known - 1))
+                ranges.append((queue, known, available_at, job_id, known))
+                rank = known + 1
+            ranges.append((queue, rank, _LEAST, "", _MOST))
+        names, low_ranks, low_times, low_ids, high_ranks = map(list, zip(*ranges, strict=True))
+        return {
+            "range_queues": names,
+            "low_ranks": low_ranks,
+            "low_times": low_times,
+            "low_ids": low_ids,
+            "high_ranks": high_ranks,
+            "due_since": [self._due.get(queue, _LEAST) if queue in marked else _LEAST for queue in queues or marked],
+        }

@@ -1,0 +1,102 @@
+"""A transaction that somebody keeps open: what dies under it cannot be removed, and claims must not grow slower for it.
+
+A fixed load is enqueued and done, second by second.  Before the transaction begins, at the end of its time and after it has
+ended, jobs are done as fast as they can be, for a while; these speeds are compared.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from contextlib import closing
+from dataclasses import dataclass, field
+
+import psycopg
+
+from onward.backend import Claim, Lease, Session, Settlement, Turn
+from onward.backends.postgres import PostgresBackend
+from onward.testing.contract.builders import some_envelopes
+from tests.proof.crowd import Tell
+from tests.proof.ledger import Ledger
+
+__all__ = ["behind_a_snapshot"]
+
+_PER_SECOND = 1_000
+_BATCH = 500
+_OWNER = "worker"
+_WINDOW = 1.0
+_ENOUGH = 60.0  # seconds from which on a speed tells something: a busy machine is twice as slow for a moment
+
+
+def behind_a_snapshot(url: str, *, seconds: float, tell: Tell) -> Ledger:
+    """Keep a transaction open for so long under a fixed load; it must stay above half of its speed, and come back to it."""
+    begun = time.monotonic()
+    flat_out = min(10.0, seconds / 4)
+    with closing(PostgresBackend.from_url(url)) as backend, psycopg.connect(url) as somebody:
+        backend.open_session(Session(owner=_OWNER))
+        _work(backend, 1.0)  # the first turns pay for what is set up once
+        before, done_before = _work(backend, flat_out)
+
+        somebody.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        somebody.execute("SELECT count(*) FROM onward_queues")
+        _, done_slowly = _work(backend, seconds, per_second=_PER_SECOND)
+        tell(done_slowly)
+        during, done_during = _work(backend, flat_out)
+
+        somebody.rollback()
+        with psycopg.connect(url, autocommit=True) as server:
+            server.execute("VACUUM onward_jobs")  # as the server does by itself, a minute later
+        _work(backend, 1.0)  # that the snapshot is gone is known within a second
+        after, done_after = _work(backend, flat_out)
+        counts = backend.counts()
+        left = counts["available"] + counts["executing"]
+    return Ledger(
+        f"{seconds:,.0f} s behind a snapshot at {_PER_SECOND:,} jobs/s, postgres",
+        {
+            "jobs": done_before + done_slowly + done_during + done_after,
+            "a second, before": before,
+            "during": during,
+            "after": after,
+            "percent during": 100 * during / before,
+            "percent after": 100 * after / before,
+            "seconds": time.monotonic() - begun,
+        },
+        {
+            "half of the speed lost": int(seconds >= _ENOUGH and during < 0.5 * before),
+            "not recovered": int(seconds >= _ENOUGH and after < 0.8 * before),  # by so much two equal runs may differ
+            "jobs left": left,
+        },
+    )
+
+
+def _work(backend: PostgresBackend, seconds: float, *, per_second: float = 1e9) -> tuple[float, int]:
+    """Jobs done in a second of turns, and how many were done."""
+    windows = [_Window()]
+    done = 0
+    leases: list[Lease] = []
+    begun = time.monotonic()
+    end = begun + seconds
+    while (now := time.monotonic()) < end or leases:
+        if now - windows[-1].begun > _WINDOW:
+            windows.append(_Window())
+        if now < end:
+            backend.enqueue(some_envelopes(_BATCH))
+        settlements = [Settlement.ack(lease) for lease in leases]
+        claim = Claim(queues=("default",), limit=_BATCH)
+        started = time.perf_counter()
+        leases = list(backend.turn(Turn(owner=_OWNER, settlements=settlements, claim=claim)).leases)
+        windows[-1].busy += time.perf_counter() - started
+        windows[-1].done += len(settlements)
+        done += len(settlements)
+        # A load, not a race: the next batch is due when it is due.
+        time.sleep(max(0.0, min(begun + done / per_second, end) - time.monotonic()))
+    return statistics.median(window.done / window.busy for window in windows), done
+
+
+@dataclass
+class _Window:
+    """A look at everything is due once a second: every window has one.  A bad second of the machine spoils only its own."""
+
+    begun: float = field(default_factory=time.monotonic)
+    done: int = 0
+    busy: float = 0.0
