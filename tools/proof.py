@@ -4,8 +4,9 @@
     python -m tools.proof --scale 0.1        a tenth of it; ONWARD_PROOF_SCALE says the same
     python -m tools.proof --only log         the proofs with this in their names
 
-The proofs are those of `tests/proof`, run as they are there.  Then the contract is run, and every model is searched for a
-counterexample with Hypothesis's proof profile, until it is through or its time is over.
+The proofs are those of `tests/proof`, run as they are there, and tests on real servers that grow with the scale.  Then the
+contract is run, and every model is searched for a counterexample with Hypothesis's proof profile, until it is through or its
+time is over.
 """
 
 from __future__ import annotations
@@ -32,10 +33,20 @@ from tests.proof.proofs import PROOFS, Proof
 ROOT = Path(__file__).parents[1]
 CONTRACT = "tests/contract"
 MODELS = "tests/model/test_*.py"
+# Tests that grow with the scale and need a server: restarts and ended sessions, lost answers, backlogs, plans.
+ON_SERVERS = (
+    "tests/backends/postgres/test_restarts.py",
+    "tests/backends/postgres/test_failures.py",
+    "tests/backends/postgres/test_backlog.py",
+    "tests/backends/postgres/test_queries.py",
+)
 SECONDS_OF_SEARCH = 600  # for all models together
 
 _INTERRUPTED = 2  # pytest's exit code
 _PASSED = re.compile(r"(\d+) passed")
+_SHOWN = re.compile(
+    r"^=+ what this run has shown =+\n(.*?)^(?:=|\d+ (?:passed|failed|error))", re.MULTILINE | re.DOTALL
+)
 _FAILED = re.compile(r"\d+ (failed|error)")
 
 
@@ -57,6 +68,7 @@ def _everything() -> dict[str, Callable[[str, float], Ledger]]:
     models = sorted(str(path.relative_to(ROOT)) for path in ROOT.glob(MODELS))
     return {
         **{proof.__name__.replace("_", " "): partial(_prove, proof) for proof in PROOFS},
+        **{path: lambda name, scale: _pytest(name, None, scale=scale, processes=0) for path in ON_SERVERS},
         CONTRACT: lambda name, _: _pytest(name, None),
         **{model: lambda name, scale: _pytest(name, SECONDS_OF_SEARCH * scale / len(models)) for model in models},
     }
@@ -68,13 +80,16 @@ def _prove(proof: Proof, name: str, scale: float) -> Ledger:
         return proof(Path(folder), scale, lambda done: _say(f"  {done:,}"))
 
 
-def _pytest(path: str, seconds: float | None) -> Ledger:
+def _pytest(path: str, seconds: float | None, *, scale: float | None = None, processes: int = 2) -> Ledger:
     """Run tests with the proof profile, for so long at the most; what they did not find by then, they did not find."""
     _say(f"{path} ...")
     begun = time.monotonic()
     # A single test has no limit of its own.
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "-n", "2", "--dist", "loadgroup", "--timeout=0", path]
+    spread = ["-n", str(processes), "--dist", "loadgroup"] if processes else []
+    command = [sys.executable, "-m", "pytest", "-x", "-q", *spread, "--timeout=0", path]
     environment = os.environ | {"HYPOTHESIS_PROFILE": "proof"}
+    if scale is not None:
+        environment["ONWARD_PROOF_SCALE"] = str(scale)
     with subprocess.Popen(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as running:
         stopped = False
         try:
@@ -89,6 +104,8 @@ def _pytest(path: str, seconds: float | None) -> Ledger:
     if not well:
         print(output)
     passed = _PASSED.search(output)
+    if shown := _SHOWN.search(output):
+        print(shown[1].rstrip())
     return Ledger(
         path,
         {
