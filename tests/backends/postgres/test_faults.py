@@ -245,7 +245,7 @@ class TestLostAnswers:
         assert len(client.open_session(a_session("new"), adopts="old")) == 2
         assert backend.counts()[State.AVAILABLE] == 3
 
-    @pytest.mark.parametrize("statement", ["lock_session", "settle", "promote", "claim"])
+    @pytest.mark.parametrize("statement", ["lock_session", "complete", "promote", "claim"])
     def test_a_turn_that_is_cut_before_its_commit_leaves_no_trace(
         self, open_backend, proxy, statements, backend, statement
     ):
@@ -276,7 +276,7 @@ class TestTerminated:
         lease = a_lease(backend)
         pid = pid_of(backend)
 
-        statements["settle"] = lambda: sql("SELECT pg_terminate_backend(%s)", pid)
+        statements["complete"] = lambda: sql("SELECT pg_terminate_backend(%s)", pid)
         with pytest.raises(BackendUnavailable):
             backend.ack(lease)
 

@@ -293,7 +293,8 @@ class TestComing:
             came += int(process.stdout.readline())
 
         report(f"50 idle workers, one job on PostgreSQL: {came / rounds:.1f} of them came for it on average")
-        assert 1 <= came / rounds <= 3
+        # A herd would be all of them; how few it is depends on how long the machine lets a look take.
+        assert 1 <= came / rounds <= 8
 
     def test_alone_nobody_waits(self):
         patience = Patience()

@@ -28,8 +28,8 @@ def foreign(statement: Statement, values: dict[str, Any], style: Style) -> Forei
 @cache
 def _formatted(sql: bytes) -> tuple[str, Sequence[int]]:
     """
-    >>> _formatted(b"SELECT $1, $2 % $1")
-    ('SELECT %s, %s %% %s', (0, 1, 0))
+    >>> _formatted(b"$1, $2 % $1")
+    ('%s, %s %% %s', (0, 1, 0))
     """
     text = sql.decode()
     order = tuple(int(number) - 1 for number in _NUMBERED.findall(text))
