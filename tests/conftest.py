@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
@@ -28,6 +29,13 @@ def report(request):
 def postgres(request):
     """A PostgreSQL server of its own for every process of the test run, once for each major version."""
     with postgres_server(request.param) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb():
+    """A MariaDB server of its own for every process of the test run."""
+    with mariadb_server() as server:
         yield server
 
 

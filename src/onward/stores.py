@@ -25,6 +25,8 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
         "sqlite": lambda: SqliteBackend.from_url(settings.url, clock=clock, namespace=settings.namespace),
         "postgresql": lambda: _open_postgres(settings, clock),
         "postgres": lambda: _open_postgres(settings, clock),
+        "mysql": lambda: _open_mysql(settings, clock),
+        "mariadb": lambda: _open_mysql(settings, clock),
     }
     scheme = urlsplit(settings.url).scheme
     if scheme not in schemes:
@@ -37,3 +39,9 @@ def _open_postgres(settings: Settings, clock: Clock | None) -> Backend:
     from onward.backends.postgres import PostgresBackend
 
     return PostgresBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)
+
+
+def _open_mysql(settings: Settings, clock: Clock | None) -> Backend:
+    from onward.backends.mysql import MySQLBackend
+
+    return MySQLBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)
