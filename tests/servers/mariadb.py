@@ -17,7 +17,7 @@ from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavail
 
 PATIENCE = 60
 TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
-# Durable, as the server is by default; small, because there may be several; and deaf to whatever this machine has configured.
+# Durable, as the server is by default; small, because there may be several.
 _SETTINGS = {
     "innodb-flush-log-at-trx-commit": 1,
     "innodb-buffer-pool-size": "256M",
@@ -31,15 +31,21 @@ _SETTINGS = {
 class MariaDBServer:
     """A running server."""
 
+    socket_name = "socket"
+
     def __init__(self, folder, program):
         self.folder = folder
-        self.socket = folder / "socket"
+        self.socket = folder / self.socket_name
         self._program = program
         self._process = None
 
     def url(self, database="jobs", user="onward", **options):
         query = "&".join(f"{name}={value}" for name, value in {"unix_socket": self.socket, **options}.items())
         return f"mysql://{user}@localhost/{database}?{query}"
+
+    def url_through(self, folder):
+        """The URL of somebody who listens in this folder instead."""
+        return self.url(unix_socket=folder / self.socket_name)
 
     def connect(self, database=None, **options):
         """Past the backend."""

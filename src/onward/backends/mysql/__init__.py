@@ -1,4 +1,4 @@
-"""Jobs in a MySQL or MariaDB database: many machines, durable before an enqueue returns.  Needs the extra ``onward[mysql]``."""
+"""Jobs in a MySQL or MariaDB database: many machines, durable before an enqueue returns.  The extra is ``onward[mysql]``."""
 
 from onward.backends.mysql.backend import MySQLBackend
 

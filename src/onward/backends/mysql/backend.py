@@ -89,7 +89,7 @@ class MySQLBackend(MySQLInspection, Backend):
                 version=session.version,
             )
 
-        def adopt(tx: Transaction) -> list[Lease] | None:
+        def adopt(tx: Transaction, adopts: str) -> list[Lease] | None:
             if not tx.ask("lock_sessions", owners=sorted({session.owner, adopts})).rows():
                 return None
             reply = opened(tx)
@@ -100,7 +100,7 @@ class MySQLBackend(MySQLInspection, Backend):
             return claiming.adopted(tx, owner=session.owner, expires_at=expires_at, now=expires_at - lease_for)
 
         if adopts is not None:
-            return self._write(adopt)
+            return self._write(lambda tx: adopt(tx, adopts))
         self._write(opened)
         return []
 

@@ -18,9 +18,7 @@ __all__ = ["Asked", "adopted", "ask", "hand_out"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None)
-_decode = msgspec.json.Decoder(
-    tuple[int, int, int, int, int | None, str | None, str | None, int, str | None]
-).decode
+_decode = msgspec.json.Decoder(tuple[int, int, int, int, int | None, str | None, str | None, int, str | None]).decode
 
 
 class Asked(NamedTuple):
@@ -94,7 +92,9 @@ def _cancel_expired(tx: Transaction, queue: str, limit: int) -> None:
 
 
 def _promote(tx: Transaction, queue: str, limit: int) -> int:
-    replies = [tx.ask("due", state=str(state), queue=queue, limit=limit) for state in (State.SCHEDULED, State.RETRYABLE)]
+    replies = [
+        tx.ask("due", state=str(state), queue=queue, limit=limit) for state in (State.SCHEDULED, State.RETRYABLE)
+    ]
     due = sorted(row for reply in replies for row in reply.rows())[:limit]
     if due:
         tx.ask("promote", ids=[job_id for _, job_id in due])

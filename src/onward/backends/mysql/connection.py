@@ -1,11 +1,12 @@
 """Connections to one database: how they are opened, and what of a server is refused.
 
-After a fork the child closes its copy of every socket without a word: the parent's goes on.
+After a fork the child lets go of its copy of every socket without a word: the parent's goes on.
 """
 
 from __future__ import annotations
 
 import contextlib
+import os
 import select
 import socket
 from collections.abc import Callable, Mapping
@@ -29,6 +30,9 @@ _SESSION = (
     b"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',"
     b" innodb_lock_wait_timeout = 30, lock_wait_timeout = 60, wait_timeout = 28800, time_zone = '+00:00', autocommit = 1"
 )
+# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
+_left_to_our_parent: list[Connection] = []
+
 _SLACK = 1024  # bytes of a packet that are not ours
 _OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 
@@ -37,7 +41,7 @@ class Result(NamedTuple):
     """What the server answered to one statement."""
 
     rows: list[Row]
-    count: int
+    matched: int
 
 
 class Connection:
@@ -84,6 +88,14 @@ class Connection:
         with contextlib.suppress(*faults.DRIVERS):
             if self._raw.open:
                 self._raw.close()
+
+    def mute(self) -> None:
+        """Put /dev/null in the place of its socket: whatever is left of it can say nothing, and is not missed."""
+        if self._raw.open:
+            silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            with contextlib.suppress(OSError):
+                os.dup2(silence, self._raw._sock.fileno(), inheritable=False)  # noqa: SLF001
+            os.close(silence)
 
     def drop(self) -> None:
         """Close our end without a word."""
@@ -172,7 +184,11 @@ class Connections(Pool[Connection]):
         connection.close()
 
     def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
-        connection.drop()
+        connection.mute()
+        if idle:
+            connection.drop()
+        else:
+            _left_to_our_parent.append(connection)
 
     def _is_quiet(self, connection: Connection) -> bool:
         return connection.is_quiet

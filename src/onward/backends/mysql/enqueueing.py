@@ -101,9 +101,7 @@ def _in_the_way(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueu
     live = {job_id for (job_id,) in tx.ask("live_among", ids=[each.id for each in batch.values()]).rows()}
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
     keyed = {
-        each.unique_key: (at, each)
-        for at, each in batch.items()
-        if each.id not in live and each.unique_key is not None
+        each.unique_key: (at, each) for at, each in batch.items() if each.id not in live and each.unique_key is not None
     }
     ignoring = [key for key, (_, each) in keyed.items() if each.unique_strategy == "ignore_new"]
     replacing = [key for key, (_, each) in keyed.items() if each.unique_strategy != "ignore_new"]

@@ -18,7 +18,16 @@ from onward.errors import (
     StoreFull,
 )
 
-__all__ = ["DRIVERS", "code", "is_duplicate", "is_from_server", "is_transient", "translated", "translation", "unreachable"]
+__all__ = [
+    "DRIVERS",
+    "code",
+    "is_duplicate",
+    "is_from_server",
+    "is_transient",
+    "translated",
+    "translation",
+    "unreachable",
+]
 
 # What the driver raises: its own, the socket's, and what a stream that breaks off in the middle of a number makes of it.
 DRIVERS = (pymysql.err.MySQLError, OSError, EOFError)

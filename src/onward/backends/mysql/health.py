@@ -55,8 +55,8 @@ def _horizon(tx: Transaction) -> Check:
     return Check(
         name="horizon",
         status="warn",
-        detail=f"a transaction of {seconds} s (connection {number}) keeps the server from cleaning up, and claims get slower: "
-        f"KILL {number}",
+        detail=f"a transaction of {seconds} s (connection {number}) keeps the server from cleaning up, and claims get "
+        f"slower: KILL {number}",
     )
 
 

@@ -18,11 +18,11 @@ _PARAMETER = re.compile(r"(?<![\w:]):([a-z_]+)")
 
 
 class Statement(NamedTuple):
-    """Text and parameters by turns, beginning and ending with text; ``count`` statements in all."""
+    """Text and parameters by turns, beginning and ending with text; ``number`` statements in all."""
 
     texts: tuple[bytes, ...]
     names: tuple[str, ...]
-    count: int
+    number: int
 
 
 @cache
@@ -34,7 +34,7 @@ def load(prefix: str) -> Mapping[str, Statement]:
 def parted(sql: str) -> Statement:
     """
     >>> parted("SELECT :id; SELECT 1")
-    Statement(texts=(b'SELECT ', b'; SELECT 1'), names=('id',), count=2)
+    Statement(texts=(b'SELECT ', b'; SELECT 1'), names=('id',), number=2)
     """
     parts = _PARAMETER.split(sql)
     return Statement(tuple(text.encode() for text in parts[::2]), tuple(parts[1::2]), sql.count(";") + 1)

@@ -45,7 +45,9 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
     name = literal("onward " + hashlib.sha256(f"{database.rows[0][0]}.{prefix}".encode()).hexdigest()[:40])
     (lock,) = connection.send(b"SELECT get_lock(%s, %d)" % (name, _PATIENCE))
     if lock.rows[0][0] != 1:
-        raise BackendUnavailable(f"{connection.place}: somebody else has been migrating it for {_PATIENCE} s: try again")
+        raise BackendUnavailable(
+            f"{connection.place}: somebody else has been migrating it for {_PATIENCE} s: try again"
+        )
     try:
         for migration in _missing(connection, prefix):
             _apply(connection, migration, prefix, moved)

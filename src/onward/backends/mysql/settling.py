@@ -187,9 +187,7 @@ def _fate(settlement: Settlement, found: _Locked) -> _Fate:
         return _Fate(State.CANCELLED, reason if move == "cancelled" else found.cancel_reason)
     if move == "crashed":
         poison = found.crashes + 1 >= found.max_crashes
-        return _Fate(
-            State.DISCARDED if poison else State.RETRYABLE, f"crashed {found.crashes + 1} times: {reason}"
-        )
+        return _Fate(State.DISCARDED if poison else State.RETRYABLE, f"crashed {found.crashes + 1} times: {reason}")
     return _Fate(TARGETS[move], reason)
 
 

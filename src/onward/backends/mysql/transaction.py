@@ -42,7 +42,7 @@ class Reply:
     @property
     def count(self) -> int:
         """How many rows a write has matched."""
-        return self._answer(-1).count
+        return self._answer(-1).matched
 
     def arrived(self, results: list[Result]) -> None:
         self._results = results

@@ -40,7 +40,9 @@ def parse_url(url: str) -> tuple[Address, Options]:
         parts = urlsplit(url)
         host, port = parts.hostname or "localhost", parts.port or 3306
     except ValueError:
-        raise BackendMisconfigured("this MySQL URL cannot be read: write mysql://user:password@host:port/database") from None
+        raise BackendMisconfigured(
+            "this MySQL URL cannot be read: write mysql://user:password@host:port/database"
+        ) from None
     database = unquote(parts.path.lstrip("/"))
     if not database or "/" in database:
         raise BackendMisconfigured("name one database in the URL: mysql://user@host/database")

@@ -1,7 +1,8 @@
 """Waking workers: there are no notifications, so who sleeps looks now and then.
 
-At first after 50 ms, then less and less often, up to about twice a second; no two sleepers keep step.  So of many idle workers
-one comes for a job, and the others find it gone when they look.  Who enqueues in the same process rings a bell for its own.
+At first after 50 ms, then less and less often, down to about twice a second; no two sleepers keep step.  So of many idle
+workers one comes for a job, and the others find it gone when they look.  Who enqueues in the same process rings a bell for
+its own sleepers.
 """
 
 from __future__ import annotations
