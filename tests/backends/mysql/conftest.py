@@ -99,11 +99,11 @@ def proxy(mariadb, url):
 def until():
     """Wait for a fact."""
 
-    def wait(fact):
+    def wait(fact, every=0.01):
         deadline = time.monotonic() + PATIENCE
         while not fact():
             assert time.monotonic() < deadline, "it never came true"
-            time.sleep(0.01)
+            time.sleep(every)
 
     return wait
 
