@@ -22,9 +22,7 @@ def test_a_sound_database_is_sound(checks, mariadb):
 
 
 @pytest.mark.promise("F44")
-def test_a_transaction_that_keeps_the_server_from_cleaning_up_is_named(
-    checks, other_session, monkeypatch, until
-):
+def test_a_transaction_that_keeps_the_server_from_cleaning_up_is_named(checks, other_session, monkeypatch, until):
     monkeypatch.setattr(health, "_LONG", 0)
     with other_session() as other:
         other.execute("SELECT connection_id() FROM onward_jobs")

@@ -260,9 +260,15 @@ class MySQLBackend(MySQLInspection, Backend):
 
     def _look(self, queues: Sequence[str]) -> float:
         """Seconds until one of these queues has work."""
-        names = list(dict.fromkeys(queues))
-        due = self._again(lambda connection: self._transaction(connection).ask("next_due", queues=names).value())
-        return inf if due is None else due / SECOND
+
+        def look(connection: Connection) -> list[tuple[int | None, int]]:
+            tx = self._transaction(connection)
+            replies = [tx.ask("next_due", queue=queue) for queue in dict.fromkeys(queues)]
+            return [(due, now) for reply in replies for due, now in reply.rows()]
+
+        return min(
+            ((due - now) / SECOND if due else due for due, now in self._again(look) if due is not None), default=inf
+        )
 
 
 def _turn(tx: Transaction, turn: Turn, *, careful: bool = False) -> TurnResult:

@@ -25,14 +25,14 @@ class Asked(NamedTuple):
     """What a turn has asked for, before it knows what there is."""
 
     claim: Claim
-    queues: list[str]
+    looks: dict[str, Reply]  # by queue
     released: list[str]
-    look: Reply
-    first: Reply  # of the first queue, in the hope that nothing has to be promoted there
+    first: Reply | None  # of the first queue, in the hope that nothing has to be promoted there
 
 
 class _Line(NamedTuple):
     queue: str
+    paused: bool
     expired: bool
     due: bool
     available: bool
@@ -40,15 +40,16 @@ class _Line(NamedTuple):
 
 def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> Asked:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
-    queues = list(dict.fromkeys(claim.queues))
-    look = tx.ask("anything_to_do", queues=queues)
-    first = _candidates(tx, queues[0], _at_most(claim, queues[0], claim.limit), released) if queues else look
-    return Asked(claim, queues, list(released), look, first)
+    looks = {queue: tx.ask("anything_to_do", queue=queue) for queue in claim.queues}
+    first = next(iter(looks), None)
+    candidates = None if first is None else _candidates(tx, first, _at_most(claim, first, claim.limit), released)
+    return Asked(claim, looks, list(released), candidates)
 
 
 def hand_out(tx: Transaction, asked: Asked, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
     """How many were promoted, and what was claimed, in claim order."""
-    lines = [_Line(*row) for row in asked.look.rows()]
+    looked = [_Line(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
+    lines = [line for line in looked if not line.paused]
     for line in lines:
         if line.expired:
             _cancel_expired(tx, line.queue, asked.claim.limit)
@@ -58,7 +59,7 @@ def hand_out(tx: Transaction, asked: Asked, *, owner: str, expires_at: int, now:
         at_most = _at_most(asked.claim, line.queue, asked.claim.limit - len(claimed))
         if at_most <= 0 or not (line.available or promoted.get(line.queue)):
             continue
-        if line.queue == asked.queues[0] and not line.due:
+        if line is looked[0] and not line.due and asked.first is not None:
             found = asked.first.rows()
         else:
             found = _candidates(tx, line.queue, at_most, asked.released).rows()

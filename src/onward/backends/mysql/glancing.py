@@ -22,9 +22,9 @@ def overview(tx: Transaction, at_most: int) -> Overview:
 
 
 def _queues(tx: Transaction, at_most: int) -> list[QueueCounts]:
-    asked = {state: tx.ask("glance_queues", state=str(state), queues=QUEUES_AT_A_GLANCE) for state in LIVE}
-    paused = {name for (name,) in tx.ask("paused_queues").rows()}
-    found = [(state, name) for state, reply in asked.items() for (name,) in reply.rows()]
+    stopped = tx.ask("paused_queues")
+    found = _found(tx)
+    paused = {name for (name,) in stopped.rows()}
     names = sorted({name for _, name in found} | paused)[:QUEUES_AT_A_GLANCE]
     lines = {
         (state, name): tx.ask("glance_line", state=str(state), queue=name, at_most=at_most)
@@ -35,3 +35,16 @@ def _queues(tx: Transaction, at_most: int) -> list[QueueCounts]:
     for (state, name), reply in lines.items():
         counts[name][state] = reply.value()
     return [QueueCounts(name=name, paused=name in paused, counts=counts[name]) for name in names]
+
+
+def _found(tx: Transaction) -> list[tuple[State, str]]:
+    """The first names in each state, one after the other; all states at a time."""
+    found: list[tuple[State, str]] = []
+    after = dict.fromkeys(LIVE, "")
+    for _ in range(QUEUES_AT_A_GLANCE):
+        asked = {state: tx.ask("glance_queue", state=str(state), after=name) for state, name in after.items()}
+        after = {state: reply.value() for state, reply in asked.items() if reply.value() is not None}
+        if not after:
+            break
+        found += after.items()
+    return found

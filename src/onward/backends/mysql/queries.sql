@@ -128,28 +128,27 @@ SELECT id, delivery FROM onward_jobs FORCE INDEX (owner_idx) WHERE owner = :owne
 SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
 
 -- name: next_due
--- In how many microseconds one of these queues has work: 0 or less is now, NULL is never.
-SELECT min(CASE WHEN EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = name) THEN 0
-                ELSE least(coalesce((SELECT min(available_at) FROM onward_jobs FORCE INDEX (place_idx)
-                                      WHERE state = 'scheduled' AND queue = name AND place = 0), 9223372036854775807),
-                           coalesce((SELECT min(available_at) FROM onward_jobs FORCE INDEX (place_idx)
-                                      WHERE state = 'retryable' AND queue = name AND place = 0), 9223372036854775807)) - :now END)
-  FROM JSON_TABLE(:queues, '$[*]' COLUMNS (name varchar(100) PATH '$')) AS wanted
- WHERE NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = wanted.name AND paused_at IS NOT NULL);
+-- When this queue has work: 0 is now, NULL is never.  And the time.  One queue at a time, here and below: only with a value
+-- that is known does the server look at one end of an index instead of walking along it.
+SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL) THEN NULL
+            WHEN EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue) THEN 0
+            ELSE least(coalesce(scheduled, retryable), coalesce(retryable, scheduled)) END,
+       :now
+  FROM (SELECT min(available_at) AS scheduled FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'scheduled' AND queue = :queue AND place = 0) AS scheduled
+ CROSS JOIN (SELECT min(available_at) AS retryable FROM onward_jobs FORCE INDEX (place_idx)
+              WHERE state = 'retryable' AND queue = :queue AND place = 0) AS retryable;
 
 -- name: anything_to_do
--- By queue, in their order: is there anything to cancel because it has expired, to promote, to hand out?
-SELECT name,
+-- Is it paused; is there anything to cancel because it has expired, to promote, to hand out?
+SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL),
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (expiry_idx)
-                WHERE queue = name AND expires_at <= :now AND state <> 'executing'),
+                WHERE queue = :queue AND expires_at <= :now AND state <> 'executing'),
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                WHERE state = 'scheduled' AND queue = name AND place = 0 AND available_at <= :now)
+                WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND available_at <= :now)
     OR EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
-                WHERE state = 'retryable' AND queue = name AND place = 0 AND available_at <= :now),
-       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = name)
-  FROM JSON_TABLE(:queues, '$[*]' COLUMNS (number FOR ORDINALITY, name varchar(100) PATH '$')) AS wanted
- WHERE NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = wanted.name AND paused_at IS NOT NULL)
- ORDER BY number;
+                WHERE state = 'retryable' AND queue = :queue AND place = 0 AND available_at <= :now),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue);
 
 -- name: expired
 -- What another turn is at is left to it.
@@ -532,16 +531,9 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_i
 -- name: glance_state
 SELECT count(*) FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state LIMIT :at_most) AS counted;
 
--- name: glance_queues
--- From name to name along the index: the jobs between are passed over.
-WITH RECURSIVE queues (name) AS (
-    SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state
-     UNION ALL
-    SELECT (SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue > name)
-      FROM queues
-     WHERE name IS NOT NULL
-)
-SELECT name FROM queues WHERE name IS NOT NULL LIMIT :queues;
+-- name: glance_queue
+-- The next name: the jobs between are passed over.
+SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue > :after;
 
 -- name: glance_line
 SELECT count(*)
