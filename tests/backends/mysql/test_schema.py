@@ -18,7 +18,6 @@ def test_many_who_come_at_once_make_the_tables_once(fresh_url, open_backend, sql
     assert sql(f"SELECT version FROM {database_of(fresh_url)}.onward_migrations") == [(1,)]
 
 
-@pytest.mark.promise("F63")
 def test_a_schema_that_is_newer_is_refused_and_left_alone(fresh_url, open_backend, sql):
     open_backend(at=fresh_url).close()
     sql(f"INSERT INTO {database_of(fresh_url)}.onward_migrations VALUES (999, 'later', 0)")
@@ -27,7 +26,6 @@ def test_a_schema_that_is_newer_is_refused_and_left_alone(fresh_url, open_backen
         MySQLBackend.from_url(fresh_url)
 
 
-@pytest.mark.promise("F63")
 @pytest.mark.parametrize("left", ["jobs", "jobs, {0}.onward_finished, {0}.onward_holds"])
 def test_what_was_left_half_made_is_made_whole(fresh_url, open_backend, sql, left):
     """A CREATE TABLE cannot be undone: who died in the middle leaves some of them, and no number."""
