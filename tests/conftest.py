@@ -5,6 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
+from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
@@ -35,6 +36,13 @@ def postgres(request):
 def newest_postgres():
     """For what does not depend on the version."""
     with postgres_server(VERSIONS[-1]) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def mariadb():
+    """A MariaDB server of its own for every process of the test run."""
+    with mariadb_server() as server:
         yield server
 
 

@@ -29,6 +29,8 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
         "sqlite": lambda: SqliteBackend.from_url(settings.url, clock=clock, namespace=settings.namespace),
         "postgresql": lambda: _open_postgres(settings, clock),
         "postgres": lambda: _open_postgres(settings, clock),
+        "mysql": lambda: _open_mysql(settings, clock),
+        "mariadb": lambda: _open_mysql(settings, clock),
     }
     return _chosen(schemes, settings.url)()
 
@@ -64,3 +66,9 @@ def _postgres_tables(settings: Settings) -> Tables:
     from onward.backends.postgres.tables import PostgresTables
 
     return PostgresTables(settings.url, settings.namespace)
+
+
+def _open_mysql(settings: Settings, clock: Clock | None) -> Backend:
+    from onward.backends.mysql import MySQLBackend
+
+    return MySQLBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)

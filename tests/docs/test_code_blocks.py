@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import postgres_server
 
 ROOT = Path(__file__).parents[2]
@@ -32,6 +33,10 @@ def run_page(page, folder, environment=None):
 @pytest.fixture
 def server(page):
     """What the driver finds where a URL names neither host nor user; only for the page that needs it."""
+    if page.name == "mysql.md":
+        with mariadb_server() as server:
+            yield {"SHOP_DATABASE": server.url()}
+        return
     if page.name != "postgres.md":
         yield {}
         return

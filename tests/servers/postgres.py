@@ -22,6 +22,8 @@ PATIENCE = 60
 class PostgresServer:
     """A running server."""
 
+    socket_name = ".s.PGSQL.5432"
+
     def __init__(self, version, folder, programs):
         self.version = version
         self.folder = folder
@@ -31,6 +33,10 @@ class PostgresServer:
     def url(self, database="postgres", **options):
         query = "&".join(f"{name}={value}" for name, value in {"host": self.folder, **options}.items())
         return f"postgresql://onward@/{database}?{query}"
+
+    def url_through(self, folder):
+        """The URL of somebody who listens in this folder instead."""
+        return self.url(host=folder)
 
     def start(self, **settings):
         arguments = [f"-c{name}={value}" for name, value in {"max_connections": 300, **settings}.items()]

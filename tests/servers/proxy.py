@@ -6,28 +6,22 @@ import tempfile
 import threading
 from pathlib import Path
 
-_SOCKET = ".s.PGSQL.5432"
-
 
 class Proxy:
     """Passes everything on, until it is told otherwise."""
 
     def __init__(self, server, folder):
         self.folder = folder
-        self._server = str(server.folder / _SOCKET)
-        self._database = server.url
+        self._server = str(server.folder / server.socket_name)
+        self.url = server.url_through(folder)
         self._pairs = []
         self._open = threading.Event()
         self._open.set()
         self._deaf = False
         self._listener = socket.socket(socket.AF_UNIX)
-        self._listener.bind(str(folder / _SOCKET))
+        self._listener.bind(str(folder / server.socket_name))
         self._listener.listen()
         self._start(self._accept)
-
-    @property
-    def url(self):
-        return f"postgresql://onward@/postgres?host={self.folder}"
 
     def lose_the_next_answer(self):
         """What is asked from now on arrives and is done, but no answer comes back: the connection breaks instead."""

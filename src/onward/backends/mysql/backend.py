@@ -1,0 +1,314 @@
+"""The contract's verbs on a MySQL or MariaDB database: each is one transaction."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from typing import TypeVar
+
+from onward.backend import (
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
+from onward.backends.mysql import claiming, enqueueing, faults, health, queries, reaping, schema
+from onward.backends.mysql.connection import Connection, Connections
+from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql.inspection import MySQLInspection
+from onward.backends.mysql.settling import LeaseLost, Settling, classify
+from onward.backends.mysql.transaction import Reply, Transaction
+from onward.backends.mysql.url import parse_url
+from onward.backends.mysql.wake import Bell, Rest, pauses
+from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
+from onward.backends.sql.settling import why
+from onward.clock import SECOND, Clock
+from onward.errors import BackendError, BackendRefused, BackendUnavailable
+from onward.names import namespace_name
+
+__all__ = ["MySQLBackend"]
+
+Result = TypeVar("Result")
+
+_TRIES = 10  # how often a transaction is run again that was undone for another's sake
+
+
+class MySQLBackend(MySQLInspection, Backend):
+    """Jobs in one database, for every process that can reach it."""
+
+    def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
+        self.capabilities = Capabilities(durable=connections.durable)
+        self._clock = clock
+        self._connections = connections
+        self._prefix = prefix
+        self._sql = queries.load(prefix)
+        self._bell = Bell()
+        self._rest = Rest()
+
+    @classmethod
+    def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> MySQLBackend:
+        """Open ``mysql://user@host/database``, and create the tables if they are not there."""
+        address, options = parse_url(url)
+        prefix = "onward_" if namespace == "default" else f"onward_{namespace_name(namespace)}_"
+
+        def prepare(connection: Connection) -> None:
+            schema.migrate(connection, prefix, moved=None if clock is None else clock.micros())
+
+        backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
+        backend._open()
+        return backend
+
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        if not envelopes:
+            return []
+        if is_simple(envelopes, retried=retried) and self._store(envelopes):
+            return [Enqueued(envelope.id) for envelope in envelopes]
+        return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
+        lease_for = round(session.lease_for.total_seconds() * SECOND)
+
+        def opened(tx: Transaction) -> Reply:
+            return tx.ask(
+                "open_session",
+                owner=session.owner,
+                lease_for=lease_for,
+                host=session.host,
+                pid=session.pid,
+                version=session.version,
+            )
+
+        def adopt(tx: Transaction, adopts: str) -> list[Lease] | None:
+            if not tx.ask("lock_sessions", owners=sorted({session.owner, adopts})).rows():
+                return None
+            reply = opened(tx)
+            if adopts != session.owner:
+                tx.ask("end_session", owner=adopts)
+                tx.ask("adopt", adopted=adopts, owner=session.owner)
+            expires_at = reply.value()
+            return claiming.adopted(tx, owner=session.owner, expires_at=expires_at, now=expires_at - lease_for)
+
+        if adopts is not None:
+            return self._write(lambda tx: adopt(tx, adopts))
+        self._write(opened)
+        return []
+
+    def turn(self, turn: Turn) -> TurnResult:
+        """Settle, promote what is due, claim: one transaction, one answer per settlement."""
+        try:
+            try:
+                result = self._write(lambda tx: _turn(tx, turn))
+            except LeaseLost:
+                result = self._write(lambda tx: _turn(tx, turn, careful=True))
+        except _SessionLost:
+            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
+            return TurnResult(settled=settled, leases=[], alive=False)
+        if result.leases:
+            self._rest.found_work()
+        return result
+
+    def extend(self, owner: str) -> Renewal:
+        def renew(tx: Transaction) -> Renewal:
+            renewed, asked = tx.ask("renew_session", owner=owner), tx.ask("asked_to_cancel", owner=owner)
+            if not renewed.rows(0):
+                return Renewal(alive=False)
+            return Renewal(alive=True, cancel_requested=_held(asked))
+
+        return self._write(renew)
+
+    def reap(
+        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+    ) -> list[Reaped]:
+        reason = why(owner, cause)
+
+        def reap(tx: Transaction) -> list[Reaped]:
+            lost = reaping.end(tx, owner)
+            return reaping.give_back(tx, lost, started, reason) if lost else []
+
+        def one_by_one(tx: Transaction) -> list[Reaped]:
+            return reaping.give_back_singly(tx, reaping.end(tx, owner), started, reason)
+
+        try:
+            return self._write(reap)
+        except BackendRefused:
+            return self._write(one_by_one)
+
+    def wait(self, queues: Sequence[str], timeout: float) -> None:
+        """Sleep until there is work here, a job falls due or it is time to look."""
+        try:
+            self._wait(queues, time.monotonic() + timeout)
+        except BackendError:
+            if not self._connections.closed:  # whoever closes it lets its sleepers go
+                raise
+
+    def _wait(self, queues: Sequence[str], deadline: float) -> None:
+        self._rest.take(deadline - time.monotonic())
+        for pause in pauses():
+            rung = self._bell.rung
+            due = self._look(queues)
+            self._rest.sent(for_work=due <= 0)
+            if due <= 0 or self._connections.closed:
+                return
+            self._bell.sleep(rung, min(pause, due, deadline - time.monotonic()))
+            if time.monotonic() >= deadline or self._connections.closed:
+                return
+
+    def health(self) -> list[Check]:
+        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+            return health.checks(connection, self._connections, self._prefix, self._transaction(connection))
+
+    def close(self) -> None:
+        self._connections.close()
+        self._bell.ring()
+
+    def _open(self) -> None:
+        """Connect, so that what is wrong with the URL or the server is said now."""
+        self._again(lambda _: None)
+        self.capabilities = Capabilities(durable=self._connections.durable)
+
+    # Transactions
+
+    def _write(self, act: Callable[[Transaction], Result]) -> Result:
+        """Run it as one transaction, which is durable when this ends well, and gone if it does not."""
+
+        def run(connection: Connection) -> tuple[Result, bool]:
+            tx = self._transaction(connection)
+            try:
+                tx.ask("begin")
+                result = act(tx)
+                if tx.ended:  # last, so that nobody waits for it longer than for the disk
+                    tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
+                tx.ask("commit")
+                tx.flush()
+            except BaseException:
+                _roll_back(connection)
+                raise
+            return result, bool(tx.wakes)
+
+        result, wakes = self._again(run)
+        if wakes:
+            self._bell.ring()
+        return result
+
+    def _read(self, act: Callable[[Transaction], Result]) -> Result:
+        """One snapshot, whatever is written meanwhile."""
+
+        def run(connection: Connection) -> Result:
+            tx = self._transaction(connection)
+            try:
+                tx.ask("begin_reading")
+                result = act(tx)
+                tx.ask("commit")
+                tx.flush()
+            except BaseException:
+                _roll_back(connection)
+                raise
+            return result
+
+        return self._again(run)
+
+    def _store(self, envelopes: Sequence[Envelope]) -> bool:
+        """Store them by one statement, which is a transaction by itself.  False if that is not possible."""
+
+        def run(connection: Connection) -> bool:
+            tx = self._transaction(connection)
+            if len(list(enqueueing.portions(envelopes, tx.room))) > 1:
+                return False
+            enqueueing.store(tx, envelopes)
+            try:
+                tx.flush()
+            except pymysql.err.IntegrityError as error:
+                if faults.is_duplicate(error):
+                    return False
+                raise
+            return True
+
+        stored = self._again(run)
+        if stored and due_queues(envelopes):
+            self._bell.ring()
+        return stored
+
+    def _again(self, run: Callable[[Connection], Result]) -> Result:
+        """Run it on a connection; again, if it was undone for another's sake."""
+        with faults.translated(self._connections.place):
+            for _ in range(_TRIES):
+                try:
+                    with self._connections.borrowed() as connection:
+                        return run(connection)
+                except StartOver:
+                    pass
+                except pymysql.err.MySQLError as error:
+                    # An id or a key that was free when we looked.
+                    if not (faults.is_transient(error) or faults.is_duplicate(error)):
+                        raise
+                time.sleep(random.uniform(0, 0.02))
+        raise BackendUnavailable(f"{self._connections.place}: undone {_TRIES} times for others' sake: try again")
+
+    def _transaction(self, connection: Connection) -> Transaction:
+        return Transaction(connection, self._sql, None if self._clock is None else self._clock.micros())
+
+    def _look(self, queues: Sequence[str]) -> float:
+        """Seconds until one of these queues has work."""
+
+        def look(connection: Connection) -> list[tuple[int | None, int]]:
+            tx = self._transaction(connection)
+            replies = [tx.ask("next_due", queue=queue) for queue in dict.fromkeys(queues)]
+            return [(due, now) for reply in replies for due, now in reply.rows()]
+
+        return min(
+            ((due - now) / SECOND if due else due for due, now in self._again(look) if due is not None), default=inf
+        )
+
+
+def _turn(tx: Transaction, turn: Turn, *, careful: bool = False) -> TurnResult:
+    """What does not need an answer is asked before the first one is read."""
+    session, to_cancel = tx.ask("lock_session", owner=turn.owner), tx.ask("asked_to_cancel", owner=turn.owner)
+    settling = Settling(tx, turn.owner, turn.settlements, careful=careful)
+    if not settling.plain:
+        _alive(session)
+        settling.answer()
+    claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
+    asked = None if claim is None else claiming.ask(tx, claim, released=settling.released)
+    expires_at, now = _alive(session)
+    settled = settling.answer()
+    promoted = 0
+    leases: list[Lease] = []
+    if asked is not None:
+        promoted, leases = claiming.hand_out(tx, asked, owner=turn.owner, expires_at=expires_at, now=now)
+    ended = settling.ended
+    cancel_requested = tuple(held for held in _held(to_cancel) if held not in ended)
+    return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=cancel_requested)
+
+
+def _alive(session: Reply) -> tuple[int, int]:
+    """When the session expires, and the time."""
+    found = session.row()
+    if found is None:
+        raise _SessionLost
+    expires_at, now = found
+    return expires_at, now
+
+
+def _held(reply: Reply) -> tuple[Held, ...]:
+    return tuple((job_id, token) for job_id, token in reply.rows())
+
+
+def _roll_back(connection: Connection) -> None:
+    if connection.in_step and connection.is_in_transaction:
+        with suppress(*faults.DRIVERS):  # a connection that is gone has undone it, too
+            connection.send(b"ROLLBACK")
+
+
+class _SessionLost(Exception):
+    """There is no such session: whatever was done in its name is undone."""

@@ -1,0 +1,145 @@
+"""Handing out work: cancel what expired, promote what is due, claim in order, take the keys."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from onward.backend import Claim
+from onward.backends.mysql import holds
+from onward.backends.mysql.transaction import Reply, Row, Transaction
+from onward.envelope import Sealed
+from onward.lease import Hold, Lease
+from onward.states import State
+
+__all__ = ["Asked", "adopted", "ask", "hand_out"]
+
+_FREE: tuple[Hold, str | None] = (Hold.FREE, None)
+_FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None)
+_decode = msgspec.json.Decoder(tuple[int, int, int, int, int | None, str | None, str | None, int, str | None]).decode
+
+
+class Asked(NamedTuple):
+    """What a turn has asked for, before it knows what there is."""
+
+    claim: Claim
+    looks: dict[str, Reply]  # by queue
+    released: list[str]
+    first: Reply | None  # of the first queue, in the hope that nothing has to be promoted there
+
+
+class _Line(NamedTuple):
+    queue: str
+    paused: bool
+    expired: bool
+    due: bool
+    available: bool
+
+
+def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> Asked:
+    """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
+    looks = {queue: tx.ask("anything_to_do", queue=queue) for queue in claim.queues}
+    first = next(iter(looks), None)
+    candidates = None if first is None else _candidates(tx, first, _at_most(claim, first, claim.limit), released)
+    return Asked(claim, looks, list(released), candidates)
+
+
+def hand_out(tx: Transaction, asked: Asked, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
+    """How many were promoted, and what was claimed, in claim order."""
+    looked = [_Line(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
+    lines = [line for line in looked if not line.paused]
+    for line in lines:
+        if line.expired:
+            _cancel_expired(tx, line.queue, asked.claim.limit)
+    promoted = {line.queue: _promote(tx, line.queue, asked.claim.limit) for line in lines if line.due}
+    claimed: list[Row] = []
+    for line in lines:
+        at_most = _at_most(asked.claim, line.queue, asked.claim.limit - len(claimed))
+        if at_most <= 0 or not (line.available or promoted.get(line.queue)):
+            continue
+        if line is looked[0] and not line.due and asked.first is not None:
+            found = asked.first.rows()
+        else:
+            found = _candidates(tx, line.queue, at_most, asked.released).rows()
+        if not _add(claimed, found):
+            break
+    if not claimed:
+        return sum(promoted.values()), []
+    tx.ask("claim", ids=[row[0] for row in claimed], owner=owner, at=now)
+    rows = [(*row, now) for row in claimed]
+    return sum(promoted.values()), _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
+
+
+def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[Lease]:
+    """All that this owner holds."""
+    return _leases(tx, tx.ask("leases_of", owner=owner).rows(), owner=owner, expires_at=expires_at, now=now)
+
+
+def _candidates(tx: Transaction, queue: str, limit: int, released: Sequence[str]) -> Reply:
+    return tx.ask("candidates", queue=queue, limit=max(0, limit), released=list(released))
+
+
+def _at_most(claim: Claim, queue: str, left: int) -> int:
+    return max(0, min(claim.at_most.get(queue, left), left))
+
+
+def _cancel_expired(tx: Transaction, queue: str, limit: int) -> None:
+    expired = tx.ask("expired", queue=queue, limit=limit).rows()
+    if expired:
+        tx.ask("cancel_waiting", cancelled=[(job_id, "expired") for (job_id,) in expired])
+        tx.ended += len(expired)
+
+
+def _promote(tx: Transaction, queue: str, limit: int) -> int:
+    replies = [
+        tx.ask("due", state=str(state), queue=queue, limit=limit) for state in (State.SCHEDULED, State.RETRYABLE)
+    ]
+    due = sorted(row for reply in replies for row in reply.rows())[:limit]
+    if due:
+        tx.ask("promote", ids=[job_id for _, job_id in due])
+    return len(due)
+
+
+def _add(claimed: list[Row], found: Sequence[Row]) -> bool:
+    """Add what may be claimed.  False if a suspect ends it: it is claimed only if it stands first, and then alone."""
+    for row in found:
+        suspect = row[4] is not None and _decode(row[4])[1] > 0
+        if not suspect or not claimed:
+            claimed.append(row)
+        if suspect:
+            return False
+    return True
+
+
+def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int, now: int) -> list[Lease]:
+    pasts = [_FIRST_TIME if row[4] is None else _decode(row[4]) for row in rows]
+    keyed = [
+        holds.Keyed(row[0], row[2], once, ttl, single)
+        for row, (*_, once, ttl, single) in zip(rows, pasts, strict=True)
+        if once is not None or single is not None
+    ]
+    held = holds.take(tx, keyed, now) if keyed else {}
+    found = []
+    for (job_id, queue, token, sealed, _, started_at), past in zip(rows, pasts, strict=True):
+        attempts, crashes, interruptions, waits, parked_since, spent, *_ = past
+        hold, holder = held.get(job_id, _FREE) if held else _FREE
+        found.append(
+            Lease(
+                envelope=Sealed(job_id, queue, sealed),
+                token=token,
+                owner=owner,
+                expires_at=expires_at,
+                claimed_at=started_at,
+                attempts=attempts,
+                crashes=crashes,
+                interruptions=interruptions,
+                hold=hold,
+                holder=holder,
+                waits=waits,
+                parked_since=parked_since,
+                spent=spent,
+            )
+        )
+    return found

@@ -1,0 +1,242 @@
+"""Connections to one database: how they are opened, and what of a server is refused.
+
+After a fork the child lets go of its copy of every socket without a word: the parent's goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import socket
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+from onward.backends.mysql import faults, queries
+from onward.backends.mysql.driver import CLIENT, SERVER_STATUS, pymysql
+from onward.backends.mysql.url import Address, Options
+from onward.backends.sql.pool import Pool
+from onward.backends.sql.rows import Row
+from onward.errors import BackendMisconfigured, BackendUnavailable
+
+__all__ = ["Connection", "Connections", "Result", "Server"]
+
+_CONNECTING, _SILENCE = 10, 60  # seconds
+# A server that is gone is noticed within seconds, not after the kernel's quarter of an hour.
+_TCP = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIMEOUT": 20_000}
+# What a session of ours goes by, whatever the server's defaults are.  Errors instead of values that were bent to fit.
+_SESSION = (
+    b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
+    b"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',"
+    b" innodb_lock_wait_timeout = 30, lock_wait_timeout = 60, wait_timeout = 28800, time_zone = '+00:00', autocommit = 1"
+)
+# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
+_left_to_our_parent: list[Connection] = []
+
+_SLACK = 1024  # bytes of a packet that are not ours
+_OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
+
+
+class Result(NamedTuple):
+    """What the server answered to one statement."""
+
+    rows: list[Row]
+    matched: int
+
+
+class Connection:
+    """A driver's connection that answers for several statements at once, and knows whether it is in step."""
+
+    __slots__ = ("_raw", "in_step", "number", "place", "room")
+
+    def __init__(self, raw: Any, place: str) -> None:
+        self._raw = raw
+        self.place = place
+        self.number: int = raw.thread_id()
+        self.room = 1 << 20
+        self.in_step = True
+
+    def send(self, sql: bytes) -> list[Result]:
+        """Ask, and read every answer.  If a statement fails, those behind it are not looked at."""
+        self.in_step = False
+        cursor = self._raw.cursor()
+        try:
+            cursor.execute(sql)
+            results = [Result(list(cursor.fetchall()), cursor.rowcount)]
+            while cursor.nextset():
+                results.append(Result(list(cursor.fetchall()), cursor.rowcount))
+        except pymysql.err.MySQLError as error:
+            self.in_step = faults.is_from_server(error) and self._raw.open
+            raise
+        self.in_step = True
+        return results
+
+    @property
+    def is_in_transaction(self) -> bool:
+        return bool(self._raw.server_status & SERVER_STATUS.SERVER_STATUS_IN_TRANS)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing was said that nobody asked for."""
+        if not self._raw.open:
+            return False
+        poll = select.poll()
+        poll.register(self._raw._sock.fileno(), select.POLLIN)  # noqa: SLF001 - ours may be wrapped by now
+        return not poll.poll(0)
+
+    def close(self) -> None:
+        with contextlib.suppress(*faults.DRIVERS):
+            if self._raw.open:
+                self._raw.close()
+
+    def mute(self) -> None:
+        """Put /dev/null in the place of its socket: whatever is left of it can say nothing, and is not missed."""
+        if self._raw.open:
+            silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+            with contextlib.suppress(OSError):
+                os.dup2(silence, self._raw._sock.fileno(), inheritable=False)  # noqa: SLF001
+            os.close(silence)
+
+    def drop(self) -> None:
+        """Close our end without a word."""
+        self._raw._force_close()  # noqa: SLF001 - the driver's own way to end without a good-bye
+
+
+class Server(NamedTuple):
+    """What a server says of itself."""
+
+    version: str
+    durable: bool
+    packet: int
+
+    @classmethod
+    def known_by(cls, variables: Mapping[str, str]) -> Server:
+        flushes = variables.get("innodb_flush_log_at_trx_commit") == "1"
+        # With a binary log that is not on the disk, recovery undoes what it lacks, though InnoDB had it.
+        logs = not _on(variables, "log_bin") or variables.get("sync_binlog") == "1"
+        return cls(variables.get("version", ""), flushes and logs, int(variables.get("max_allowed_packet", 1 << 20)))
+
+
+class Connections(Pool[Connection]):
+    """The connections of one process to one database."""
+
+    def __init__(self, address: Address, options: Options, *, prepare: Callable[[Connection], None]) -> None:
+        super().__init__(options.pool_size)
+        self.place = address.place
+        self.durable = True  # as far as the server does it
+        self._arguments = address.arguments
+        self._one_writer = options.writers == "one"
+        self._prepare = prepare
+        self._prepared = False
+
+    def _opened(self) -> Connection:
+        connection = self._connected()
+        try:
+            connection.send(_SESSION)
+            self._check(connection)
+            if not self._prepared:
+                self._prepare(connection)
+                self._prepared = True
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _connected(self) -> Connection:
+        # Encryption within a machine is of no use, and reading the certificates would take longer than all the rest.
+        local = "unix_socket" in self._arguments
+        given = {"connect_timeout": _CONNECTING, "read_timeout": _SILENCE, "ssl_disabled": local, **self._arguments}
+        line: socket.socket | None = None
+        try:
+            raw = pymysql.connect(
+                **{**given, "write_timeout": given["read_timeout"]},
+                charset="utf8mb4",
+                collation="utf8mb4_bin",
+                autocommit=None,
+                client_flag=CLIENT.MULTI_STATEMENTS | CLIENT.FOUND_ROWS,
+                program_name="onward",
+                defer_connect=True,
+            )
+            line = _dialled(given)
+            raw._secure = local  # noqa: SLF001 - as the driver says of a socket that it opens
+            raw.connect(line)
+        except (*faults.DRIVERS, RuntimeError) as error:  # it lacks a package that the way to log in needs
+            if line is not None:
+                line.close()
+            raise faults.unreachable(error, self.place) from error
+        return Connection(raw, self.place)
+
+    def _check(self, connection: Connection) -> None:
+        """Refuse what cannot keep a promise; better here than in the middle."""
+        (variables,) = connection.send(queries.load("onward_")["server"].texts[0])
+        (cluster,) = connection.send(queries.load("onward_")["cluster"].texts[0])
+        said = {name.lower(): value for name, value in (*variables.rows, *cluster.rows)}
+        if (refused := unfit(said, one_writer=self._one_writer)) is not None:
+            raise BackendMisconfigured(f"{self.place}: {refused}")
+        if _is_read_only(said):
+            refusal = BackendUnavailable if self._prepared else BackendMisconfigured  # it may be about to take over
+            raise refusal(f"{self.place}: this server is read-only, a replica perhaps: name the primary server")
+        server = Server.known_by(said)
+        self.durable = server.durable
+        connection.room = server.packet - _SLACK
+
+    def _hang_up(self, connection: Connection) -> None:
+        connection.close()
+
+    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
+        connection.mute()
+        if idle:
+            connection.drop()
+        else:
+            _left_to_our_parent.append(connection)
+
+    def _is_quiet(self, connection: Connection) -> bool:
+        return connection.is_quiet
+
+    def _is_as_new(self, connection: Connection) -> bool:
+        return connection.in_step and not connection.is_in_transaction
+
+
+def unfit(said: Mapping[str, str], *, one_writer: bool) -> str | None:
+    """Why a server that says this of itself cannot be used, if it cannot."""
+    version = said.get("version", "")
+    name = "MariaDB" if "mariadb" in version.lower() else "MySQL"
+    numbers = tuple(int(part) for part in version.split("-", 1)[0].split(".")[:2] if part.isdecimal())
+    if numbers < _OLDEST[name]:
+        oldest = ".".join(map(str, _OLDEST[name]))
+        return f"{name} {version} is too old, {oldest} or newer is needed"
+    if _on(said, "wsrep_on") and int(said.get("wsrep_cluster_size", "1") or 1) > 1 and not one_writer:
+        return (
+            f"a Galera cluster of {said['wsrep_cluster_size']} nodes: two that are written at once lose updates, and two "
+            f"workers would get the same job; send all of Onward's connections to one node and add ?writers=one to the URL"
+        )
+    if _on(said, "log_bin") and said.get("binlog_format", "").upper() == "STATEMENT":
+        return "binlog_format=STATEMENT cannot log what READ COMMITTED writes: set it to ROW or MIXED"
+    return None
+
+
+def _is_read_only(said: Mapping[str, str]) -> bool:
+    return any(_on(said, name) for name in ("read_only", "super_read_only", "innodb_read_only"))
+
+
+def _on(said: Mapping[str, str], name: str) -> bool:
+    return said.get(name, "OFF").upper() in ("ON", "1")
+
+
+def _dialled(given: Mapping[str, Any]) -> socket.socket:
+    if "unix_socket" not in given:
+        line = socket.create_connection((given["host"], given["port"]), given["connect_timeout"])
+        line.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        line.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        for name, value in _TCP.items():
+            if hasattr(socket, name):
+                line.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
+        return line
+    line = socket.socket(socket.AF_UNIX)
+    try:
+        line.settimeout(given["connect_timeout"])
+        line.connect(given["unix_socket"])
+    except BaseException:
+        line.close()
+        raise
+    return line

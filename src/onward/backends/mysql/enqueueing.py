@@ -1,0 +1,135 @@
+"""Storing envelopes: all at once where nothing can be in the way, in rounds where a key may be held.
+
+An insert that finds an id or a key taken fails as a whole.  So what is in the way is looked for first; what comes in between
+makes the transaction start over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from onward.backend import Enqueued
+from onward.backends.mysql.transaction import Transaction
+from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
+from onward.envelope import Envelope
+from onward.states import State
+
+__all__ = ["cancel", "enqueue", "portions", "store"]
+
+_ROW = 1_000  # bytes that a job without a key takes beside its sealed ones, at most
+
+
+def store(tx: Transaction, envelopes: Sequence[Envelope]) -> None:
+    """Ask to store envelopes that nothing is in the way of."""
+    for portion in portions(envelopes, tx.room):
+        start, rows = 1, []  # SQL counts from one
+        for envelope in portion:
+            length = len(envelope.data)
+            rows.append(_row(envelope, start, length))
+            start += length
+        tx.ask("enqueue", envelopes=rows, sealed=b"".join(envelope.data for envelope in portion))
+
+
+def portions(envelopes: Sequence[Envelope], room: int) -> Iterator[Sequence[Envelope]]:
+    """As many statements as the server's limit makes necessary; mostly one."""
+    portion: list[Envelope] = []
+    size = 0
+    for envelope in envelopes:
+        takes = 2 * len(envelope.data) + _ROW  # if every byte had to be doubled
+        if portion and size + takes > room:
+            yield portion
+            portion, size = [], 0
+        portion.append(envelope)
+        size += takes
+    yield portion
+
+
+def _row(envelope: Envelope, start: int, length: int) -> tuple[object, ...]:
+    """A row of `enqueue`.  Most leave the rest at its defaults."""
+    row = envelope.id, envelope.queue, envelope.job, envelope.enqueued_at, envelope.max_crashes, start, length
+    once = envelope.idempotency_key
+    rest = (
+        envelope.priority,
+        envelope.delay,
+        envelope.not_before,
+        envelope.expires_at,
+        envelope.unique_key,
+        once,
+        0 if once is None else envelope.idempotency_ttl,
+        envelope.single_instance,
+    )
+    return row if rest == _PLAIN else row + rest
+
+
+_PLAIN = (0, 0, None, None, None, None, 0, None)
+
+
+def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    """Store them in their order, or say which live job stands for each."""
+    answers: dict[int, Enqueued] = {}
+    waiting = dict(enumerate(envelopes))
+    while waiting:
+        batch = {at: waiting.pop(at) for at in first_of_each(waiting)}
+        answers |= _repeated(tx, batch) if retried else _round(tx, batch)
+    tx.wakes |= due_queues(envelopes[at] for at, answer in answers.items() if answer.created)
+    return [answers[at] for at in range(len(envelopes))]
+
+
+def _repeated(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
+    """Envelopes that may have been here before: then they may be among the finished."""
+    done = _finished(tx, batch.values())
+    answers = {at: existing(each.id) for at, each in batch.items() if each.id in done}
+    stored = _round(tx, {at: each for at, each in batch.items() if at not in answers})
+    if _finished(tx, (batch[at] for at, answer in stored.items() if answer.created)):
+        raise StartOver  # it finished between our look and our insert: the next look will see it
+    return answers | stored
+
+
+def _round(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
+    """Envelopes of different ids and keys."""
+    if not batch:
+        return {}
+    answers = _in_the_way(tx, batch)
+    new = {at: each for at, each in batch.items() if at not in answers}
+    if new:
+        store(tx, list(new.values()))
+    return answers | {at: Enqueued(each.id) for at, each in new.items()}
+
+
+def _in_the_way(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
+    """Which live jobs stand for these; what is in the way of the others is removed."""
+    live = {job_id for (job_id,) in tx.ask("live_among", ids=[each.id for each in batch.values()]).rows()}
+    answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
+    keyed = {
+        each.unique_key: (at, each) for at, each in batch.items() if each.id not in live and each.unique_key is not None
+    }
+    ignoring = [key for key, (_, each) in keyed.items() if each.unique_strategy == "ignore_new"]
+    replacing = [key for key, (_, each) in keyed.items() if each.unique_strategy != "ignore_new"]
+    if ignoring:
+        for key, holder in tx.ask("key_holders", keys=ignoring).rows():
+            at, envelope = keyed[key]
+            answers[at] = Enqueued(envelope.id, created=False, existing_id=holder)
+    if replacing:
+        holders = tx.ask("lock_key_holders", keys=replacing).rows()
+        cancel(tx, {holder: f"replaced by {keyed[key][1].id}" for key, holder in holders}, replaced=True)
+    return answers
+
+
+def cancel(tx: Transaction, reasons: Mapping[str, str], *, replaced: bool = False) -> dict[str, State]:
+    """Cancel what waits, ask what runs to cancel; gives the state in which each was found."""
+    if not reasons:
+        return {}
+    found = {job_id: State(state) for job_id, state, _ in tx.ask("lock_jobs", ids=sorted(reasons)).rows()}
+    waiting = [(job_id, reasons[job_id]) for job_id, state in found.items() if state is not State.EXECUTING]
+    running = [(job_id, reasons[job_id]) for job_id, state in found.items() if state is State.EXECUTING]
+    if waiting:
+        tx.ask("cancel_waiting", cancelled=waiting)
+        tx.ended += len(waiting)
+    if running:
+        tx.ask("ask_to_cancel", asked=running, replaced=replaced)
+    return found
+
+
+def _finished(tx: Transaction, envelopes: Iterable[Envelope]) -> set[str]:
+    ids = [envelope.id for envelope in envelopes]
+    return {job_id for (job_id,) in tx.ask("finished_among", ids=ids).rows()} if ids else set()

@@ -1,0 +1,75 @@
+"""How a database is: what it is, how durable, and what threatens it."""
+
+from __future__ import annotations
+
+from onward.backend import Check
+from onward.backends.mysql import faults, schema
+from onward.backends.mysql.connection import Connection, Connections
+from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql.transaction import Transaction
+from onward.clock import SECOND
+from onward.errors import BackendMisconfigured
+
+__all__ = ["checks"]
+
+_LONG = 300  # seconds: a snapshot older than this keeps the server from cleaning up behind the jobs
+
+
+def checks(connection: Connection, connections: Connections, prefix: str, tx: Transaction) -> list[Check]:
+    said = {name.lower(): value for name, value in tx.ask("server").rows()}
+    return [
+        Check(name="server", status="ok", detail=f"{said['version']}, {connections.place}"),
+        Check(name="schema", status="ok", detail=f"version {schema.version(connection, prefix)}, tables {prefix}*"),
+        _durability(said),
+        Check(name="waking", status="ok", detail="idle workers look two to twenty times a second"),
+        _horizon(tx),
+        _leases(tx),
+    ]
+
+
+def _durability(said: dict[str, str]) -> Check:
+    flush, logs = said["innodb_flush_log_at_trx_commit"], said.get("log_bin", "OFF").upper() in ("ON", "1")
+    wrong = []
+    if flush != "1":
+        wrong.append(
+            f"innodb_flush_log_at_trx_commit={flush}: a crash may undo the last second, enqueued jobs included: set it to 1"
+        )
+    if logs and said["sync_binlog"] != "1":
+        wrong.append(f"sync_binlog={said['sync_binlog']}: a crash may undo what the binary log lacks: set it to 1")
+    detail = "; ".join(wrong) or f"innodb_flush_log_at_trx_commit=1, {'sync_binlog=1' if logs else 'no binary log'}"
+    return Check(name="durability", status="warn" if wrong else "ok", detail=detail)
+
+
+def _horizon(tx: Transaction) -> Check:
+    """Whether some old snapshot keeps the dead versions of every job that ran since."""
+    try:
+        row = tx.ask("oldest_snapshot").row()
+    except pymysql.err.MySQLError as error:
+        if not isinstance(faults.translation(error, ""), BackendMisconfigured):
+            raise
+        detail = "unknown: only a user with the privilege PROCESS sees others' transactions"
+        return Check(name="horizon", status="ok", detail=detail)
+    if row is None or row[1] < _LONG:
+        return Check(name="horizon", status="ok", detail="no old transaction keeps the server from cleaning up")
+    number, seconds = row
+    return Check(
+        name="horizon",
+        status="warn",
+        detail=f"a transaction of {seconds} s (connection {number}) keeps the server from cleaning up, and claims get "
+        f"slower: KILL {number}",
+    )
+
+
+def _leases(tx: Transaction) -> Check:
+    """Whether jobs wait for somebody to take them back."""
+    row = tx.ask("oldest_stranded").row()
+    assert row is not None
+    oldest, now = row
+    if oldest is None:
+        return Check(name="leases", status="ok", detail="every running job belongs to a live session")
+    return Check(
+        name="leases",
+        status="warn",
+        detail=f"a job started {max(0, now - oldest) // SECOND} s ago has no live session: it comes back with the next "
+        f"sweep (`onward reap` now)",
+    )

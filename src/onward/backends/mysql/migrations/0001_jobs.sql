@@ -1,0 +1,130 @@
+-- Live and finished jobs are stored apart: the live table stays small however long the history is.  Instants are microseconds
+-- UTC, `rank` is the negated priority so that everything sorts upwards.  Text is compared by its bytes.  Keys may end in a
+-- space, which every collation that both databases know would pad away: so they are bytes.
+--
+-- Nothing here can be undone by a rollback, and somebody may have died half-way: so every statement may be run again.
+--
+-- There are no partial indexes: every row is in every index, and every index that names `state` is written at each move.  So
+-- one index serves all that wait: `place` is the rank of an available job and 0 of every other, which leaves those in the
+-- order of their time.
+
+CREATE TABLE IF NOT EXISTS onward_jobs (
+    id varchar(64) NOT NULL PRIMARY KEY,
+    queue varchar(100) NOT NULL,
+    state varchar(10) NOT NULL,                     -- scheduled, available, executing, retryable
+    `rank` bigint NOT NULL,
+    place bigint NOT NULL,
+    available_at bigint NOT NULL,
+    expires_at bigint,
+    delivery bigint NOT NULL DEFAULT 0,             -- the fencing token: grows with every claim
+    max_crashes bigint NOT NULL,
+    enqueued_at bigint NOT NULL,
+    started_at bigint,
+    parked_since bigint,
+    idempotency_ttl bigint NOT NULL DEFAULT 0,
+    attempts int NOT NULL DEFAULT 0,
+    crashes int NOT NULL DEFAULT 0,
+    interruptions int NOT NULL DEFAULT 0,
+    waits int NOT NULL DEFAULT 0,
+    waiting boolean NOT NULL DEFAULT false,         -- for a hold, whenever it is scheduled
+    asked boolean NOT NULL DEFAULT false,           -- to cancel
+    owner varchar(64),                              -- the session that runs it
+    job varchar(200) NOT NULL,
+    cancel_reason longtext,
+    unique_key varbinary(2500),                     -- as sealed; never changes
+    key_held varbinary(2500),                       -- the same while it holds the key, null once that was taken away
+    idempotency_key varbinary(2500),
+    single_instance varbinary(2500),
+    spent longtext,
+    progress longblob,
+    sealed longblob NOT NULL,
+    CONSTRAINT CHECK (place = CASE WHEN state = 'available' THEN `rank` ELSE 0 END),
+    CONSTRAINT CHECK (asked = (cancel_reason IS NOT NULL)),
+    CONSTRAINT CHECK (waiting = (waits > 0 AND parked_since IS NULL)),
+    INDEX place_idx (state, queue, place, available_at, id),
+    INDEX expiry_idx (queue, expires_at, id),
+    INDEX owner_idx (owner, asked, id),
+    UNIQUE INDEX held_idx (key_held),
+    -- Who waits for a hold, in claim order.
+    INDEX once_idx (idempotency_key, waiting, `rank`, available_at, id),
+    INDEX single_idx (single_instance, waiting, `rank`, available_at, id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+CREATE TABLE IF NOT EXISTS onward_finished (
+    id varchar(64) NOT NULL PRIMARY KEY,
+    queue varchar(100) NOT NULL,
+    state varchar(10) NOT NULL,                     -- completed, discarded, cancelled
+    tombstone boolean NOT NULL,                     -- only the evidence is left
+    finished_at bigint NOT NULL,
+    `rank` bigint NOT NULL,
+    available_at bigint NOT NULL,
+    expires_at bigint,
+    delivery bigint NOT NULL,
+    max_crashes bigint NOT NULL,
+    enqueued_at bigint NOT NULL,
+    started_at bigint,
+    parked_since bigint,
+    idempotency_ttl bigint NOT NULL,
+    attempts int NOT NULL,
+    crashes int NOT NULL,
+    interruptions int NOT NULL,
+    waits int NOT NULL,
+    owner varchar(64),
+    job varchar(200) NOT NULL,
+    unique_key varbinary(2500),
+    idempotency_key varbinary(2500),
+    single_instance varbinary(2500),
+    reason longtext,
+    progress longblob,
+    result longblob,
+    sealed longblob,
+    INDEX state_idx (state, tombstone, id)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- How many jobs have ended so far.  In many rows: whoever ends some writes one of them, and holds it until the commit.
+CREATE TABLE IF NOT EXISTS onward_ended (
+    slot int NOT NULL PRIMARY KEY,
+    total bigint NOT NULL
+) ENGINE = InnoDB;
+
+-- The record of every run that did not succeed, and the evidence that a repeated settlement was applied.
+CREATE TABLE IF NOT EXISTS onward_attempts (
+    job_id varchar(64) NOT NULL,
+    token bigint NOT NULL,
+    at bigint NOT NULL,
+    duration_ms bigint NOT NULL,
+    attempt int NOT NULL,
+    move varchar(10) NOT NULL,
+    state varchar(10) NOT NULL,                     -- where the job went
+    kind longtext NOT NULL,
+    message longtext NOT NULL,
+    traceback longtext NOT NULL,
+    PRIMARY KEY (job_id, token)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- Every turn locks its own row here and only renewals write it.
+CREATE TABLE IF NOT EXISTS onward_sessions (
+    owner varchar(64) NOT NULL PRIMARY KEY,
+    expires_at bigint NOT NULL,
+    lease_for bigint NOT NULL,
+    pid bigint NOT NULL,
+    host longtext NOT NULL,
+    version longtext NOT NULL,
+    INDEX expiry_idx (expires_at)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+CREATE TABLE IF NOT EXISTS onward_queues (
+    name varchar(100) NOT NULL PRIMARY KEY,
+    paused_at bigint                                -- null: it is open
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- Pointers to the lease that holds a key: valid while that lease is, or until `done_until` once a success confirmed it.
+CREATE TABLE IF NOT EXISTS onward_holds (
+    kind varchar(10) NOT NULL,                      -- once (idempotency key), single (one instance at a time)
+    `key` varbinary(2500) NOT NULL,
+    job_id varchar(64) NOT NULL,
+    token bigint NOT NULL,
+    done_until bigint,
+    PRIMARY KEY (kind, `key`),
+    INDEX done_idx (done_until)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;

@@ -1,0 +1,40 @@
+"""The SQL of `queries.sql` by name, cut where its parameters stand.  A section may hold several statements."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from typing import NamedTuple
+
+from onward.backends.sql import sections
+
+__all__ = ["CLOCK", "Statement", "load", "parted"]
+
+# The store's clock in microseconds UTC, whatever the time zone of the session.
+CLOCK = b"timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))"
+
+_PARAMETER = re.compile(r"(?<![\w:]):([a-z_]+)")
+
+
+class Statement(NamedTuple):
+    """Text and parameters by turns, beginning and ending with text; ``number`` statements in all."""
+
+    texts: tuple[bytes, ...]
+    names: tuple[str, ...]
+    number: int
+
+
+@cache
+def load(prefix: str) -> Mapping[str, Statement]:
+    """Every statement by its name, for the tables that start with ``prefix``."""
+    return {name: parted(sql) for name, sql in sections.load("onward.backends.mysql", prefix).items()}
+
+
+def parted(sql: str) -> Statement:
+    """
+    >>> parted("SELECT :id; SELECT 1")
+    Statement(texts=(b'SELECT ', b'; SELECT 1'), names=('id',), number=2)
+    """
+    parts = _PARAMETER.split(sql)
+    return Statement(tuple(text.encode() for text in parts[::2]), tuple(parts[1::2]), sql.count(";") + 1)

@@ -1,0 +1,636 @@
+-- Every statement of the MySQL and MariaDB backend, in what both of them understand: no RETURNING, no LATERAL.  Values are
+-- always parameters, written :name; the table prefix is the only substitution.  A batch comes as one JSON array, of values or
+-- of rows; bytes, which JSON cannot carry, end to end in a parameter of their own, and each row says where its own lie.  :now
+-- is the store's clock, or the instant to which a test moved it.
+--
+-- How they are built, again and again: STRAIGHT_JOIN and FORCE INDEX leave one plan, row by row along an index in the order of
+-- the batch, whatever the statistics say.  Rows are locked first and written by their primary key then, in a second statement
+-- which compares the fence again.  Tests compare the plans.
+
+-- name: begin
+START TRANSACTION;
+
+-- name: begin_reading
+-- Several statements, one snapshot.
+SET TRANSACTION ISOLATION LEVEL REPEATABLE READ;
+START TRANSACTION WITH CONSISTENT SNAPSHOT, READ ONLY;
+
+-- name: commit
+COMMIT;
+
+-- name: rollback
+ROLLBACK;
+
+-- name: savepoint
+SAVEPOINT attempt;
+
+-- name: undo
+ROLLBACK TO SAVEPOINT attempt;
+
+-- name: enqueue
+-- All or nothing: an id that is live, or a key that is held, makes it fail.
+INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, max_crashes, enqueued_at, unique_key,
+                         key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+SELECT id, queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, -priority,
+       CASE WHEN due <= now THEN -priority ELSE 0 END, due, expires_at, max_crashes, enqueued_at, unique_key, unique_key,
+       idempotency_key, idempotency_ttl, single_instance, job, substr(:sealed, start, length)
+  FROM (SELECT given.*, clock.now, greatest(now + delay, coalesce(not_before, now + delay)) AS due
+          FROM (SELECT :now AS now) AS clock
+         STRAIGHT_JOIN JSON_TABLE(:envelopes, '$[*]' COLUMNS (
+                   id longtext PATH '$[0]', queue longtext PATH '$[1]', job longtext PATH '$[2]',
+                   enqueued_at decimal(30) PATH '$[3]', max_crashes decimal(30) PATH '$[4]', start bigint PATH '$[5]',
+                   length bigint PATH '$[6]', priority decimal(30) PATH '$[7]' DEFAULT '0' ON EMPTY,
+                   delay decimal(30) PATH '$[8]' DEFAULT '0' ON EMPTY, not_before decimal(30) PATH '$[9]',
+                   expires_at decimal(30) PATH '$[10]', unique_key longtext PATH '$[11]',
+                   idempotency_key longtext PATH '$[12]', idempotency_ttl decimal(30) PATH '$[13]' DEFAULT '0' ON EMPTY,
+                   single_instance longtext PATH '$[14]')) AS given) AS new;
+
+-- name: live_among
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id;
+
+-- name: finished_among
+SELECT done.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
+
+-- name: key_holders
+SELECT wanted.name, holder.id
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (name varchar(625) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (held_idx) ON holder.key_held = wanted.name;
+
+-- name: lock_key_holders
+SELECT wanted.name, holder.id
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (name varchar(625) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (held_idx) ON holder.key_held = wanted.name
+   FOR UPDATE;
+
+-- name: open_session
+-- Its time is counted from when the row is ours: whoever waits for a turn that is under way loses nothing.
+INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version) VALUES (:owner, 0, 0, '', 0, '')
+    ON DUPLICATE KEY UPDATE owner = :owner;
+UPDATE onward_sessions
+   SET expires_at = :now + :lease_for, lease_for = :lease_for, host = :host, pid = :pid, version = :version
+ WHERE owner = :owner;
+SELECT expires_at FROM onward_sessions WHERE owner = :owner;
+
+-- name: lock_session
+-- A lock, not a write.
+SELECT expires_at, :now FROM onward_sessions WHERE owner = :owner FOR UPDATE;
+
+-- name: lock_sessions
+SELECT owner
+  FROM onward_sessions
+ WHERE owner IN (SELECT name FROM JSON_TABLE(:owners, '$[*]' COLUMNS (name varchar(64) PATH '$')) AS wanted)
+ ORDER BY owner
+   FOR UPDATE;
+
+-- name: renew_session
+-- The row first: its time is counted from when it is ours.
+SELECT owner FROM onward_sessions WHERE owner = :owner FOR UPDATE;
+UPDATE onward_sessions SET expires_at = :now + lease_for WHERE owner = :owner;
+
+-- name: end_session
+DELETE FROM onward_sessions WHERE owner = :owner;
+
+-- name: expired_sessions
+-- A locked one is talking to us: it is not dead.
+SELECT owner
+  FROM onward_sessions FORCE INDEX (expiry_idx)
+ WHERE expires_at <= :now
+ ORDER BY expires_at
+   FOR UPDATE SKIP LOCKED;
+
+-- name: end_sessions
+DELETE session
+  FROM JSON_TABLE(:owners, '$[*]' COLUMNS (owner varchar(64) PATH '$')) AS ended
+ STRAIGHT_JOIN onward_sessions AS session FORCE INDEX (PRIMARY) ON session.owner = ended.owner;
+
+-- name: adopt
+-- The tokens stay: what the old owner's process has run can be settled under the new name.
+UPDATE onward_jobs FORCE INDEX (owner_idx) SET owner = :owner WHERE owner = :adopted AND state = 'executing';
+
+-- name: leases_of
+-- In the shape of `candidates`.
+SELECT id, queue, delivery, sealed,
+       JSON_ARRAY(attempts, crashes, interruptions, waits, parked_since, spent, convert(idempotency_key USING utf8mb4),
+                  idempotency_ttl, convert(single_instance USING utf8mb4)),
+       started_at
+  FROM onward_jobs FORCE INDEX (owner_idx)
+ WHERE owner = :owner AND state = 'executing'
+ ORDER BY id;
+
+-- name: asked_to_cancel
+SELECT id, delivery FROM onward_jobs FORCE INDEX (owner_idx) WHERE owner = :owner AND asked = true ORDER BY id;
+
+-- name: paused_queues
+SELECT name FROM onward_queues WHERE paused_at IS NOT NULL;
+
+-- name: next_due
+-- When this queue has work: 0 is now, NULL is never.  And the time.  One queue at a time, here and below: only with a value
+-- that is known does the server look at one end of an index instead of walking along it.
+SELECT CASE WHEN EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL) THEN NULL
+            WHEN EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue) THEN 0
+            ELSE least(coalesce(scheduled, retryable), coalesce(retryable, scheduled)) END,
+       :now
+  FROM (SELECT min(available_at) AS scheduled FROM onward_jobs FORCE INDEX (place_idx)
+         WHERE state = 'scheduled' AND queue = :queue AND place = 0) AS scheduled
+ CROSS JOIN (SELECT min(available_at) AS retryable FROM onward_jobs FORCE INDEX (place_idx)
+              WHERE state = 'retryable' AND queue = :queue AND place = 0) AS retryable;
+
+-- name: anything_to_do
+-- Is it paused; is there anything to cancel because it has expired, to promote, to hand out?
+SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS NOT NULL),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (expiry_idx)
+                WHERE queue = :queue AND expires_at <= :now AND state <> 'executing'),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND available_at <= :now)
+    OR EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                WHERE state = 'retryable' AND queue = :queue AND place = 0 AND available_at <= :now),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue);
+
+-- name: expired
+-- What another turn is at is left to it.
+SELECT id
+  FROM onward_jobs FORCE INDEX (expiry_idx)
+ WHERE queue = :queue AND expires_at <= :now AND state <> 'executing'
+ ORDER BY expires_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- name: due
+-- One state after the other: together they would have to be sorted, all that is due.
+SELECT available_at, id
+  FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = :state AND queue = :queue AND place = 0 AND available_at <= :now
+ ORDER BY available_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- name: promote
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.state = 'available', job.place = job.`rank`
+ WHERE job.state IN ('scheduled', 'retryable');
+
+-- name: candidates
+-- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  What another turn has locked is its own.  The
+-- token is that of the claim that follows; what a job that is claimed for the first time leaves at its defaults is left out.
+SELECT id, queue, delivery + 1, sealed,
+       CASE WHEN attempts + crashes + interruptions + waits > 0
+              OR coalesce(parked_since, spent, idempotency_key, single_instance) IS NOT NULL
+            THEN JSON_ARRAY(attempts, crashes, interruptions, waits, parked_since, spent,
+                            convert(idempotency_key USING utf8mb4), idempotency_ttl,
+                            convert(single_instance USING utf8mb4)) END
+  FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'available' AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
+   AND (:released = '[]' OR NOT JSON_CONTAINS(:released, JSON_QUOTE(id)))
+ ORDER BY place, available_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- name: claim
+-- Every claim takes the next delivery number, which fences off the previous holder: its late settlement matches no row.
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.state = 'executing', job.place = 0, job.delivery = job.delivery + 1, job.owner = :owner, job.started_at = :at
+ WHERE job.state = 'available';
+
+-- name: lock_holds
+-- Every key that is wanted has a row now, and it is ours until the commit.  In the order of the keys, so that two who want the
+-- same ones do not wait for each other.
+INSERT INTO onward_holds (kind, `key`, job_id, token)
+SELECT wanted.kind, wanted.name, '', 0
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]')) AS wanted
+    ON DUPLICATE KEY UPDATE token = onward_holds.token;
+
+-- name: holds
+-- Who has these keys: until when it is done, or whether the holder still runs.
+SELECT wanted.kind, wanted.name, hold.job_id, hold.token, hold.done_until,
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (PRIMARY)
+                WHERE id = hold.job_id AND delivery = hold.token AND state = 'executing')
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]')) AS wanted
+ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = wanted.kind AND hold.`key` = wanted.name;
+
+-- name: take_holds
+UPDATE JSON_TABLE(:taken, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]',
+                                          job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS taken
+STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = taken.kind AND hold.`key` = taken.name
+   SET hold.job_id = taken.job_id, hold.token = taken.token, hold.done_until = NULL;
+
+-- name: drop_blank_holds
+-- Rows that were made to be locked, and then nobody took the key.
+DELETE hold
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]')) AS wanted
+ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = wanted.kind AND hold.`key` = wanted.name
+ WHERE hold.job_id = '';
+
+-- name: ended_holds
+-- Which of them were held at all.
+SELECT ended.number
+  FROM JSON_TABLE(:ended, '$[*]' COLUMNS (number FOR ORDINALITY, kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]',
+                                          job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS ended
+ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
+ WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL
+   FOR UPDATE;
+
+-- name: confirm_holds
+UPDATE JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]',
+                                          job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]',
+                                          ttl bigint PATH '$[4]')) AS ended
+STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
+   SET hold.done_until = :now + ended.ttl
+ WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
+
+-- name: drop_holds
+DELETE hold
+  FROM JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]',
+                                          job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS ended
+ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
+ WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
+
+-- name: keys_waited_for
+-- Mostly nobody waits, and then no key need be looked at by itself.
+SELECT ended.number
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (number FOR ORDINALITY, kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]'))
+    AS ended
+ WHERE CASE WHEN kind = 'once'
+            THEN EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (once_idx)
+                          WHERE idempotency_key = ended.name AND waiting = true AND state = 'scheduled')
+            ELSE EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (single_idx)
+                          WHERE single_instance = ended.name AND waiting = true AND state = 'scheduled') END
+ ORDER BY number;
+
+-- name: once_waiters
+-- The first in claim order.  One that is locked is on its way already.
+SELECT id
+  FROM onward_jobs FORCE INDEX (once_idx)
+ WHERE idempotency_key = :key AND waiting = true AND state = 'scheduled'
+ ORDER BY `rank`, available_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- name: single_waiters
+SELECT id
+  FROM onward_jobs FORCE INDEX (single_idx)
+ WHERE single_instance = :key AND waiting = true AND state = 'scheduled'
+ ORDER BY `rank`, available_at, id
+ LIMIT :limit
+   FOR UPDATE SKIP LOCKED;
+
+-- name: wake_waiters
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.state = 'available', job.place = job.`rank`, job.available_at = :now
+ WHERE job.state = 'scheduled';
+
+-- name: settle
+-- The leases that are held as they are said to be, locked, with all that decides what becomes of them.
+SELECT lease.number, job.attempts, job.crashes, job.interruptions, job.max_crashes, job.cancel_reason, job.`rank`,
+       job.available_at, job.waits, job.parked_since, job.spent, convert(job.idempotency_key USING utf8mb4),
+       job.idempotency_ttl, convert(job.single_instance USING utf8mb4), :now
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (number FOR ORDINALITY, id varchar(64) PATH '$[0]', token bigint PATH '$[1]',
+                                           owner varchar(64) PATH '$[2]')) AS lease
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
+ WHERE job.delivery = lease.token AND job.owner = lease.owner AND job.state = 'executing'
+   FOR UPDATE;
+
+-- name: record_runs
+-- It replaces: no row that happens to be there can make a settlement fail.
+REPLACE INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, kind, message, traceback)
+SELECT run.*
+  FROM JSON_TABLE(:runs, '$[*]' COLUMNS (
+           job_id varchar(64) PATH '$[0]', token bigint PATH '$[1]', at bigint PATH '$[2]', duration_ms bigint PATH '$[3]',
+           attempt int PATH '$[4]', move varchar(10) PATH '$[5]', state varchar(10) PATH '$[6]', kind longtext PATH '$[7]',
+           message longtext PATH '$[8]', traceback longtext PATH '$[9]')) AS run;
+
+-- name: complete
+-- Successes without keys, which nearly all are.  It locks what it reads: whoever notes progress meanwhile comes before or after.
+REPLACE INTO onward_finished (
+        id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
+        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
+        idempotency_ttl, single_instance, reason, progress, result, sealed)
+SELECT job.id, 'completed', NOT :keep, :now, queue, job, `rank`, delivery, attempts + 1, crashes, interruptions, max_crashes,
+       available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
+       idempotency_ttl, single_instance, NULL, progress,
+       CASE WHEN :keep THEN substr(:results, start, length) END, CASE WHEN :keep THEN sealed END
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', token bigint PATH '$[1]', start bigint PATH '$[2]',
+                                           length bigint PATH '$[3]')) AS lease
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
+ WHERE job.delivery = lease.token AND job.owner = :owner AND job.state = 'executing'
+   AND job.idempotency_key IS NULL AND job.single_instance IS NULL
+   FOR UPDATE;
+DELETE job
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', token bigint PATH '$[1]')) AS lease
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
+ WHERE job.delivery = lease.token AND job.owner = :owner AND job.state = 'executing'
+   AND job.idempotency_key IS NULL AND job.single_instance IS NULL;
+
+-- name: finish
+-- The answer is how many have left the live ones.
+REPLACE INTO onward_finished (
+        id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
+        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
+        idempotency_ttl, single_instance, reason, progress, result, sealed)
+SELECT job.id, lease.goes_to, NOT lease.keep, :now, queue, job, `rank`, delivery, attempts + lease.ran,
+       crashes + lease.crashed, interruptions + lease.interrupted, max_crashes, available_at, enqueued_at, started_at,
+       expires_at, job.owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance, lease.reason,
+       progress, CASE WHEN lease.keep THEN substr(:results, lease.start, lease.length) END,
+       CASE WHEN lease.keep THEN sealed END
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
+           id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
+           ran int PATH '$[4]', crashed int PATH '$[5]', interrupted int PATH '$[6]', keep int PATH '$[7]',
+           start bigint PATH '$[8]', length bigint PATH '$[9]', reason longtext PATH '$[10]')) AS lease
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
+ WHERE job.delivery = lease.token AND job.owner = lease.owner AND job.state = 'executing'
+   FOR UPDATE;
+DELETE job
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]'))
+    AS lease
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
+ WHERE job.delivery = lease.token AND job.owner = lease.owner AND job.state = 'executing';
+
+-- name: put_back
+-- nack, snooze, park, release and crashed: as it was decided from the locked row.
+UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
+           id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
+           place bigint PATH '$[4]', available_at bigint PATH '$[5]', attempts int PATH '$[6]', crashes int PATH '$[7]',
+           interruptions int PATH '$[8]', waits int PATH '$[9]', waiting int PATH '$[10]', parked_since bigint PATH '$[11]',
+           spent longtext PATH '$[12]')) AS lease
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
+   SET job.state = lease.goes_to, job.place = lease.place, job.available_at = lease.available_at,
+       job.attempts = lease.attempts, job.crashes = lease.crashes, job.interruptions = lease.interruptions,
+       job.waits = lease.waits, job.waiting = lease.waiting, job.parked_since = lease.parked_since, job.spent = lease.spent,
+       job.owner = NULL
+ WHERE job.delivery = lease.token AND job.owner = lease.owner AND job.state = 'executing';
+
+-- name: count_ended
+INSERT INTO onward_ended (slot, total) VALUES (:slot, :number) ON DUPLICATE KEY UPDATE total = total + :number;
+
+-- name: evidence
+-- What is known of settlements that match no lease: the record of the run, the finished job, a live one.
+SELECT lease.number, run.move, run.state,
+       (SELECT state FROM onward_finished FORCE INDEX (PRIMARY) WHERE id = lease.id AND delivery = lease.token),
+       EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (PRIMARY) WHERE id = lease.id)
+    OR EXISTS (SELECT 1 FROM onward_finished FORCE INDEX (PRIMARY) WHERE id = lease.id)
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (number FOR ORDINALITY, id varchar(64) PATH '$[0]', token bigint PATH '$[1]'))
+    AS lease
+  LEFT JOIN onward_attempts AS run FORCE INDEX (PRIMARY) ON run.job_id = lease.id AND run.token = lease.token;
+
+-- name: dead_leases
+-- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
+SELECT id, delivery, owner, queue, job, crashes
+  FROM onward_jobs FORCE INDEX (owner_idx)
+ WHERE owner = :owner AND state = 'executing'
+ ORDER BY asked, id
+   FOR UPDATE SKIP LOCKED;
+
+-- name: orphans
+-- By the leases, not by the sessions: whatever became of its session's row, a job that nobody runs is found.
+SELECT id, delivery, owner
+  FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'executing'
+   AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session FORCE INDEX (PRIMARY) WHERE session.owner = onward_jobs.owner)
+ ORDER BY id;
+
+-- name: lock_orphans
+-- A row that changed since is compared with what was seen.
+SELECT job.id, job.delivery, job.owner, job.queue, job.job, job.crashes
+  FROM JSON_TABLE(:leases, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]'))
+    AS lost
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lost.id
+ WHERE job.delivery = lost.token AND job.owner = lost.owner AND job.state = 'executing'
+   FOR UPDATE SKIP LOCKED;
+
+-- name: lock_jobs
+SELECT job.id, job.state, job.queue
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   FOR UPDATE;
+
+-- name: cancel_waiting
+REPLACE INTO onward_finished (
+        id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
+        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
+        idempotency_ttl, single_instance, reason, progress, result, sealed)
+SELECT job.id, 'cancelled', false, :now, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
+       available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
+       idempotency_ttl, single_instance, wanted.reason, progress, NULL, sealed
+  FROM JSON_TABLE(:cancelled, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', reason longtext PATH '$[1]')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.state <> 'executing'
+   FOR UPDATE;
+DELETE job
+  FROM JSON_TABLE(:cancelled, '$[*]' COLUMNS (id varchar(64) PATH '$[0]')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.state <> 'executing';
+
+-- name: ask_to_cancel
+-- The first reason stands.  A running job that is replaced loses its key at once: its replacement need not wait for it.
+UPDATE JSON_TABLE(:asked, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', reason longtext PATH '$[1]')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.cancel_reason = coalesce(job.cancel_reason, wanted.reason), job.asked = true,
+       job.key_held = CASE WHEN :replaced THEN NULL ELSE job.key_held END
+ WHERE job.state = 'executing';
+
+-- name: make_due
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.state = 'available', job.place = job.`rank`, job.available_at = :now
+ WHERE job.state IN ('scheduled', 'retryable');
+
+-- name: pick
+-- Live before finished, by ids.
+SELECT job.id, job.queue, job.job, job.sealed, job.state, job.`rank`, job.attempts, job.delivery, job.crashes,
+       job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.asked,
+       NULL, NULL, job.progress, job.waits, job.parked_since
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ UNION ALL
+SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done.attempts, done.delivery, done.crashes,
+       done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
+       done.result, done.reason, done.progress, done.waits, done.parked_since
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
+
+-- name: page_oldest
+-- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.
+SELECT id FROM (
+    (SELECT id FROM onward_jobs FORCE INDEX (PRIMARY)
+      WHERE :live AND id > :after AND JSON_CONTAINS(:states, JSON_QUOTE(state))
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :discarded AND state = 'discarded' AND tombstone = false AND id > :after
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :cancelled AND state = 'cancelled' AND tombstone = false AND id > :after
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :completed AND state = 'completed' AND tombstone = false AND id > :after
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id LIMIT :limit)) AS page
+ ORDER BY id
+ LIMIT :limit;
+
+-- name: page_newest
+SELECT id FROM (
+    (SELECT id FROM onward_jobs FORCE INDEX (PRIMARY)
+      WHERE :live AND (:after IS NULL OR id < :after) AND JSON_CONTAINS(:states, JSON_QUOTE(state))
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :discarded AND state = 'discarded' AND tombstone = false AND (:after IS NULL OR id < :after)
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :cancelled AND state = 'cancelled' AND tombstone = false AND (:after IS NULL OR id < :after)
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :completed AND state = 'completed' AND tombstone = false AND (:after IS NULL OR id < :after)
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT :limit)) AS page
+ ORDER BY id DESC
+ LIMIT :limit;
+
+-- name: runs_of
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.kind, run.message, run.traceback
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_attempts AS run FORCE INDEX (PRIMARY) ON run.job_id = wanted.id
+ ORDER BY run.job_id, run.token;
+
+-- name: count_live
+SELECT state, count(*) FROM onward_jobs WHERE :queue IS NULL OR queue = :queue GROUP BY state;
+
+-- name: count_finished
+SELECT state, count(*) FROM onward_finished WHERE tombstone = false AND (:queue IS NULL OR queue = :queue) GROUP BY state;
+
+-- name: live_by_queue
+SELECT queue, count(*) FROM onward_jobs GROUP BY queue;
+
+-- name: glance
+-- Every count stops at the limit, so it costs the same whatever lies in the tables.
+SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_idx)
+                               WHERE state = 'completed' AND tombstone = false LIMIT :at_most) AS counted),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_idx)
+                               WHERE state = 'discarded' AND tombstone = false LIMIT :at_most) AS counted),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_idx)
+                               WHERE state = 'cancelled' AND tombstone = false LIMIT :at_most) AS counted),
+       (SELECT cast(coalesce(sum(total), 0) AS signed) FROM onward_ended);
+
+-- name: glance_state
+SELECT count(*) FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state LIMIT :at_most) AS counted;
+
+-- name: glance_queue
+-- The next name: the jobs between are passed over.
+SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue > :after;
+
+-- name: glance_line
+SELECT count(*)
+  FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue = :queue LIMIT :at_most) AS line;
+
+-- name: sessions
+SELECT owner, lease_for, host, pid, version, expires_at,
+       (SELECT count(*) FROM onward_jobs FORCE INDEX (owner_idx) WHERE onward_jobs.owner = session.owner)
+  FROM onward_sessions AS session
+ ORDER BY owner;
+
+-- name: running
+SELECT id FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job);
+
+-- name: replayable
+-- In their order, and ours until the commit; the last column is whether it has expired.
+SELECT done.id, done.finished_at, convert(done.unique_key USING utf8mb4), done.queue, coalesce(done.expires_at <= :now, false)
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
+ WHERE done.state IN ('discarded', 'cancelled')
+   FOR UPDATE;
+
+-- name: tombstones_among
+SELECT done.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
+ WHERE done.tombstone = true;
+
+-- name: revive
+-- The delivery number goes on, so that no token of an earlier life fits again.
+INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, delivery, max_crashes, enqueued_at,
+                         unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+SELECT done.id, queue, 'available', `rank`, `rank`, :now, expires_at, delivery, max_crashes, enqueued_at, unique_key,
+       unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
+
+-- name: lock_finished
+-- As they were seen: a job that lived and finished again meanwhile stays.
+SELECT done.id
+  FROM JSON_TABLE(:seen, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', finished_at bigint PATH '$[1]')) AS seen
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = seen.id
+ WHERE done.finished_at = seen.finished_at
+   FOR UPDATE;
+
+-- name: forget_finished
+DELETE done
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
+
+-- name: forget_runs
+-- A job that was enqueued anew under its old id keeps what it has.
+DELETE run
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_attempts AS run FORCE INDEX (PRIMARY) ON run.job_id = wanted.id
+ WHERE NOT EXISTS (SELECT 1 FROM onward_jobs AS job WHERE job.id = run.job_id);
+
+-- name: next_finished
+SELECT id, state, finished_at, tombstone, :now
+  FROM onward_finished FORCE INDEX (PRIMARY)
+ WHERE id > :after
+ ORDER BY id
+ LIMIT :limit;
+
+-- name: drop_spent_holds
+DELETE FROM onward_holds WHERE done_until <= :now ORDER BY done_until LIMIT :limit;
+
+-- name: pause
+INSERT INTO onward_queues (name, paused_at) VALUES (:queue, NULL) ON DUPLICATE KEY UPDATE name = :queue;
+UPDATE onward_queues SET paused_at = :now WHERE name = :queue AND paused_at IS NULL;
+
+-- name: resume
+UPDATE onward_queues SET paused_at = NULL WHERE name = :queue AND paused_at IS NOT NULL;
+
+-- name: progress
+UPDATE onward_jobs SET progress = :progress WHERE id = :id AND delivery = :token AND owner = :owner AND state = 'executing';
+
+-- name: oldest_stranded
+SELECT min(started_at), :now
+  FROM onward_jobs FORCE INDEX (place_idx)
+ WHERE state = 'executing'
+   AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session
+                    WHERE session.owner = onward_jobs.owner AND session.expires_at > :now);
+
+-- name: server
+-- What both databases know of these; the others are not there.
+SHOW GLOBAL VARIABLES
+ WHERE variable_name IN ('version', 'read_only', 'super_read_only', 'innodb_read_only', 'innodb_flush_log_at_trx_commit',
+                         'log_bin', 'sync_binlog', 'binlog_format', 'wsrep_on', 'max_allowed_packet');
+
+-- name: cluster
+SHOW GLOBAL STATUS WHERE variable_name = 'wsrep_cluster_size';
+
+-- name: oldest_snapshot
+SELECT trx_mysql_thread_id, timestampdiff(SECOND, trx_started, now())
+  FROM information_schema.innodb_trx
+ WHERE trx_mysql_thread_id <> connection_id()
+ ORDER BY trx_started
+ LIMIT 1;

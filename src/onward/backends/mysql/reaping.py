@@ -1,0 +1,68 @@
+"""Taking leases back from sessions that are no more: each is settled, as crashed or as released."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Sequence
+
+from onward.backend import Held, Reaped
+from onward.backends.mysql import faults, settling
+from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql.transaction import Transaction
+from onward.backends.sql.settling import Lost
+from onward.errors import BackendRefused
+
+__all__ = ["end", "give_back", "give_back_singly"]
+
+_logger = logging.getLogger("onward.backend.mysql")
+
+
+def end(tx: Transaction, owner: str | None) -> list[Lost]:
+    """End the session, or all that expired, and lock what they held; what others have locked is left for the next sweep."""
+    if owner is None:
+        expired = [each for (each,) in tx.ask("expired_sessions").rows()]
+        if expired:
+            tx.ask("end_sessions", owners=sorted(expired))
+        seen = tx.ask("orphans").rows()
+        rows = tx.ask("lock_orphans", leases=seen).rows() if seen else []
+    else:
+        tx.ask("end_session", owner=owner)
+        rows = tx.ask("dead_leases", owner=owner).rows()
+    return sorted(Lost(*row) for row in rows)
+
+
+def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str) -> list[Reaped]:
+    held = {(lease.id, lease.token) for lease in lost}
+    crashed = held if started is None else held.intersection(started)
+    settlements = {
+        at: lease.settlement(cause, crashed=(lease.id, lease.token) in crashed) for at, lease in enumerate(lost)
+    }
+    answers = settling.settle(tx, settlements)
+    reaped = []
+    for at in sorted(answers):
+        to = answers[at].state
+        assert to is not None
+        reaped.append(lost[at].reaped(to, cause, crashed=(lost[at].id, lost[at].token) in crashed))
+    return reaped
+
+
+def give_back_singly(
+    tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str
+) -> list[Reaped]:
+    """One that the store refuses to give back must not keep the others: it stays an orphan for the next sweep."""
+    reaped: list[Reaped] = []
+    for lease in lost:
+        tx.ask("savepoint")
+        ended = tx.ended
+        try:
+            given_back = give_back(tx, [lease], started, cause)
+            tx.flush()
+        except pymysql.err.MySQLError as error:
+            if not isinstance(faults.translation(error, ""), BackendRefused):
+                raise
+            tx.ended = ended
+            tx.ask("undo")
+            _logger.exception("job %s cannot be taken back: %s", lease.id, error.args[-1])
+        else:
+            reaped += given_back
+    return reaped

@@ -1,0 +1,105 @@
+"""One transaction: its statements by name, sent when an answer is needed, as many at a time as there are.
+
+Statements that do not depend on each other's answers travel together, and so do the last ones and the commit.  If one fails,
+the server does not look at those behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from itertools import chain, zip_longest
+from typing import Any
+
+from onward.backends.mysql.connection import Connection, Result
+from onward.backends.mysql.literals import literal
+from onward.backends.mysql.queries import CLOCK, Statement
+from onward.backends.sql.rows import Row
+from onward.errors import BackendRefused
+
+__all__ = ["Reply", "Row", "Transaction"]
+
+
+class Reply:
+    """The answer to a statement, on its way.  Of a section of several, the last one's, if nobody asks for another."""
+
+    __slots__ = ("_results", "_tx")
+
+    def __init__(self, tx: Transaction) -> None:
+        self._tx = tx
+        self._results: list[Result] = []
+
+    def rows(self, which: int = -1) -> list[Row]:
+        return self._answer(which).rows
+
+    def row(self) -> Row | None:
+        rows = self.rows()
+        return rows[0] if rows else None
+
+    def value(self) -> Any:
+        """The one value of a statement that always gives one row."""
+        return self.rows()[0][0]
+
+    @property
+    def count(self) -> int:
+        """How many rows a write has matched."""
+        return self._answer(-1).matched
+
+    def arrived(self, results: list[Result]) -> None:
+        self._results = results
+
+    def _answer(self, which: int) -> Result:
+        if not self._results:
+            self._tx.flush()
+        return self._results[which]
+
+
+class Transaction:
+    """What the verbs are written in."""
+
+    __slots__ = ("_clock", "_connection", "_sql", "_unsent", "ended", "wakes")
+
+    def __init__(self, connection: Connection, sql: Mapping[str, Statement], moved: int | None) -> None:
+        self._connection = connection
+        self._sql = sql
+        self._unsent: list[tuple[bytes, int, Reply]] = []
+        self._clock = CLOCK if moved is None else b"%d" % moved  # where a test has put it, or the server's own
+        self.ended = 0  # how many jobs have ended
+        self.wakes: set[str] = set()  # queues in which something became due: tell who waits, after the commit
+
+    @property
+    def room(self) -> int:
+        """How many bytes a statement may have."""
+        return self._connection.room
+
+    def ask(self, name: str, **parameters: object) -> Reply:
+        """Send a statement, sooner or later."""
+        texts, names, count = self._sql[name]
+        values = [self._clock if name == "now" else literal(parameters[name]) for name in names]
+        sql = b"".join(chain.from_iterable(zip_longest(texts, values, fillvalue=b"")))
+        if len(sql) > self.room:
+            raise BackendRefused(
+                f"{self._connection.place}: this takes a statement of {len(sql):,} bytes and the server accepts "
+                f"{self.room:,}: raise its max_allowed_packet; nothing of the call was applied"
+            )
+        reply = Reply(self)
+        self._unsent.append((sql, count, reply))
+        return reply
+
+    def flush(self) -> None:
+        """Send all that was asked, and read the answers."""
+        unsent, self._unsent = self._unsent, []
+        while unsent:
+            size, together = 0, 0
+            for sql, _, _ in unsent:
+                size += len(sql) + 1
+                if together and size > self.room:
+                    break
+                together += 1
+            sending, unsent = unsent[:together], unsent[together:]
+            results = iter(self._connection.send(b";".join(sql for sql, _, _ in sending)))
+            for _, count, reply in sending:
+                reply.arrived([next(results) for _ in range(count)])
+
+    def slot(self) -> int:
+        """Where this connection counts what has ended."""
+        return self._connection.number % 64

@@ -1,0 +1,54 @@
+"""Storing envelopes, as far as no database decides: which of a batch may go together, and what is answered."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping, Sequence
+
+from onward.backend import Enqueued
+from onward.clock import SECOND
+from onward.envelope import Envelope
+
+__all__ = ["StartOver", "due_queues", "existing", "first_of_each", "is_simple"]
+
+_SOON = SECOND  # what is due within this time, sleepers should know of
+
+
+class StartOver(Exception):
+    """Something changed while this transaction was under way: undo it, and run it again."""
+
+
+def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
+    """Whether nothing but its own id can keep any of them from being stored: then one statement is all."""
+    return (
+        not retried
+        and all(envelope.unique_key is None for envelope in envelopes)
+        and len({envelope.id for envelope in envelopes}) == len(envelopes)
+    )
+
+
+def existing(job_id: str) -> Enqueued:
+    """The answer where the very job is live already."""
+    return Enqueued(job_id, created=False, existing_id=job_id)
+
+
+def due_queues(envelopes: Iterable[Envelope]) -> set[str]:
+    """Where somebody should look now, or soon: by our own clock, for it is only a hint."""
+    soon = time.time_ns() // 1000 + _SOON
+    return {
+        each.queue for each in envelopes if each.delay <= _SOON and (each.not_before is None or each.not_before <= soon)
+    }
+
+
+def first_of_each(waiting: Mapping[int, Envelope]) -> list[int]:
+    """The first of every id and key, by the keys: two who ask for the same ones do not wait for each other."""
+    ids: set[str] = set()
+    keys: set[str] = set()
+    first = []
+    for at, envelope in waiting.items():
+        if envelope.id not in ids and envelope.unique_key not in keys:
+            first.append(at)
+        ids.add(envelope.id)
+        if envelope.unique_key is not None:
+            keys.add(envelope.unique_key)
+    return sorted(first, key=lambda at: waiting[at].unique_key or "")

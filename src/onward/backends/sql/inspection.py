@@ -1,0 +1,116 @@
+"""Looking at jobs, where no database decides how: the statements are named alike in every dialect that asks by name."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from onward.backend import Query, QueueState, SessionState, StoredJob
+from onward.backends.sql import rows
+from onward.backends.sql.asking import Asking
+from onward.backends.sql.rows import Row
+from onward.states import LIVE, State
+
+__all__ = ["FINISHED_AT", "REPLAYABLE", "SqlInspection", "cancelled", "matching", "once"]
+
+Result = TypeVar("Result")
+
+FINISHED_AT = 13  # the column of `pick`
+REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
+
+
+class SqlInspection:
+    """The half of `Inspection` that reads."""
+
+    @abstractmethod
+    def _read(self, act: Callable[[Any], Result]) -> Result: ...
+
+    def get(self, job_id: str) -> StoredJob | None:
+        def look(tx: Asking) -> list[StoredJob]:
+            return _stored(tx, tx.ask("pick", ids=[job_id]).rows()[:1])
+
+        found = self._read(look)
+        return found[0] if found else None
+
+    def list(self, query: Query) -> Sequence[StoredJob]:
+        def look(tx: Asking) -> Sequence[StoredJob]:
+            return _stored(tx, matching(tx, query, within=frozenset(State)))
+
+        return self._read(look)
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        def count(tx: Asking) -> dict[State, int]:
+            replies = tx.ask("count_live", queue=queue), tx.ask("count_finished", queue=queue)
+            found = {State(word): number for reply in replies for word, number in reply.rows()}
+            return {**dict.fromkeys(State, 0), **found}
+
+        return self._read(count)
+
+    def queues(self) -> Sequence[QueueState]:
+        def look(tx: Asking) -> Sequence[QueueState]:
+            counted, stopped = tx.ask("live_by_queue"), tx.ask("paused_queues")
+            live: dict[str, int] = dict(counted.rows())
+            paused = {name for (name,) in stopped.rows()}
+            names = sorted(live.keys() | paused)
+            return [QueueState(name=name, paused=name in paused, live=live.get(name, 0)) for name in names]
+
+        return self._read(look)
+
+    def sessions(self) -> Sequence[SessionState]:
+        def look(tx: Asking) -> Sequence[SessionState]:
+            return [rows.session_state(row) for row in tx.ask("sessions").rows()]
+
+        return self._read(look)
+
+
+def matching(tx: Asking, query: Query, *, within: frozenset[State]) -> list[Row]:
+    """The rows of a page, in its order.  Tombstones are never among them."""
+    states = within if query.states is None else within & query.states
+    if not states or query.limit <= 0:
+        return []
+    ids = _page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
+    found: dict[str, Row] = {}
+    for row in tx.ask("pick", ids=ids).rows():
+        job_id, queue, job, sealed, state, *_ = row
+        if sealed is not None and state in states and query.queue in (None, queue) and query.job in (None, job):
+            found.setdefault(job_id, row)
+    return [found[job_id] for job_id in ids if job_id in found][: query.limit]
+
+
+def _page(tx: Asking, query: Query, states: frozenset[State]) -> list[str]:
+    if states == {State.EXECUTING}:  # those are few, and have an index: no need to walk along all that waits
+        running = tx.ask("running", queue=query.queue, job=query.job).rows()
+        return rows.ids_named(query, [job_id for (job_id,) in running])[: query.limit]
+    parameters = {
+        "live": not states.isdisjoint(LIVE),
+        "states": sorted(states & LIVE),
+        "completed": State.COMPLETED in states,
+        "discarded": State.DISCARDED in states,
+        "cancelled": State.CANCELLED in states,
+        "queue": query.queue,
+        "job": query.job,
+        "after": query.after if query.after is not None or query.newest_first else "",
+        "limit": query.limit,
+    }
+    return [job_id for (job_id,) in tx.ask("page_newest" if query.newest_first else "page_oldest", **parameters).rows()]
+
+
+def _stored(tx: Asking, picked: Sequence[Row]) -> list[StoredJob]:
+    return rows.stored_jobs(picked, tx.ask("runs_of", ids=[row[0] for row in picked]).rows())
+
+
+def cancelled(found: dict[str, State], job_id: str) -> State | None:
+    """The answer for one id: a waiting job can be cancelled once, so it is forgotten."""
+    state = found.get(job_id)
+    if state is None or state is State.EXECUTING:
+        return state
+    del found[job_id]
+    return State.CANCELLED
+
+
+def once(due: set[str], job_id: str) -> bool:
+    if job_id not in due:
+        return False
+    due.remove(job_id)
+    return True

@@ -1,0 +1,167 @@
+"""A few connections that the threads of a process share, each used by one at a time; and what a fork leaves of them.
+
+One that was broken, or left in the middle of something, is thrown away, so that no answer is ever read by somebody else.
+How a connection is opened, closed and looked at is its dialect's to say.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Generic, TypeVar
+
+from onward import forks
+from onward.errors import BackendError, BackendUnavailable
+from onward.shield import shield
+
+__all__ = ["Pool"]
+
+Connection = TypeVar("Connection")
+
+_PATIENCE = 30.0  # seconds to wait for a connection that another thread uses
+
+
+class Pool(Generic[Connection]):
+    """The connections of one process to one database."""
+
+    place: str  # where it is, without its password
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._pid = os.getpid()
+        self._closed = False
+        # Reentrant, because a signal handler may come in here while its own thread is in here.
+        self._changed = threading.Condition()
+        self._idle: list[Connection] = []
+        self._open: dict[int, Connection] = {}  # the idle ones, the borrowed ones and those beside them
+        self._borrowed = 0
+        forks.watch(self)
+
+    @abstractmethod
+    def _opened(self) -> Connection:
+        """A new one, fit for use."""
+
+    @abstractmethod
+    def _hang_up(self, connection: Connection) -> None:
+        """Close it; nothing that goes wrong is worth a word."""
+
+    @abstractmethod
+    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
+        """Let go of our copy of its socket after a fork, without a word to the server."""
+
+    @abstractmethod
+    def _is_quiet(self, connection: Connection) -> bool:
+        """Whether an idle one is still there: a server that says something unasked says good-bye, and hangs up."""
+
+    @abstractmethod
+    def _is_as_new(self, connection: Connection) -> bool:
+        """Nothing is left in it: no transaction, no answer that nobody read."""
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Connection]:
+        """A connection that nobody else uses meanwhile."""
+        with shield():
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    def connect(self) -> Connection:
+        """A connection beside the shared ones; whoever asks for it discards it."""
+        if self._closed:
+            raise BackendError(f"{self.place}: this backend is closed")
+        connection = self._opened()
+        with self._changed:
+            self._open[id(connection)] = connection
+        return connection
+
+    def discard(self, connection: Connection) -> None:
+        with self._changed:
+            self._open.pop(id(connection), None)
+        self._hang_up(connection)
+
+    def discard_idle(self) -> None:
+        """Those that are in use are looked at when they are given back."""
+        with self._changed:
+            idle, self._idle = self._idle, []
+        for connection in idle:
+            self.discard(connection)
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
+        self.discard_idle()
+
+    # Forks
+
+    def before_fork(self) -> None:
+        self._changed.acquire()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        changed = self._changed
+        if in_child:
+            self._disown()
+            self._changed = threading.Condition()  # threads that waited for the old one are not here
+        changed.release()
+
+    def _disown(self) -> None:
+        """Forget what belongs to the parent."""
+        idle = {id(connection) for connection in self._idle}
+        for key, connection in self._open.items():
+            self._leave_to_parent(connection, idle=key in idle)
+        self._open, self._idle, self._borrowed = {}, [], 0
+        self._pid = os.getpid()
+
+    # Borrowing
+
+    def _take(self) -> Connection:
+        deadline = time.monotonic() + _PATIENCE
+        with self._changed:
+            if self._pid != os.getpid():  # some servers fork without telling Python
+                self._disown()
+            while True:
+                if self._closed:
+                    raise BackendError(f"{self.place}: this backend is closed")
+                while self._idle:
+                    connection = self._idle.pop()
+                    if self._is_quiet(connection):
+                        self._borrowed += 1
+                        return connection
+                    self.discard(connection)
+                if self._borrowed < self._size:
+                    self._borrowed += 1
+                    break
+                if not self._changed.wait(deadline - time.monotonic()):
+                    raise BackendUnavailable(
+                        f"{self.place}: all {self._size} connections of this process were in use for {_PATIENCE:.0f} s: "
+                        f"raise pool_size, or look for a statement that waits for a lock"
+                    )
+        try:
+            return self.connect()
+        except BaseException:
+            with self._changed:
+                self._borrowed -= 1
+                self._changed.notify()
+            raise
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._changed:
+            if self._open.get(id(connection)) is not connection:
+                return  # a fork in the middle: it is our parent's
+            self._borrowed -= 1
+            reusable = not self._closed and self._is_as_new(connection)
+            if reusable:
+                self._idle.append(connection)
+            self._changed.notify()
+        if not reusable:
+            self.discard(connection)

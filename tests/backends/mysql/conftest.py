@@ -1,0 +1,128 @@
+"""A database, a clock that stands still, and ways to open and run things on them."""
+
+import itertools
+import os
+import subprocess
+import sys
+import textwrap
+import time
+from contextlib import ExitStack, closing, contextmanager
+
+import pytest
+
+from onward.backends.mysql import MySQLBackend
+from onward.testing import FakeClock
+from tests.servers.mariadb import mariadb_server
+from tests.servers.proxy import proxy_to
+
+PATIENCE = 60  # seconds a test waits for another process: reached only when something is broken
+
+_numbers = itertools.count()
+
+
+@pytest.fixture
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture
+def url(mariadb):
+    """A database with empty tables."""
+    return mariadb.emptied()
+
+
+@pytest.fixture
+def fresh_url(mariadb, sql):
+    """A database without tables."""
+    name = f"fresh_{os.getpid()}_{next(_numbers)}"
+    sql(f"CREATE DATABASE {name}")
+    yield mariadb.url(name)
+    sql(f"DROP DATABASE {name}")
+
+
+@pytest.fixture(scope="session")
+def spare_server():
+    """A server that tests may spoil, and leave as they found it."""
+    with mariadb_server() as server:
+        yield server
+
+
+@pytest.fixture
+def other_session(mariadb, url):
+    """Somebody else's transaction, past the backend: it ends with the block."""
+
+    @contextmanager
+    def begin():
+        with closing(mariadb.connect("jobs", autocommit=False)) as connection, connection.cursor() as cursor:
+            cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            yield cursor
+            connection.commit()
+
+    return begin
+
+
+@pytest.fixture
+def sql(mariadb, url):
+    """Look into the database, past the backend."""
+    with closing(mariadb.connect("jobs")) as connection, connection.cursor() as cursor:
+
+        def run(statement, *values):
+            cursor.execute(statement, values or None)
+            return list(cursor.fetchall())
+
+        yield run
+
+
+@pytest.fixture
+def open_backend(url, clock):
+    """Open the database as often as asked for; what was opened is closed at the end."""
+    with ExitStack() as opened:
+
+        def open_it(at=url, **options):
+            return opened.enter_context(closing(MySQLBackend.from_url(at, **{"clock": clock, **options})))
+
+        yield open_it
+
+
+@pytest.fixture
+def backend(open_backend):
+    return open_backend()
+
+
+@pytest.fixture
+def proxy(mariadb, url):
+    with proxy_to(mariadb) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def until():
+    """Wait for a fact."""
+
+    def wait(fact, every=0.01):
+        deadline = time.monotonic() + PATIENCE
+        while not fact():
+            assert time.monotonic() < deadline, "it never came true"
+            time.sleep(every)
+
+    return wait
+
+
+@pytest.fixture
+def start(url):
+    """Start a Python program in another process.  It finds the URL in ``sys.argv[1]``."""
+    started = []
+
+    def start_it(source, *arguments, **options):
+        program = [sys.executable, "-c", textwrap.dedent(source), url, *map(str, arguments)]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+        process = subprocess.Popen(
+            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, **options
+        )
+        started.append(process)
+        return process
+
+    yield start_it
+    for process in started:
+        process.kill()
+        process.communicate()

@@ -1,0 +1,116 @@
+"""Many processes on one database: nobody waits for a claim, nobody gets somebody else's job."""
+
+import json
+from collections import Counter
+
+import pytest
+
+from onward.backend import Claim, Hold, Query, Session, Settlement, Turn
+from onward.states import LIVE
+from onward.testing.contract.builders import a_claim, a_session, an_envelope, at_once, some_envelopes
+
+PROCESSES, JOBS = 4, 150
+_LIVE = Query(states=LIVE, limit=1_000)
+
+_WORK = """
+    import json, os, sys
+    from onward.backend import Claim, Settlement, Session, Turn
+    from onward.backends.mysql import MySQLBackend
+    from onward.testing.contract.builders import an_envelope
+
+    jobs, owner = int(sys.argv[2]), str(os.getpid())
+    backend = MySQLBackend.from_url(sys.argv[1])
+    backend.open_session(Session(owner=owner))
+    sys.stdin.readline()
+    claimed, leases, enqueued = [], [], 0
+    while True:
+        if enqueued < jobs:
+            backend.enqueue([an_envelope(id=f"{owner}-{enqueued}")])
+            enqueued += 1
+        result = backend.turn(
+            Turn(owner=owner, settlements=[*map(Settlement.ack, leases)], claim=Claim(queues=("default",), limit=3))
+        )
+        assert all(answer.applied for answer in result.settled), result.settled
+        leases = result.leases
+        claimed += [(lease.envelope.id, lease.token) for lease in leases]
+        if not leases and enqueued == jobs:
+            break
+    print(json.dumps(claimed))
+"""
+
+
+@pytest.mark.promise("F34", "F45")
+def test_processes_that_write_at_once_share_the_jobs_without_an_error(start, open_backend, report):
+    backend = open_backend(clock=None)
+    workers = [start(_WORK, JOBS) for _ in range(PROCESSES)]
+    for worker in workers:
+        print("go", file=worker.stdin, flush=True)
+
+    claimed = Counter()
+    for worker in workers:
+        output, _ = worker.communicate(timeout=100)
+        assert worker.returncode == 0
+        claimed.update((job_id, token) for job_id, token in json.loads(output))
+
+    # Whoever found nothing may have gone before the others enqueued their last.
+    rest = backend.counts()["available"]
+    assert len(claimed) + rest == PROCESSES * JOBS
+    assert set(claimed.values()) == {1}
+    assert {token for _, token in claimed} == {1}
+    report(f"claims on MariaDB: {PROCESSES} processes, {len(claimed):,} jobs, none twice")
+
+
+def test_claims_at_once_are_disjoint_and_leave_nothing(backend, open_backend):
+    clients = [backend, open_backend(), open_backend(), open_backend()]
+    backend.enqueue(some_envelopes(400))
+
+    claimed = at_once(
+        4, lambda number: [each.envelope.id for each in clients[number].claim(a_claim(owner=f"{number}", limit=100))]
+    )
+
+    assert len({job_id for ids in claimed for job_id in ids}) == sum(map(len, claimed))
+    rest = backend.claim(a_claim(owner="last", limit=400))
+    assert sum(map(len, claimed)) + len(rest) == 400
+
+
+@pytest.mark.parametrize("key", [{"idempotency_key": "k"}, {"single_instance": True}], ids=["once", "single"])
+def test_a_key_that_many_ask_for_at_once_is_held_by_one(backend, open_backend, key):
+    clients = [backend, open_backend(), open_backend(), open_backend()]
+    for owner in range(4):
+        backend.open_session(a_session(f"{owner}"))
+    for _ in range(10):
+        backend.enqueue([an_envelope(**key) for _ in range(8)])
+
+        def claim(number):
+            turn = Turn(owner=f"{number}", claim=Claim(queues=("default",), limit=2))
+            return clients[number].turn(turn).leases
+
+        claimed = at_once(4, claim)
+        leases = [lease for each in claimed for lease in each]
+
+        assert [lease.hold for lease in leases].count(Hold.HELD) == 1
+        assert {lease.hold for lease in leases} == {Hold.HELD, Hold.BUSY}
+        for number, each in enumerate(claimed):
+            backend.turn(
+                Turn(owner=f"{number}", settlements=[Settlement.abandon(lease, "next round") for lease in each])
+            )
+        # Whoever skipped what others had locked may have left some.
+        backend.cancel([job.id for job in backend.list(_LIVE)], "next round")
+
+
+def test_a_unique_key_that_many_ask_for_at_once_has_one_holder(backend, open_backend):
+    clients = [backend, open_backend(), open_backend(), open_backend()]
+    for number in range(10):
+        key = f"k{number}"
+
+        answers = at_once(4, lambda at, key=key: clients[at].enqueue([an_envelope(unique_key=key)])[0])
+
+        (holder,) = [answer.id for answer in answers if answer.created]
+        assert {answer.existing_id for answer in answers if not answer.created} == {holder}
+
+
+def test_a_session_is_opened_by_all_who_open_it(backend, open_backend):
+    clients = [backend, open_backend(), open_backend()]
+
+    assert at_once(3, lambda at: clients[at].open_session(Session(owner="me"))) == [[], [], []]
+    assert backend.extend("me").alive

@@ -1,0 +1,214 @@
+"""Every statement is used, walks its index, and looks at no more than it needs, however full the tables are."""
+
+import os
+import re
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from onward.backend import Claim, Query, Settlement, Turn
+from onward.backends.mysql import MySQLBackend, queries
+from onward.backends.mysql.literals import literal
+from onward.states import State
+from onward.testing.contract.builders import a_session, some_envelopes
+
+PACKAGE = Path(queries.__file__).parent
+STATEMENTS = queries.load("onward_")
+ROWS = max(100_000, round(1_000_000 * float(os.environ.get("ONWARD_PROOF_SCALE", "0.05"))))
+LIMIT = 50
+
+PARAMETERS = {
+    "owner": "owner-1",
+    "owners": ["owner-1"],
+    "queue": "q1",
+    "queues": ["q1", "q2"],
+    "state": "scheduled",
+    "limit": LIMIT,
+    "at_most": LIMIT,
+    "released": [],
+    "ids": ["0" * 32, "1" * 32],
+    "id": "0" * 32,
+    "token": 1,
+    "at": 1,
+    "leases": [["0" * 32, 1, "owner-1"]],
+    "keys": [["once", "k1"], ["single", "k2"]],
+    "key": "k1",
+    "ended": [["once", "k1", "0" * 32, 1, 5]],
+    "taken": [["once", "k1", "0" * 32, 1]],
+    "cancelled": [["0" * 32, "no"]],
+    "asked": [["0" * 32, "no"]],
+    "replaced": False,
+    "seen": [["0" * 32, 1]],
+    "results": b"",
+    "keep": True,
+    "progress": b"1",
+    "adopted": "owner-2",
+    "after": "",
+    "now": 5_000_000,
+}
+# Which index of which table each must walk.
+INDEXES = {
+    "candidates": {"place_idx"},
+    "due": {"place_idx"},
+    "expired": {"expiry_idx"},
+    "orphans": {"place_idx", "PRIMARY"},
+    "lock_orphans": {"PRIMARY"},
+    "dead_leases": {"owner_idx"},
+    "expired_sessions": {"expiry_idx"},
+    "leases_of": {"owner_idx"},
+    "asked_to_cancel": {"owner_idx"},
+    "adopt": {"owner_idx"},
+    "lock_session": {"PRIMARY"},
+    "settle": {"PRIMARY"},
+    "claim": {"PRIMARY"},
+    "promote": {"PRIMARY"},
+    "put_back": {"PRIMARY"},
+    "evidence": {"PRIMARY"},
+    "holds": {"PRIMARY"},
+    "ended_holds": {"PRIMARY"},
+    "once_waiters": {"once_idx"},
+    "single_waiters": {"single_idx"},
+    "anything_to_do": {"place_idx", "expiry_idx", "PRIMARY"},
+    "next_due": {"place_idx", "PRIMARY"},
+    "glance_queue": {"place_idx"},
+    "next_finished": {"PRIMARY"},
+    "pick": {"PRIMARY"},
+}
+SMALL = {"queue", "wanted", "lease", "ended", "lost", "taken", "onward_queues", "onward_sessions"}
+
+
+def written(name):
+    texts, names, _ = STATEMENTS[name]
+    values = [literal(PARAMETERS[each]) for each in names]
+    return b"".join(part for pair in zip(texts, [*values, b""], strict=True) for part in pair).decode()
+
+
+@contextmanager
+def reads_of(backend):
+    """How many rows the backend's connection reads meanwhile: in the list, at the end."""
+    (connection,) = backend._connections._open.values()
+    connection.send(b"FLUSH STATUS")
+    reads = []
+    yield reads
+    (status,) = connection.send(b"SHOW SESSION STATUS LIKE 'Handler_read%'")
+    reads.append(sum(int(value) for _, value in status.rows))
+
+
+def test_every_statement_is_used():
+    sources = "".join(path.read_text() for path in PACKAGE.glob("*.py"))
+    shared = "".join(path.read_text() for path in (PACKAGE.parent / "sql").glob("*.py"))
+
+    assert {name for name in STATEMENTS if f'"{name}"' not in sources + shared} == {"rollback"} & set(STATEMENTS)
+
+
+@pytest.fixture(scope="module")
+def full(mariadb):
+    """Tables that are full: jobs that wait, jobs of the future and finished ones; statistics nobody took."""
+    mariadb.emptied()
+    columns = "id, queue, state, `rank`, place, available_at, max_crashes, enqueued_at, job, sealed"
+    with closing(mariadb.connect("jobs")) as connection, connection.cursor() as cursor:
+        for state, first, place in (("available", 0, "seq % 3"), ("scheduled", 1, "0")):
+            at = "seq" if state == "available" else "(1 << 60) + seq"
+            cursor.execute(
+                f"INSERT INTO onward_jobs ({columns}) SELECT lower(lpad(hex(seq * 2 + {first}), 32, '0')), 'q1', '{state}', "
+                f"seq % 3, {place}, {at}, 3, 1, 'work', 'x' FROM seq_1_to_{ROWS}"
+            )
+        cursor.execute(
+            "INSERT INTO onward_finished (id, queue, state, tombstone, finished_at, `rank`, available_at, delivery, "
+            "max_crashes, enqueued_at, idempotency_ttl, attempts, crashes, interruptions, waits, job) "
+            "SELECT concat('f', lower(lpad(hex(seq), 31, '0'))), 'q1', 'completed', false, 1, 0, 1, 1, 3, 1, 0, 1, 0, 0, 0, "
+            f"'work' FROM seq_1_to_{ROWS}"
+        )
+    yield
+    mariadb.emptied()
+
+
+@pytest.mark.promise("F45", "F46")
+@pytest.mark.parametrize("name", INDEXES)
+def test_a_statement_walks_its_index(full, mariadb, name):
+    with closing(mariadb.connect("jobs")) as connection, connection.cursor() as cursor:
+        cursor.execute(f"EXPLAIN {written(name)}")
+        headings = [column[0] for column in cursor.description]
+        plan = [dict(zip(headings, row, strict=True)) for row in cursor.fetchall()]
+
+    walked = {step["key"] for step in plan if step["table"] and step["key"]}
+    assert walked <= INDEXES[name]
+    assert walked or all("json_table" in str(step["Extra"]).lower() or step["table"] is None for step in plan)
+    assert [step for step in plan if step["type"] == "ALL" and "Table function" not in str(step["Extra"])] == []
+    assert not any("filesort" in str(step["Extra"]) for step in plan if name in ("candidates", "due", "expired"))
+
+
+@pytest.mark.promise("F44", "F45", "F46")
+def test_a_turn_looks_at_as_many_rows_as_it_moves(full, mariadb, open_full, report):
+    backend = open_full()
+    backend.open_session(a_session("w"))
+    claim = Claim(queues=("q1",), limit=LIMIT)
+    leases = backend.turn(Turn(owner="w", claim=claim)).leases
+
+    with reads_of(backend) as reads:
+        result = backend.turn(Turn(owner="w", settlements=[*map(Settlement.ack, leases)], claim=claim))
+    backend.reap(owner="w", started=())
+    looked_at = reads.pop()
+
+    assert len(leases) == len(result.leases) == LIMIT
+    report(
+        f"MariaDB, {ROWS:,} waiting, {ROWS:,} future, {ROWS:,} finished: {LIMIT} settled and claimed by {looked_at} reads"
+    )
+    assert looked_at < 15 * LIMIT
+
+
+@pytest.fixture
+def open_full(full, mariadb):
+    """Open the full tables without emptying them."""
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(closing(MySQLBackend.from_url(mariadb.url())))
+
+
+@pytest.mark.promise("F45")
+def test_a_sweep_looks_at_what_runs_and_nothing_else(full, open_full):
+    backend = open_full()
+    backend.open_session(a_session("w"))
+    backend.turn(Turn(owner="w", claim=Claim(queues=("q1",), limit=LIMIT)))
+
+    with reads_of(backend) as reads:
+        backend.reap()
+    backend.reap(owner="w", started=())
+
+    assert reads.pop() < 10 * LIMIT
+
+
+@pytest.mark.parametrize(
+    "look",
+    [
+        lambda backend: backend.wait(["q2", "q3"], 0),
+        lambda backend: backend.overview(at_most=100),
+        lambda backend: backend.list(Query(limit=10)),
+        lambda backend: backend.prune({State.COMPLETED: 0}, limit=10),
+    ],
+    ids=["wait", "overview", "list", "prune"],
+)
+def test_a_look_costs_the_same_however_much_there_is(open_full, look):
+    backend = open_full()
+
+    with reads_of(backend) as reads:
+        look(backend)
+
+    assert reads.pop() < 2_000
+
+
+@pytest.mark.parametrize("size", [1, 10, 200])
+def test_a_turn_takes_as_many_packets_whatever_its_batch(backend, size, monkeypatch):
+    backend.enqueue(some_envelopes(2 * size))
+    backend.open_session(a_session("w"))
+    claim = Claim(queues=("default",), limit=size)
+    leases = backend.turn(Turn(owner="w", claim=claim)).leases
+    (connection,) = backend._connections._open.values()
+    sent = []
+    send = type(connection).send
+    monkeypatch.setattr(type(connection), "send", lambda self, sql: sent.append(sql) or send(self, sql))
+
+    backend.turn(Turn(owner="w", settlements=[*map(Settlement.ack, leases)], claim=claim))
+
+    assert len(sent) == 2
+    assert [len(re.findall(rb";", sql)) for sql in sent] == [6, 2]

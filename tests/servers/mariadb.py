@@ -1,0 +1,158 @@
+"""Private MariaDB servers: a folder of their own, a socket instead of a port, gone with the test run."""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+
+import pymysql
+
+from onward.backends.mysql import MySQLBackend
+from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
+
+PATIENCE = 60
+TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
+# Durable, as the server is by default; small, because there may be several.
+_SETTINGS = {
+    "innodb-flush-log-at-trx-commit": 1,
+    "innodb-buffer-pool-size": "256M",
+    "innodb-log-file-size": "96M",
+    "max-connections": 300,
+    "skip-networking": 1,
+    "performance-schema": 0,
+}
+
+
+class MariaDBServer:
+    """A running server."""
+
+    socket_name = "socket"
+
+    def __init__(self, folder, program):
+        self.folder = folder
+        self.socket = folder / self.socket_name
+        self._program = program
+        self._process = None
+
+    def url(self, database="jobs", user="onward", **options):
+        query = "&".join(f"{name}={value}" for name, value in {"unix_socket": self.socket, **options}.items())
+        return f"mysql://{user}@localhost/{database}?{query}"
+
+    def url_through(self, folder):
+        """The URL of somebody who listens in this folder instead."""
+        return self.url(unix_socket=folder / self.socket_name)
+
+    def connect(self, database=None, **options):
+        """Past the backend."""
+        given = {"user": "onward", "database": database, "autocommit": True, "charset": "utf8mb4", **options}
+        return pymysql.connect(unix_socket=str(self.socket), ssl_disabled=True, **given)
+
+    def start(self, **settings):
+        given = {**_SETTINGS, **{name.replace("_", "-"): value for name, value in settings.items()}}
+        arguments = [f"--{name}={value}" for name, value in given.items()]
+        place = [f"--datadir={self.folder / 'data'}", f"--socket={self.socket}", f"--pid-file={self.folder / 'pid'}"]
+        self.socket.unlink(missing_ok=True)
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._program, "--no-defaults", *place, *arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                **lent_user(),
+            )
+        deadline = time.monotonic() + PATIENCE
+        while not self._answers():
+            assert self._process.poll() is None, (self.folder / "log").read_text()
+            assert time.monotonic() < deadline, "the server does not answer"
+            time.sleep(0.02)
+
+    def stop(self, how=signal.SIGKILL):
+        """At once, as if the power had gone, unless another signal is sent: SIGTERM ends its sessions and shuts down."""
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+    def restart(self, how=signal.SIGTERM, **settings):
+        self.stop(how)
+        self.start(**settings)
+
+    def pause(self):
+        """Let the server stand still, as if its machine had gone."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.killpg(self._process.pid, signal.SIGCONT)
+
+    def emptied(self):
+        """The URL of a database that has the tables of the default namespace, and nothing in them."""
+        if not getattr(self, "has_tables", False):
+            MySQLBackend.from_url(self.url()).close()
+            self.has_tables = True
+        with contextlib.closing(self.connect("jobs", autocommit=False)) as connection, connection.cursor() as cursor:
+            for table in TABLES:
+                cursor.execute(f"DELETE FROM onward_{table}")
+            connection.commit()
+        return self.url()
+
+    def _answers(self):
+        with socket.socket(socket.AF_UNIX) as probe:
+            return probe.connect_ex(str(self.socket)) == 0
+
+
+@contextlib.contextmanager
+def mariadb_server(**settings):
+    """Start a server; skip the test, loudly, where there is none (on CI that is a failure)."""
+    program = _program()
+    if program is None:
+        unavailable("MariaDB: neither installed nor through apt-get")
+    folder = Path(tempfile.mkdtemp(prefix="maria-", dir=_memory()))  # short: a socket's path may have 107 characters
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, UNPRIVILEGED)
+        options = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]
+        command = ["mariadb-install-db", "--no-defaults", f"--datadir={folder / 'data'}", *options]
+        subprocess.run(command, check=True, capture_output=True, **lent_user())
+        server = MariaDBServer(folder, program)
+        _give_us_a_user(server)
+        server.start(**settings)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def _give_us_a_user(server):
+    statements = (
+        b"FLUSH PRIVILEGES;\n"
+        b"CREATE USER onward@localhost;\n"
+        b"GRANT ALL ON *.* TO onward@localhost WITH GRANT OPTION;\n"
+        b"CREATE DATABASE jobs;\n"
+    )
+    command = [server._program, "--no-defaults", f"--datadir={server.folder / 'data'}", "--bootstrap"]
+    subprocess.run(command, input=statements, check=True, capture_output=True, **lent_user())
+
+
+def _memory():
+    """Where a flush costs nothing: the server flushes all the same, and what it wrote survives its end."""
+    memory = Path("/dev/shm")
+    return memory if memory.is_dir() and shutil.disk_usage(memory).free > 4 << 30 else None
+
+
+def _program():
+    def found():
+        have = shutil.which("mariadbd") or shutil.which("mariadbd", path="/usr/sbin")
+        return have if shutil.which("mariadb-install-db") else None
+
+    program = found()
+    if program is None:
+        apt_install("mariadb-server")
+        program = found()
+    return program
