@@ -1,82 +1,29 @@
 """Databases that hold both the jobs and a table of the user's own."""
 
-import sqlite3
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 
-import psycopg
 import pytest
 
 from onward import Onward
-from tests.servers.postgres import postgres_server
-from tests.servers.stores import emptied
-
-EFFECTS = "CREATE TABLE {} effects (label VARCHAR(100))"
-
-
-class Database:
-    """A database, by the ways in which drivers are told where it is."""
-
-    def __init__(self, url, address, connect):
-        self.url = url
-        self.address = address
-        self.connect = connect
-
-    def query(self, statement):
-        with closing(self.connect()) as connection:
-            cursor = connection.cursor()
-            cursor.execute(statement)
-            rows = cursor.fetchall() if cursor.description else []
-            connection.commit()
-            return rows
-
-    def effects(self):
-        return sorted(label for (label,) in self.query("SELECT label FROM effects"))
-
-
-@pytest.fixture(scope="session")
-def one_postgres():
-    """One server is enough: which statements a driver is handed does not depend on its version."""
-    with postgres_server("18") as server:
-        yield server
+from tests.servers.databases import in_mariadb, in_postgres, in_sqlite
 
 
 @pytest.fixture
 def sqlite_database(tmp_path):
-    file = str(tmp_path / "shop.db")
-    address = {
-        "file": file,
-        "sqlalchemy": f"sqlite:///{file}",
-        "sqlalchemy async": f"sqlite+aiosqlite:///{file}",
-        "django": {"ENGINE": "django.db.backends.sqlite3", "NAME": file},
-    }
-    database = Database(f"sqlite:///{file}", address, lambda: sqlite3.connect(file))
-    database.query(EFFECTS.format(""))
-    return database
+    return in_sqlite(tmp_path)
 
 
 @pytest.fixture
-def postgres_database(one_postgres):
-    url = emptied(one_postgres)
-    folder = str(one_postgres.folder)
-    address = {
-        "driver": {"host": folder, "user": "onward", "dbname": "postgres"},
-        "psycopg": f"postgresql+psycopg://onward@/postgres?host={folder}",
-        "psycopg2": f"postgresql+psycopg2://onward@/postgres?host={folder}",
-        "asyncpg": f"postgresql+asyncpg://onward@/postgres?host={folder}",
-        "django": {
-            "ENGINE": "django.db.backends.postgresql",
-            "NAME": "postgres",
-            "USER": "onward",
-            "HOST": folder,
-        },
-    }
-    database = Database(url, address, lambda: psycopg.connect(url))
-    database.query(EFFECTS.format("IF NOT EXISTS"))
-    database.query("DELETE FROM effects")
-    return database
+def postgres_database(newest_postgres):
+    return in_postgres(newest_postgres)
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
+@pytest.fixture
+def mariadb_database(mariadb):
+    return in_mariadb(mariadb)
+
+
+@pytest.fixture(params=["sqlite", "postgres", "mariadb"])
 def database(request):
     return request.getfixturevalue(f"{request.param}_database")
 

@@ -3,8 +3,10 @@
 import asyncio
 import sqlite3
 import threading
+from contextlib import closing
 
 import psycopg
+import pymysql
 import pytest
 
 from onward import JobContext, Onward, OptionError, State
@@ -204,7 +206,7 @@ class TestAwaited:
         async def pay(ctx: JobContext, label: str) -> None:
             async with ctx.transaction() as conn:
                 await conn.execute(WRITE.format(label))
-                assert (await conn.execute("SELECT label FROM effects")).fetchall() == [(label,)]
+                assert list((await conn.execute("SELECT label FROM effects")).fetchall()) == [(label,)]
                 child = await conn.enqueue(note, "receipt")
                 await conn.enqueue_many(note, [("a",), ("b",)])
                 assert await conn.run(lambda connection: connection.cursor() is not None)
@@ -493,10 +495,16 @@ def _is_locked(database):
 
 
 @pytest.mark.promise("A12")
-class TestPostgres:
+class TestServers:
+    """What others can do meanwhile, where a transaction does not keep them from writing."""
+
+    @pytest.fixture(params=["postgres", "mariadb"])
+    def database(self, request):
+        return request.getfixturevalue(f"{request.param}_database")
+
     @pytest.fixture
-    def database(self, postgres_database):
-        return postgres_database
+    def server(self, request, database):
+        return request.getfixturevalue("mariadb" if database.url.startswith("mysql") else "newest_postgres")
 
     def test_a_job_that_is_given_back_in_the_middle_is_rolled_back(self, jobs, open_app, database, told):
         other = open_app()
@@ -576,8 +584,8 @@ class TestPostgres:
         assert (reaped.id, reaped.to) == (lease.envelope.id, State.RETRYABLE)
 
     @pytest.mark.promise("F26", "F28")
-    def test_a_commit_whose_answer_is_lost_is_found_to_have_happened(self, open_app, one_postgres, database, told):
-        with proxy_to(one_postgres) as proxy:
+    def test_a_commit_whose_answer_is_lost_is_found_to_have_happened(self, open_app, server, database, told):
+        with proxy_to(server) as proxy:
             jobs = open_app(proxy.url)
 
             @jobs.job(max_retries=5)
@@ -597,8 +605,8 @@ class TestPostgres:
         assert database.effects() == ["once"]
 
     @pytest.mark.promise("F26", "F28")
-    def test_a_commit_that_did_not_arrive_did_not_happen(self, open_app, one_postgres, database):
-        with proxy_to(one_postgres) as proxy:
+    def test_a_commit_that_did_not_arrive_did_not_happen(self, open_app, server, database):
+        with proxy_to(server) as proxy:
             jobs = open_app(proxy.url)
 
             @jobs.job(max_retries=5)
@@ -618,6 +626,61 @@ class TestPostgres:
 
             assert handle.state() is State.COMPLETED
         assert database.effects() == ["2"]
+
+    def test_a_plain_enqueue_in_the_block_is_a_transaction_of_its_own(self, jobs, note):
+        @jobs.job
+        def pay(ctx: JobContext) -> None:
+            with ctx.transaction():
+                note.enqueue("audit")
+                raise KeyError
+
+        pay.enqueue()
+        jobs.drain()
+
+        assert [job.payload for job in jobs.list(job="note")] == [{"label": "audit"}]
+
+
+@pytest.mark.promise("A12")
+class TestMySQL:
+    @pytest.fixture
+    def database(self, mariadb_database):
+        return mariadb_database
+
+    def test_a_statement_that_commits_by_itself_is_noticed(self, jobs, database):
+        @jobs.job
+        def pay(ctx: JobContext) -> None:
+            with ctx.transaction() as conn:
+                conn.execute("CREATE TABLE IF NOT EXISTS other (n int)")
+                conn.execute(WRITE.format("x"))
+
+        handle = pay.enqueue()
+        jobs.drain()
+
+        assert "has ended its transaction" in handle.record().errors[0].message
+        assert database.effects() == []
+        assert handle.state() is State.DISCARDED
+
+    def test_a_session_of_the_caller_s_may_go_by_other_rules(self, jobs, note, database):
+        with closing(pymysql.connect(**database.address["driver"], charset="latin1")) as connection:
+            with connection.cursor() as cursor:
+                cursor.execute("SET SESSION TRANSACTION ISOLATION LEVEL SERIALIZABLE")
+                cursor.execute("SET SESSION sql_mode = 'ANSI_QUOTES'")
+            with jobs.transaction(connection) as tx:
+                first = tx.enqueue(note.using(unique_key="schlüssel"), "größer")
+                again = tx.enqueue(note.using(unique_key="schlüssel"), "größer")
+                many = tx.enqueue_many(note, [("ü",), ("100%",)])
+            connection.commit()
+
+        jobs.drain()
+        assert (again.created, again.id) == (False, first.id)
+        assert [handle.result(timeout=5) for handle in (first, *many)] == ["größer", "ü", "100%"]
+
+
+@pytest.mark.promise("A12")
+class TestPostgres:
+    @pytest.fixture
+    def database(self, postgres_database):
+        return postgres_database
 
     def test_a_transaction_that_the_server_ended_is_a_failed_attempt(self, jobs, database):
         @jobs.job(max_retries=1)
@@ -667,18 +730,6 @@ class TestPostgres:
         assert (record.state, record.errors[0].kind) == (State.DISCARDED, "BackendRefused")
         assert database.query("SELECT count(*) FROM once") == [(0,)]
 
-    def test_a_plain_enqueue_in_the_block_is_a_transaction_of_its_own(self, jobs, note):
-        @jobs.job
-        def pay(ctx: JobContext) -> None:
-            with ctx.transaction():
-                note.enqueue("audit")
-                raise KeyError
-
-        pay.enqueue()
-        jobs.drain()
-
-        assert [job.payload for job in jobs.list(job="note")] == [{"label": "audit"}]
-
     def test_nothing_that_a_handler_does_to_its_session_reaches_the_next(self, jobs, told):
         @jobs.job
         def spoil(ctx: JobContext) -> None:
@@ -700,8 +751,8 @@ class TestPostgres:
 
         assert told == [('"$user", public', None), (0,)]
 
-    def test_behind_a_pooler(self, open_app, one_postgres, database):
-        with pgbouncer(one_postgres) as url:
+    def test_behind_a_pooler(self, open_app, newest_postgres, database):
+        with pgbouncer(newest_postgres) as url:
             jobs = open_app(f"{url}&pooler=transaction")
 
             @jobs.job

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from onward import Onward
+from tests.servers.mysqlclient import importable_from
 from tests.transactions.program import DRIVERS
 
 # Driver or library, database, and which of the database's addresses it takes.
@@ -22,25 +23,30 @@ TABLE = {
     ("psycopg2", "postgres"): "driver",
     ("asyncpg", "postgres"): "driver",
     ("asyncpg_pool", "postgres"): "driver",
+    ("pymysql", "mariadb"): "driver",
+    ("mysqlclient", "mariadb"): "driver",
     ("sqlite3", "sqlite"): "file",
     ("sqlite3_begun", "sqlite"): "file",
     ("aiosqlite", "sqlite"): "file",
     ("sqlalchemy_connection", "sqlite"): "sqlalchemy",
     ("sqlalchemy_connection", "postgres"): "psycopg",
+    ("sqlalchemy_connection", "mariadb"): "mysqldb",
     ("sqlalchemy_session", "sqlite"): "sqlalchemy",
     ("sqlalchemy_session", "postgres"): "psycopg2",
+    ("sqlalchemy_session", "mariadb"): "pymysql",
     ("sqlalchemy_async_session", "sqlite"): "sqlalchemy async",
     ("sqlalchemy_async_session", "postgres"): "asyncpg",
     ("django", "sqlite"): "django",
     ("django", "postgres"): "django",
+    ("django", "mariadb"): "django",
 }
 
 
 @pytest.mark.promise("F90", "F91")
 @pytest.mark.parametrize(("driver", "where"), TABLE, ids="-".join)
-def test_the_job_exists_if_and_only_if_the_transaction_commits(driver, where, request, report):
+def test_the_job_exists_if_and_only_if_the_transaction_commits(driver, where, request, tmp_path, report):
     database = request.getfixturevalue(f"{where}_database")
-    program = _start(driver, database, TABLE[driver, where])
+    program = _start(driver, database, TABLE[driver, where], _extra_drivers(driver, where, tmp_path))
     try:
         assert program.stdout.readline() == "in the middle\n", program.communicate()[1]
     finally:
@@ -61,7 +67,13 @@ def test_no_driver_is_left_out_of_the_table():
     assert {driver for driver, _ in TABLE} == set(DRIVERS)
 
 
-def _start(driver, database, address):
+def _extra_drivers(driver, where, folder):
+    """Django's MySQL, and one of SQLAlchemy's, go through mysqlclient."""
+    needs_it = driver == "mysqlclient" or (where == "mariadb" and TABLE[driver, where] in ("mysqldb", "django"))
+    return importable_from(folder) if needs_it else None
+
+
+def _start(driver, database, address, extra):
     chosen = database.address[address]
     told = chosen if address == "driver" else {_word(address): chosen}
     command = [sys.executable, "-m", "tests.transactions.program", driver, database.url, json.dumps(told)]
@@ -71,7 +83,7 @@ def _start(driver, database, address):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(Path.cwd()), *sys.path])},
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, filter(None, [extra, Path.cwd()])), *sys.path])},
     )
 
 

@@ -24,9 +24,11 @@ from onward.backend import (
     TurnResult,
 )
 from onward.backends.mysql import claiming, enqueueing, faults, health, queries, reaping, schema
+from onward.backends.mysql.completing import MySQLCompletion
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
+from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.settling import LeaseLost, Settling, classify
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.url import parse_url
@@ -35,7 +37,9 @@ from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.settling import why
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
+from onward.failure import Failure
 from onward.names import namespace_name
+from onward.transacts import Dialect, Steps, Style
 
 __all__ = ["MySQLBackend"]
 
@@ -46,6 +50,8 @@ _TRIES = 10  # how often a transaction is run again that was undone for another'
 
 class MySQLBackend(MySQLInspection, Backend):
     """Jobs in one database, for every process that can reach it."""
+
+    dialect: Dialect = "mysql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
         self.capabilities = Capabilities(durable=connections.durable)
@@ -168,6 +174,28 @@ class MySQLBackend(MySQLInspection, Backend):
         with faults.translated(self._connections.place), self._connections.borrowed() as connection:
             return health.checks(connection, self._connections, self._prefix, self._transaction(connection))
 
+    # Transactions of others
+
+    def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
+        return foreign(self._sql, joining(envelopes), self._moved)
+
+    def begin(self, *, at_most: float) -> MySQLCompletion:
+        """Nobody else has to wait for it, so it may take its time."""
+        return MySQLCompletion(self._connections, self._sql, moved=self._moved, wake=self._bell.ring)
+
+    def completed(self, lease: Lease) -> bool:
+        fence = {"id": lease.envelope.id, "token": lease.token}
+
+        def look(tx: Transaction) -> bool:
+            return not tx.ask("lease_owner", **fence).rows() and bool(tx.ask("is_completed", **fence).value())
+
+        return self._write(look)
+
+    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+        told = {"kind": failure.kind, "message": failure.message, "traceback": failure.traceback}
+        fence = {"id": lease.envelope.id, "token": lease.token}
+        return self._write(lambda tx: tx.ask("remark", **fence, **told, duration_ms=duration_ms).count > 0)
+
     def close(self) -> None:
         self._connections.close()
         self._bell.ring()
@@ -256,7 +284,12 @@ class MySQLBackend(MySQLInspection, Backend):
         raise BackendUnavailable(f"{self._connections.place}: undone {_TRIES} times for others' sake: try again")
 
     def _transaction(self, connection: Connection) -> Transaction:
-        return Transaction(connection, self._sql, None if self._clock is None else self._clock.micros())
+        return Transaction(connection, self._sql, self._moved)
+
+    @property
+    def _moved(self) -> int | None:
+        """Where a test has put the clock; None: the server tells the time."""
+        return None if self._clock is None else self._clock.micros()
 
     def _look(self, queues: Sequence[str]) -> float:
         """Seconds until one of these queues has work."""

@@ -10,14 +10,14 @@ import os
 import select
 import socket
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from onward.backends.mysql import faults, queries
 from onward.backends.mysql.driver import CLIENT, SERVER_STATUS, pymysql
 from onward.backends.mysql.url import Address, Options
 from onward.backends.sql.pool import Pool
 from onward.backends.sql.rows import Row
-from onward.errors import BackendMisconfigured, BackendUnavailable
+from onward.errors import BackendMisconfigured, BackendUnavailable, TransactionError
 
 __all__ = ["Connection", "Connections", "Result", "Server"]
 
@@ -56,10 +56,15 @@ class Connection:
         self.room = 1 << 20
         self.in_step = True
 
+    @property
+    def raw(self) -> Any:
+        """The driver's own."""
+        return self._raw
+
     def send(self, sql: bytes) -> list[Result]:
         """Ask, and read every answer.  If a statement fails, those behind it are not looked at."""
         self.in_step = False
-        cursor = self._raw.cursor()
+        cursor = self._raw.cursor(pymysql.cursors.Cursor)
         try:
             cursor.execute(sql)
             results = [Result(list(cursor.fetchall()), cursor.rowcount)]
@@ -87,7 +92,7 @@ class Connection:
     def close(self) -> None:
         with contextlib.suppress(*faults.DRIVERS):
             if self._raw.open:
-                self._raw.close()
+                pymysql.connections.Connection.close(self._raw)
 
     def mute(self) -> None:
         """Put /dev/null in the place of its socket: whatever is left of it can say nothing, and is not missed."""
@@ -100,6 +105,28 @@ class Connection:
     def drop(self) -> None:
         """Close our end without a word."""
         self._raw._force_close()  # noqa: SLF001 - the driver's own way to end without a good-bye
+
+
+class HandlerConnection(pymysql.connections.Connection):  # type: ignore[misc]
+    """A connection whose transaction is not the handler's to end."""
+
+    def commit(self) -> NoReturn:
+        _refuse("commit")
+
+    def rollback(self) -> NoReturn:
+        _refuse("roll back")
+
+    def begin(self) -> NoReturn:
+        _refuse("begin")
+
+    def close(self) -> NoReturn:
+        _refuse("close")
+
+
+def _refuse(verb: str) -> NoReturn:
+    raise TransactionError(
+        f"a handler does not {verb} its job's transaction: leaving the block commits it, an exception rolls it back"
+    )
 
 
 class Server(NamedTuple):
@@ -130,7 +157,7 @@ class Connections(Pool[Connection]):
         self._prepared = False
 
     def _opened(self) -> Connection:
-        connection = self._connected()
+        connection = self._connected(flags=CLIENT.MULTI_STATEMENTS | CLIENT.FOUND_ROWS)
         try:
             connection.send(_SESSION)
             self._check(connection)
@@ -142,18 +169,35 @@ class Connections(Pool[Connection]):
             raise
         return connection
 
-    def _connected(self) -> Connection:
+    def for_handler(self) -> Connection:
+        """One as the driver makes it, in a transaction; whoever asks for it discards it."""
+        self._refuse_if_closed()
+        connection = self._connected(read_timeout=None, kind=HandlerConnection)
+        try:
+            connection.send(b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+            connection.send(b"SET SESSION autocommit = 0")
+            connection.send(b"START TRANSACTION")
+            connection.send(b"SAVEPOINT onward")  # which is gone when something has ended it
+        except BaseException:
+            connection.close()
+            raise
+        self._beside(connection)
+        return connection
+
+    def _connected(
+        self, *, read_timeout: int | None = _SILENCE, kind: Any = pymysql.connections.Connection, flags: int = 0
+    ) -> Connection:
         # Encryption within a machine is of no use, and reading the certificates would take longer than all the rest.
         local = "unix_socket" in self._arguments
-        given = {"connect_timeout": _CONNECTING, "read_timeout": _SILENCE, "ssl_disabled": local, **self._arguments}
+        given = {"connect_timeout": _CONNECTING, "read_timeout": read_timeout, "ssl_disabled": local, **self._arguments}
         line: socket.socket | None = None
         try:
-            raw = pymysql.connect(
+            raw = kind(
                 **{**given, "write_timeout": given["read_timeout"]},
                 charset="utf8mb4",
                 collation="utf8mb4_bin",
                 autocommit=None,
-                client_flag=CLIENT.MULTI_STATEMENTS | CLIENT.FOUND_ROWS,
+                client_flag=flags,
                 program_name="onward",
                 defer_connect=True,
             )

@@ -7,6 +7,7 @@ makes the transaction start over.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
 from onward.backend import Enqueued
 from onward.backends.mysql.transaction import Transaction
@@ -14,7 +15,7 @@ from onward.backends.sql.enqueueing import StartOver, due_queues, existing, firs
 from onward.envelope import Envelope
 from onward.states import State
 
-__all__ = ["cancel", "enqueue", "portions", "store"]
+__all__ = ["cancel", "columns", "enqueue", "portions", "store"]
 
 _ROW = 1_000  # bytes that a job without a key takes beside its sealed ones, at most
 
@@ -22,12 +23,17 @@ _ROW = 1_000  # bytes that a job without a key takes beside its sealed ones, at 
 def store(tx: Transaction, envelopes: Sequence[Envelope]) -> None:
     """Ask to store envelopes that nothing is in the way of."""
     for portion in portions(envelopes, tx.room):
-        start, rows = 1, []  # SQL counts from one
-        for envelope in portion:
-            length = len(envelope.data)
-            rows.append(_row(envelope, start, length))
-            start += length
-        tx.ask("enqueue", envelopes=rows, sealed=b"".join(envelope.data for envelope in portion))
+        tx.ask("enqueue", **columns(portion))
+
+
+def columns(envelopes: Sequence[Envelope]) -> dict[str, Any]:
+    """The parameters of `enqueue`."""
+    start, rows = 1, []  # SQL counts from one
+    for envelope in envelopes:
+        length = len(envelope.data)
+        rows.append(_row(envelope, start, length))
+        start += length
+    return {"envelopes": rows, "sealed": b"".join(envelope.data for envelope in envelopes)}
 
 
 def portions(envelopes: Sequence[Envelope], room: int) -> Iterator[Sequence[Envelope]]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from itertools import zip_longest
 from typing import NamedTuple
 
 from onward.backends.sql import sections
 
-__all__ = ["CLOCK", "Statement", "load", "parted"]
+__all__ = ["CLOCK", "Statement", "load", "parted", "singly"]
 
 # The store's clock in microseconds UTC, whatever the time zone of the session.
 CLOCK = b"timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))"
@@ -38,3 +39,24 @@ def parted(sql: str) -> Statement:
     """
     parts = _PARAMETER.split(sql)
     return Statement(tuple(text.encode() for text in parts[::2]), tuple(parts[1::2]), sql.count(";") + 1)
+
+
+@cache
+def singly(statement: Statement) -> tuple[Statement, ...]:
+    """The statements of a section, each by itself.
+
+    >>> [(each.texts, each.names) for each in singly(parted("SELECT :id; SELECT 1, :id"))]
+    [((b'SELECT ', b''), ('id',)), ((b' SELECT 1, ', b''), ('id',))]
+    """
+    found: list[Statement] = []
+    texts: list[bytes] = []
+    names: list[str] = []
+    for text, name in zip_longest(statement.texts, statement.names):
+        *ended, begun = text.split(b";")
+        for part in ended:
+            found.append(Statement((*texts, part), tuple(names), 1))
+            texts, names = [], []
+        texts.append(begun)
+        if name is not None:
+            names.append(name)
+    return (*found, Statement(tuple(texts), tuple(names), 1))

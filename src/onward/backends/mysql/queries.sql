@@ -46,9 +46,10 @@ SELECT id, queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, -p
                    single_instance longtext PATH '$[14]')) AS given) AS new;
 
 -- name: live_among
+-- Also asked on connections of others, whose collation may be any.
 SELECT job.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id;
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = convert(wanted.id USING utf8mb4) COLLATE utf8mb4_bin;
 
 -- name: finished_among
 SELECT done.id
@@ -634,3 +635,54 @@ SELECT trx_mysql_thread_id, timestampdiff(SECOND, trx_started, now())
  WHERE trx_mysql_thread_id <> connection_id()
  ORDER BY trx_started
  LIMIT 1;
+
+-- For somebody else's connection: jobs with keys one at a time, compared as the columns are, whatever that session goes by.
+
+-- name: join
+-- A live id and a held key leave things as they are, and lock what is in the way.
+INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, max_crashes, enqueued_at, unique_key,
+                         key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+SELECT :id, :queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, :rank_, CASE WHEN due <= now THEN :rank_ ELSE 0 END,
+       due, :expires_at, :max_crashes, :enqueued_at, :unique_key, :unique_key, :idempotency_key, :idempotency_ttl,
+       :single_instance, :job, :sealed
+  FROM (SELECT now, greatest(now + :delay, coalesce(:not_before, now + :delay)) AS due FROM (SELECT :now AS now) AS clock) AS new
+    ON DUPLICATE KEY UPDATE id = onward_jobs.id;
+
+-- name: is_live
+SELECT id FROM onward_jobs WHERE id = :id;
+
+-- name: lock_key_holder
+SELECT id, state FROM onward_jobs WHERE key_held = :key FOR UPDATE;
+
+-- name: take_key_away
+-- The running holder is asked to cancel and its key is free at once: its replacement need not wait for it.
+UPDATE onward_jobs SET key_held = NULL, asked = true, cancel_reason = coalesce(cancel_reason, :reason)
+ WHERE id = :id AND state = 'executing';
+
+-- name: replace_waiting
+REPLACE INTO onward_finished (
+        id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
+        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
+        idempotency_ttl, single_instance, reason, progress, result, sealed)
+SELECT id, 'cancelled', false, :now, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes, available_at,
+       enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
+       single_instance, :reason, progress, NULL, sealed
+  FROM onward_jobs
+ WHERE id = :id AND state <> 'executing'
+   FOR UPDATE;
+DELETE FROM onward_jobs WHERE id = :id AND state <> 'executing';
+
+-- name: lease_owner
+-- Who has this lease: the session that claimed it, or one that adopted it.  Ours until the commit.
+SELECT owner FROM onward_jobs WHERE id = :id AND delivery = :token AND state = 'executing' FOR UPDATE;
+
+-- name: is_completed
+SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = :id AND delivery = :token AND state = 'completed');
+
+-- name: remark
+-- An error after the success: evidence that agrees with the finished job.
+INSERT INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, kind, message, traceback)
+SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, :kind, :message, :traceback
+  FROM onward_finished AS done
+ WHERE id = :id AND delivery = :token AND state = 'completed'
+    ON DUPLICATE KEY UPDATE token = onward_attempts.token;

@@ -77,12 +77,19 @@ class Pool(Generic[Connection]):
 
     def connect(self) -> Connection:
         """A connection beside the shared ones; whoever asks for it discards it."""
-        if self._closed:
-            raise BackendError(f"{self.place}: this backend is closed")
+        self._refuse_if_closed()
         connection = self._opened()
+        self._beside(connection)
+        return connection
+
+    def _beside(self, connection: Connection) -> None:
+        """Know of it, for a fork's sake."""
         with self._changed:
             self._open[id(connection)] = connection
-        return connection
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise BackendError(f"{self.place}: this backend is closed")
 
     def discard(self, connection: Connection) -> None:
         with self._changed:
@@ -130,8 +137,7 @@ class Pool(Generic[Connection]):
             if self._pid != os.getpid():  # some servers fork without telling Python
                 self._disown()
             while True:
-                if self._closed:
-                    raise BackendError(f"{self.place}: this backend is closed")
+                self._refuse_if_closed()
                 while self._idle:
                     connection = self._idle.pop()
                     if self._is_quiet(connection):

@@ -1,0 +1,125 @@
+"""A transaction in which a handler works and its job is completed.
+
+The connection is one as the driver makes it, but for its isolation, which is that of our own statements.  It is opened for
+the handler and closed after it: what it was told about its session is gone with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Mapping
+from itertools import chain, zip_longest
+from typing import TypeVar
+
+from onward.backends.mysql import faults
+from onward.backends.mysql.connection import Connections, Result
+from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql.literals import literal
+from onward.backends.mysql.queries import Statement, singly
+from onward.backends.mysql.settling import Settling, classify
+from onward.backends.mysql.transaction import Reply, Transaction
+from onward.errors import TransactionError
+from onward.lease import Settled, Settlement, under
+from onward.shield import shield
+from onward.transacts import Found, Steps, Style, hold
+from onward.transacts import Statement as Foreign
+
+__all__ = ["MySQLCompletion"]
+
+T = TypeVar("T")
+
+_NO_SUCH_SAVEPOINT = 1305
+
+
+class MySQLCompletion:
+    """One open transaction."""
+
+    exclusive = False
+
+    def __init__(
+        self,
+        connections: Connections,
+        sql: Mapping[str, Statement],
+        *,
+        moved: int | None,
+        wake: Callable[[], None],
+    ) -> None:
+        self._connections = connections
+        self._wake = wake
+        self._place = connections.place
+        with shield(), faults.translated(self._place):
+            self._line = connections.for_handler()
+        self.connection = self._line.raw
+        self._tx = _Within(self._line, sql, moved)
+        self._over = False
+
+    def run(self, steps: Callable[[Style], Steps[T]]) -> T:
+        return hold(steps("format"), self._execute)
+
+    def check(self) -> None:
+        """Nobody but its handler ends it."""
+
+    def settle(self, settlement: Settlement) -> Settled:
+        with shield(), faults.translated(self._place):
+            self._refuse_if_ended()
+            tx, lease = self._tx, settlement.lease
+            found = tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
+            if found is None:
+                return classify(tx, [settlement])[0]
+            (owner,) = found
+            (settled,) = Settling(tx, owner, [under(settlement, owner)], careful=True).answer()
+            tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
+            tx.flush()
+            return settled
+
+    def commit(self) -> None:
+        with shield(), faults.translated(self._place):
+            try:
+                self._line.send(b"COMMIT")
+            finally:
+                self._end()
+        self._wake()
+
+    def roll_back(self) -> None:
+        if not self._over:
+            with shield():
+                with contextlib.suppress(*faults.DRIVERS):
+                    self._line.send(b"ROLLBACK")
+                self._end()
+
+    def _refuse_if_ended(self) -> None:
+        """Some statements commit what was done before them, without a word."""
+        try:
+            self._line.send(b"RELEASE SAVEPOINT onward")
+        except pymysql.err.MySQLError as error:
+            if faults.code(error) != _NO_SUCH_SAVEPOINT:
+                raise
+            raise TransactionError(
+                "a statement in the block has ended its transaction, and committed what came before it: leave CREATE, "
+                "ALTER, DROP, TRUNCATE, LOCK TABLES and COMMIT out of it"
+            ) from error
+
+    def _execute(self, statement: Foreign) -> Found:
+        with self.connection.cursor() as cursor:
+            cursor.execute(statement.sql, statement.values or None)
+            return Found(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+
+    def _end(self) -> None:
+        if not self._over:
+            self._over = True
+            self._connections.discard(self._line)
+
+
+class _Within(Transaction):
+    """Our own statements on a handler's connection, which takes one at a time."""
+
+    __slots__ = ()
+
+    def ask(self, name: str, **parameters: object) -> Reply:
+        reply = Reply(self)
+        results: list[Result] = []
+        for texts, names, _ in singly(self._sql[name]):
+            values = [self._clock if name == "now" else literal(parameters[name]) for name in names]
+            results += self._connection.send(b"".join(chain.from_iterable(zip_longest(texts, values, fillvalue=b""))))
+        reply.arrived(results)
+        return reply

@@ -1,0 +1,127 @@
+"""Enqueueing in somebody else's transaction.
+
+Their session has its own isolation, character set and collation.  So nothing is compared with what came as JSON, keys are
+sent as bytes, and whoever is in the way of a key is found by the insert that ran into him: a read might show a snapshot in
+which he was not there yet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import zip_longest
+from typing import Any, TypeVar
+
+import msgspec
+
+from onward.backend import Enqueued
+from onward.backends.mysql import enqueueing
+from onward.backends.mysql.queries import CLOCK, Statement, singly
+from onward.backends.sql.enqueueing import existing
+from onward.backends.sql.steps import Asks, Rows, ask
+from onward.envelope import Envelope
+from onward.errors import BackendUnavailable
+from onward.states import State
+from onward.transacts import Found, Steps
+from onward.transacts import Statement as Foreign
+
+__all__ = ["foreign", "joining"]
+
+T = TypeVar("T")
+
+_TRIES = 20  # how often a key may change hands while we ask for it
+_ROOM = 1 << 20  # bytes of one statement: every server takes that
+
+_encode = msgspec.json.Encoder().encode
+
+
+def joining(envelopes: Sequence[Envelope]) -> Asks[list[Enqueued]]:
+    """Store them, or say which live job stands for each."""
+    answers: dict[int, Enqueued] = {}
+    live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in envelopes]))}
+    plain: list[Envelope] = []
+    # In the order of the keys: two who ask for the same ones do not wait for each other.
+    for at, envelope in sorted(enumerate(envelopes), key=lambda each: each[1].unique_key or ""):
+        if envelope.id in live:
+            answers[at] = existing(envelope.id)
+        elif _is_plain(envelope):
+            plain.append(envelope)
+            answers[at] = Enqueued(envelope.id)
+        else:
+            answers[at] = yield from _keyed(envelope)
+        live.add(envelope.id)  # or it was named twice
+    for portion in enqueueing.portions(plain, _ROOM) if plain else ():
+        yield from ask("enqueue", **enqueueing.columns(portion))
+    return [answers[at] for at in range(len(envelopes))]
+
+
+def _is_plain(envelope: Envelope) -> bool:
+    """Whether nothing but its own id can be in its way."""
+    return envelope.unique_key is None and envelope.idempotency_key is None and envelope.single_instance is None
+
+
+def _keyed(envelope: Envelope) -> Asks[Enqueued]:
+    for _ in range(_TRIES):
+        yield from ask("join", **_columns(envelope))
+        if (yield from ask("is_live", id=envelope.id)):
+            return Enqueued(envelope.id)
+        holders: Rows = yield from ask("lock_key_holder", key=_bytes(envelope.unique_key))
+        for holder, state in holders:
+            if envelope.unique_strategy == "ignore_new":
+                return Enqueued(envelope.id, created=False, existing_id=holder)
+            move = "take_key_away" if state == State.EXECUTING else "replace_waiting"
+            yield from ask(move, id=holder, reason=f"replaced by {envelope.id}")
+    raise BackendUnavailable("a unique key changed hands again and again while it was asked for: try again")
+
+
+def _columns(envelope: Envelope) -> dict[str, Any]:
+    return {
+        "id": envelope.id,
+        "queue": envelope.queue,
+        "job": envelope.job,
+        "rank_": -envelope.priority,
+        "delay": envelope.delay,
+        "not_before": envelope.not_before,
+        "expires_at": envelope.expires_at,
+        "max_crashes": envelope.max_crashes,
+        "enqueued_at": envelope.enqueued_at,
+        "unique_key": _bytes(envelope.unique_key),
+        "idempotency_key": _bytes(envelope.idempotency_key),
+        "idempotency_ttl": 0 if envelope.idempotency_key is None else envelope.idempotency_ttl,
+        "single_instance": _bytes(envelope.single_instance),
+        "sealed": envelope.data,
+    }
+
+
+def _bytes(key: str | None) -> bytes | None:
+    return None if key is None else key.encode()
+
+
+def foreign(statements: Mapping[str, Statement], asks: Asks[T], moved: int | None) -> Steps[T]:
+    """The conversation in statements for any driver of this database; of a section of several, one after the other."""
+    clock = (CLOCK if moved is None else b"%d" % moved).decode()
+    try:
+        asked = next(asks)
+        while True:
+            found = Found()
+            for single in singly(statements[asked.name]):
+                found = yield _formatted(single, asked.parameters, clock)
+            asked = asks.send(found.rows)
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+def _formatted(statement: Statement, parameters: Mapping[str, Any], clock: str) -> Foreign:
+    sql, values = [], []
+    for text, name in zip_longest(statement.texts, statement.names):
+        sql.append(text.decode().replace("%", "%%"))
+        if name == "now":
+            sql.append(clock)
+        elif name is not None:
+            sql.append("%s")
+            values.append(_value(parameters[name]))
+    return Foreign("".join(sql), values)
+
+
+def _value(value: Any) -> Any:
+    return _encode(value).decode() if isinstance(value, list) else value
