@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from bench import body, page
-from bench.engines import postgres, sqlite
+from bench.engines import mariadb, postgres, sqlite
 from bench.rounds import say
 
-ENGINES = {"sqlite": sqlite, "postgres": postgres}
+ENGINES = {"sqlite": sqlite, "postgres": postgres, "mariadb": mariadb}
 HERE = Path(__file__).parent.parent
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
-from tests.proof import enqueuers, kills, labour, long_log, soak
+from tests.proof import deep, enqueuers, kills, labour, long_log, snapshots, soak
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
 from tests.servers.engines import private_store
@@ -16,6 +16,8 @@ from tests.servers.engines import private_store
 __all__ = [
     "PROOFS",
     "Proof",
+    "claims_behind_a_snapshot",
+    "claims_in_full_tables",
     "log_behind_a_reader",
     "many_rivals_for_one_key",
     "processes_enqueue_one_by_one",
@@ -78,6 +80,17 @@ def worker_processes_are_killed_on_postgres(folder: Path, scale: float, tell: Te
     return _killed("postgres", folder, scale, tell)
 
 
+def claims_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("postgres", folder) as store:
+        return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, tell=tell)
+
+
+def claims_in_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("postgres", folder) as store:
+        rows, turns = round(1_000_000 * scale), max(50, round(2_000 * scale))
+        return deep.tables(store.url(), rows=rows, turns=turns, tell=tell)
+
+
 PROOFS: tuple[Proof, ...] = (
     processes_share_a_file,
     threads_share_a_file,
@@ -90,6 +103,8 @@ PROOFS: tuple[Proof, ...] = (
     worker_in_memory,
     worker_processes_are_killed,
     worker_processes_are_killed_on_postgres,
+    claims_behind_a_snapshot,
+    claims_in_full_tables,
 )
 
 

@@ -106,12 +106,13 @@ class MariaDBServer:
 
 
 @contextlib.contextmanager
-def mariadb_server(**settings):
+def mariadb_server(*, in_memory=True, **settings):
     """Start a server; skip the test, loudly, where there is none (on CI that is a failure)."""
     program = _program()
     if program is None:
         unavailable("MariaDB: neither installed nor through apt-get")
-    folder = Path(tempfile.mkdtemp(prefix="maria-", dir=_memory()))  # short: a socket's path may have 107 characters
+    place = _memory() if in_memory else None
+    folder = Path(tempfile.mkdtemp(prefix="maria-", dir=place))  # short: a socket's path may have 107 characters
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, UNPRIVILEGED)

@@ -37,8 +37,9 @@ def backend(open_backend, watch):
 
 
 @pytest.fixture
-def snapshot(url):
+def snapshot(url, sql):
     """Somebody who has begun to read and does not end."""
+    sql("VACUUM onward_jobs")  # what other tests have left
     with psycopg.connect(url) as somebody:
         somebody.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         somebody.execute("SELECT count(*) FROM onward_jobs")

@@ -21,7 +21,17 @@ COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo",
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.
-SMALL = {"durability", "pins", "pinned", "sees_everybody", "end_expired_sessions", "wake", "paused_queues", "sessions"}
+SMALL = {
+    "durability",
+    "pins",
+    "pinned",
+    "sees_everybody",
+    "end_expired_sessions",
+    "wake",
+    "wake_apart",
+    "paused_queues",
+    "sessions",
+}
 SMALL_TABLES = ("onward_sessions", "onward_queues", "onward_ended")  # the last is a sequence
 PLANNED = sorted(STATEMENTS.keys() - COMMANDS - OVERVIEWS - SMALL)
 
@@ -37,6 +47,7 @@ TURN = [
     "take_holds",
     "end_holds",
     "enqueue",
+    "enqueue_new",
 ]
 # What the claim, the promotion and the settlement must walk, and nothing else of the jobs.
 INDEXES = {

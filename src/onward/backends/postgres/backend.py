@@ -165,7 +165,11 @@ class PostgresBackend(PostgresInspection, Backend):
                 self._patience.came_in_vain()
             heard = self._sleep(queues, min(deadline, time.monotonic() + min(pause, due)))
             if heard:
-                time.sleep(self._patience.moment())
+                moment = self._patience.moment()
+                if not moment and not self._ear.deaf:  # nobody else is expected: to claim is the quickest look
+                    self._sent_for_work = True
+                    return
+                time.sleep(moment)
             elif time.monotonic() >= deadline or self._connections.closed:
                 return
 
@@ -241,7 +245,7 @@ class PostgresBackend(PostgresInspection, Backend):
                         tx.ask("configure")
                     done = act(tx), tx.ask("commit")
                     if tx.wakes:
-                        tx.ask("wake", queues=named(tx.wakes))
+                        tx.ask("wake_apart", queues=named(tx.wakes))
             except psycopg.Error:
                 if done is None or done[1].status != "COMMIT":
                     self._roll_back(tx, connection)
@@ -281,15 +285,15 @@ class PostgresBackend(PostgresInspection, Backend):
     def _store(self, connection: Connection, envelopes: Sequence[Envelope]) -> list[Envelope]:
         """One statement, and a notification after its commit if somebody waits for one; gives what was not stored."""
         tx = self._transaction(connection)
-        rejected, somebody_waits = enqueueing.answer(enqueueing.store(tx, envelopes).rows(), envelopes)
+        rejected, somebody_waits = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
         if somebody_waits and (queues := enqueueing.due_queues(envelopes)):
             with suppress(psycopg.Error):  # it is stored, and who sleeps looks now and then
-                tx.ask("wake", queues=named(queues))
+                tx.ask("wake_apart", queues=named(queues))
         return rejected
 
     def _wake(self, queues: Collection[str]) -> None:
         if queues:
-            self._ask("wake", queues=named(queues))
+            self._ask("wake_apart", queues=named(queues))
 
     def _again(self, run: Callable[[Connection], Result]) -> Result:
         """Run it on a connection; again, if it was undone for another's sake."""

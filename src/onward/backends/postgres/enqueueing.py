@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 from onward.backend import Enqueued
-from onward.backends.postgres.transaction import Reply, Transaction
+from onward.backends.postgres.driver import psycopg
+from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import named
 from onward.backends.sql.steps import Asks, Rows, ask
 from onward.clock import SECOND
@@ -45,9 +47,18 @@ def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
     }
 
 
-def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Reply:
-    """Ask to store envelopes of different ids."""
-    return tx.ask("enqueue", **columns(envelopes))
+def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Rows:
+    """Store envelopes of different ids and without unique keys."""
+    first = envelopes[0]
+    alike = all(
+        each.queue == first.queue and each.job == first.job and each.max_crashes == first.max_crashes
+        for each in envelopes
+    )
+    if alike:
+        common = {"queue": first.queue, "job": first.job, "max_crashes": first.max_crashes}
+        with suppress(psycopg.errors.UniqueViolation):  # one of them is there
+            return tx.ask("enqueue_new", **{**columns(envelopes), **common}).rows()
+    return tx.ask("enqueue", **columns(envelopes)).rows()
 
 
 def answer(rows: Rows, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:

@@ -5,8 +5,8 @@ edge of theirs, so behind a transaction that stays open every claim would walk p
 
 So, as long as there is such a transaction, this process remembers how far it has come, queue by queue and rank by rank, and
 claims from there.  What appears behind a mark, because its transaction took its time to commit or because it was given back
-to its old place, is found by a look at everything, which is due about once a second.  Other ranks are never passed over.
-When the snapshot is gone there are no marks: the order is that of the contract again, and dead entries can be removed.
+to its old place, is found by a look at everything, which is due about once a second.  No other rank is passed over.  When
+the snapshot is gone there are no marks: the order is that of the contract again, and the dead entries can be removed.
 
 The marks are hints of one process: nothing is stored, and a wrong one only delays.
 """

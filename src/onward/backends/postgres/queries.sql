@@ -39,6 +39,10 @@ LISTEN onward_wake;
 -- On its own, after the commit: a transaction that notifies takes a lock of the whole database until it is on the disk.
 SELECT pg_notify('onward_wake', :queues);
 
+-- name: wake_apart
+-- `wake` as a transaction of its own, which is a hint and need not be on the disk before it is sent.
+SELECT set_config('synchronous_commit', 'off', true), pg_notify('onward_wake', :queues);
+
 -- name: enqueue
 -- Both an id that is live and a unique key that is held make it store nothing.  The answer: which were stored, if not all were;
 -- and whether somebody waits to be told.
@@ -67,6 +71,27 @@ given AS (
 SELECT CASE WHEN count(*) < cardinality(cast(:ids AS text[])) THEN coalesce(array_agg(id), cast(ARRAY[] AS text[])) END,
        EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)))
   FROM stored;
+
+-- name: enqueue_new
+-- `enqueue` for jobs of which none is expected to be there: to make sure row by row costs a sixth of it.  If one is there after
+-- all, nothing is stored and it says so.  What all have in common comes once.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+stored AS (
+    INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, max_crashes, enqueued_at, idempotency_key,
+                             idempotency_ttl, single_instance, job, sealed)
+    SELECT id, cast(:queue AS text), CASE WHEN due.at <= now THEN 'available' ELSE 'scheduled' END, -coalesce(priority, 0),
+           due.at, expires_at, cast(:max_crashes AS bigint), enqueued_at, idempotency_key, coalesce(idempotency_ttl, 0),
+           single_instance, cast(:job AS text), sealed
+      FROM clock
+     CROSS JOIN unnest(cast(:ids AS text[]), cast(:sealed AS bytea[]), cast(:enqueued_at AS bigint[]),
+                       cast(:priorities AS bigint[]), cast(:delays AS bigint[]), cast(:not_before AS bigint[]),
+                       cast(:expires_at AS bigint[]), cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]),
+                       cast(:single_instances AS text[]))
+        AS given (id, sealed, enqueued_at, priority, delay, not_before, expires_at, idempotency_key, idempotency_ttl,
+                  single_instance)
+     CROSS JOIN LATERAL (SELECT greatest(now + coalesce(delay, 0), not_before)) AS due (at)
+)
+SELECT cast(NULL AS text[]), EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
 
 -- name: live_among
 SELECT job.id FROM unnest(cast(:ids AS text[])) AS wanted (id) JOIN onward_jobs AS job ON job.id = wanted.id;
@@ -175,9 +200,10 @@ SELECT min(CASE WHEN EXISTS (SELECT 1
   FROM open;
 
 -- name: pinned
--- Whether somebody keeps a snapshot that is so many transactions old: what died since cannot be removed.
-SELECT greatest((SELECT max(age(backend_xmin)) FROM pg_stat_activity
-                  WHERE datname = current_database() OR datname IS NULL OR backend_type = 'walsender'),
+-- Whether somebody keeps a snapshot that is so many transactions old: what died since cannot be removed.  Who has written keeps
+-- one, too, by its transaction's number.
+SELECT greatest((SELECT max(greatest(age(backend_xmin), age(backend_xid))) FROM pg_stat_activity
+                  WHERE datname = current_database() OR datname IS NULL),
                 (SELECT max(age(transaction)) FROM pg_prepared_xacts WHERE database = current_database()),
                 (SELECT max(age(xmin)) FROM pg_replication_slots)) > cast(:transactions AS bigint);
 

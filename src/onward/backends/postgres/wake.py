@@ -112,6 +112,11 @@ class Ear:
         with self._lock:
             return self._opened() is not None
 
+    @property
+    def deaf(self) -> bool:
+        """Whether what woke the sleeper was the end of its connection."""
+        return self._connection is None
+
     def sleep(self, queues: Sequence[str], seconds: float) -> bool:
         """Until somebody says that there is work, at most so long.  Whether somebody said so."""
         if not self._lock.acquire(blocking=False):
