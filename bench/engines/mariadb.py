@@ -73,8 +73,8 @@ def figures(results: dict[str, Any]) -> list[Figure]:
 
 def fairness(_: dict[str, Any]) -> str:
     return (
-        "Onward runs at its defaults. None of the peers runs on MySQL or MariaDB. The raw loop makes by hand the writes that "
-        "a job costs, in Onward's own tables; the one that only deletes is there for scale."
+        "Onward runs at its defaults. None of the peers runs on MySQL or MariaDB. The raw loop makes by hand the writes "
+        "that a job costs, in Onward's own tables; the one that only deletes is there for scale."
     )
 
 
