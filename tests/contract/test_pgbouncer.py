@@ -1,15 +1,14 @@
 """The PostgreSQL backend keeps the contract through a pooler that lends a session for one transaction at a time."""
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 import psycopg
 import pytest
 
-from onward.backends.postgres import PostgresBackend
 from onward.testing.contract import BackendContract
 from tests.servers.pgbouncer import pgbouncer
 from tests.servers.postgres import postgres_server
-from tests.servers.stores import emptied
+from tests.servers.stores import WarmClients, emptied
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +24,13 @@ def pooler(server):
         yield url
 
 
+@pytest.fixture(scope="module")
+def clients(server, pooler):
+    emptied(server)  # which makes the tables
+    with closing(WarmClients(f"{pooler}&pooler=transaction")) as clients:
+        yield clients
+
+
 @pytest.mark.promise("F30")
 class TestPgBouncer(BackendContract):
     @pytest.fixture
@@ -32,10 +38,9 @@ class TestPgBouncer(BackendContract):
         return emptied(server)
 
     @pytest.fixture
-    def open_client(self, url, pooler, clock):
-        with ExitStack() as clients:
-            address = f"{pooler}&pooler=transaction"
-            yield lambda: clients.enter_context(closing(PostgresBackend.from_url(address, clock=clock)))
+    def open_client(self, url, clients, clock):
+        with clients.lent(clock) as open_client:
+            yield open_client
 
     @pytest.fixture
     def backend(self, open_client):

@@ -1,13 +1,18 @@
 """The PostgreSQL backend keeps the contract, through one client and through two, on an old server and on the newest."""
 
-from contextlib import ExitStack, closing
+from contextlib import closing
 
 import psycopg
 import pytest
 
-from onward.backends.postgres import PostgresBackend
 from onward.testing.contract import BackendContract
-from tests.servers.stores import emptied
+from tests.servers.stores import WarmClients, emptied
+
+
+@pytest.fixture(scope="module")
+def clients(postgres):
+    with closing(WarmClients(postgres.url())) as clients:
+        yield clients
 
 
 class TestPostgres(BackendContract):
@@ -16,9 +21,9 @@ class TestPostgres(BackendContract):
         return emptied(postgres)
 
     @pytest.fixture
-    def open_client(self, url, clock):
-        with ExitStack() as clients:
-            yield lambda: clients.enter_context(closing(PostgresBackend.from_url(url, clock=clock)))
+    def open_client(self, url, clients, clock):
+        with clients.lent(clock) as open_client:
+            yield open_client
 
     @pytest.fixture
     def backend(self, open_client):
