@@ -22,6 +22,9 @@ _ROW = 1_000  # bytes that a job without a key takes beside its sealed ones, at 
 
 def store(tx: Transaction, envelopes: Sequence[Envelope]) -> None:
     """Ask to store envelopes that nothing is in the way of."""
+    if len(envelopes) == 1 and envelopes[0].delay <= 0 and envelopes[0].not_before is None:
+        _store_one(tx, envelopes[0])
+        return
     for portion in portions(envelopes, tx.room):
         tx.ask("enqueue", **columns(portion))
 
@@ -34,6 +37,25 @@ def columns(envelopes: Sequence[Envelope]) -> dict[str, Any]:
         rows.append(_row(envelope, start, length))
         start += length
     return {"envelopes": rows, "sealed": b"".join(envelope.data for envelope in envelopes)}
+
+
+def _store_one(tx: Transaction, envelope: Envelope) -> None:
+    once = envelope.idempotency_key
+    tx.ask(
+        "enqueue_one",
+        id=envelope.id,
+        queue=envelope.queue,
+        rank=-envelope.priority,
+        expires_at=envelope.expires_at,
+        max_crashes=envelope.max_crashes,
+        enqueued_at=envelope.enqueued_at,
+        unique_key=envelope.unique_key,
+        idempotency_key=once,
+        idempotency_ttl=0 if once is None else envelope.idempotency_ttl,
+        single_instance=envelope.single_instance,
+        job=envelope.job,
+        sealed=envelope.data,
+    )
 
 
 def portions(envelopes: Sequence[Envelope], room: int) -> Iterator[Sequence[Envelope]]:

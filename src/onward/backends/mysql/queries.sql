@@ -45,6 +45,13 @@ SELECT id, queue, CASE WHEN due <= now THEN 'available' ELSE 'scheduled' END, -p
                    idempotency_key longtext PATH '$[12]', idempotency_ttl decimal(30) PATH '$[13]' DEFAULT '0' ON EMPTY,
                    single_instance longtext PATH '$[14]')) AS given) AS new;
 
+-- name: enqueue_one
+-- One that is due, which is what most callers bring: half the work of a batch of one.
+INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, max_crashes, enqueued_at, unique_key,
+                         key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+VALUES (:id, :queue, 'available', :rank, :rank, :now, :expires_at, :max_crashes, :enqueued_at, :unique_key, :unique_key,
+        :idempotency_key, :idempotency_ttl, :single_instance, :job, :sealed);
+
 -- name: live_among
 -- Also asked on connections of others, whose collation may be any.
 SELECT job.id
@@ -58,12 +65,12 @@ SELECT done.id
 
 -- name: key_holders
 SELECT wanted.name, holder.id
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (name varchar(625) PATH '$')) AS wanted
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (name varchar(2500) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (held_idx) ON holder.key_held = wanted.name;
 
 -- name: lock_key_holders
 SELECT wanted.name, holder.id
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (name varchar(625) PATH '$')) AS wanted
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (name varchar(2500) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (held_idx) ON holder.key_held = wanted.name
    FOR UPDATE;
 
@@ -203,7 +210,7 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- same ones do not wait for each other.
 INSERT INTO onward_holds (kind, `key`, job_id, token)
 SELECT wanted.kind, wanted.name, '', 0
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]')) AS wanted
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS wanted
     ON DUPLICATE KEY UPDATE token = onward_holds.token;
 
 -- name: holds
@@ -211,11 +218,11 @@ SELECT wanted.kind, wanted.name, '', 0
 SELECT wanted.kind, wanted.name, hold.job_id, hold.token, hold.done_until,
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (PRIMARY)
                 WHERE id = hold.job_id AND delivery = hold.token AND state = 'executing')
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]')) AS wanted
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS wanted
  STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = wanted.kind AND hold.`key` = wanted.name;
 
 -- name: take_holds
-UPDATE JSON_TABLE(:taken, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]',
+UPDATE JSON_TABLE(:taken, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
                                           job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS taken
 STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = taken.kind AND hold.`key` = taken.name
    SET hold.job_id = taken.job_id, hold.token = taken.token, hold.done_until = NULL;
@@ -223,21 +230,21 @@ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = taken.ki
 -- name: drop_blank_holds
 -- Rows that were made to be locked, and then nobody took the key.
 DELETE hold
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]')) AS wanted
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS wanted
  STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = wanted.kind AND hold.`key` = wanted.name
  WHERE hold.job_id = '';
 
 -- name: ended_holds
 -- Which of them were held at all.
 SELECT ended.number
-  FROM JSON_TABLE(:ended, '$[*]' COLUMNS (number FOR ORDINALITY, kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]',
+  FROM JSON_TABLE(:ended, '$[*]' COLUMNS (number FOR ORDINALITY, kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
                                           job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS ended
  STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
  WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL
    FOR UPDATE;
 
 -- name: confirm_holds
-UPDATE JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]',
+UPDATE JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
                                           job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]',
                                           ttl bigint PATH '$[4]')) AS ended
 STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
@@ -246,7 +253,7 @@ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.ki
 
 -- name: drop_holds
 DELETE hold
-  FROM JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]',
+  FROM JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
                                           job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS ended
  STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
  WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
@@ -254,7 +261,7 @@ DELETE hold
 -- name: keys_waited_for
 -- Mostly nobody waits, and then no key need be looked at by itself.
 SELECT ended.number
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (number FOR ORDINALITY, kind varchar(10) PATH '$[0]', name varchar(625) PATH '$[1]'))
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (number FOR ORDINALITY, kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]'))
     AS ended
  WHERE CASE WHEN kind = 'once'
             THEN EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (once_idx)
