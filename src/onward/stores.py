@@ -41,6 +41,8 @@ def tables_of(settings: Settings) -> Tables:
         "sqlite": lambda: SqliteTables(settings.url, settings.namespace),
         "postgresql": lambda: _postgres_tables(settings),
         "postgres": lambda: _postgres_tables(settings),
+        "mysql": lambda: _mysql_tables(settings),
+        "mariadb": lambda: _mysql_tables(settings),
     }
     if urlsplit(settings.url).scheme in ("memory", "sync"):
         raise BackendMisconfigured(f"{settings.url} has no tables: there is nothing to migrate")
@@ -72,3 +74,9 @@ def _open_mysql(settings: Settings, clock: Clock | None) -> Backend:
     from onward.backends.mysql import MySQLBackend
 
     return MySQLBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)
+
+
+def _mysql_tables(settings: Settings) -> Tables:
+    from onward.backends.mysql.tables import MySQLTables
+
+    return MySQLTables(settings.url, settings.namespace)

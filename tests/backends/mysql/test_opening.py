@@ -96,7 +96,7 @@ class TestWhatIsWrong:
         database = fresh_url.partition("localhost/")[2].partition("?")[0]
         sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.* TO clerk@localhost")
 
-        with pytest.raises(BackendMisconfigured, match="CREATE command denied"):
+        with pytest.raises(BackendMisconfigured, match=r"CREATE command denied.*run `onward migrate` as their owner"):
             MySQLBackend.from_url(mariadb.url(database, user="clerk"))
 
 

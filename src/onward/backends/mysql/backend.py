@@ -23,22 +23,23 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.mysql import claiming, enqueueing, faults, health, queries, reaping, schema
+from onward.backends.mysql import claiming, enqueueing, faults, health, queries, reaping
 from onward.backends.mysql.completing import MySQLCompletion
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.settling import LeaseLost, Settling, classify
+from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
+from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
-from onward.names import namespace_name
 from onward.transacts import Dialect, Steps, Style
 
 __all__ = ["MySQLBackend"]
@@ -46,6 +47,7 @@ __all__ = ["MySQLBackend"]
 Result = TypeVar("Result")
 
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
+_LATE = 2  # and if that was because a lock came too late, for which it has waited long already
 
 
 class MySQLBackend(MySQLInspection, Backend):
@@ -66,11 +68,8 @@ class MySQLBackend(MySQLInspection, Backend):
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> MySQLBackend:
         """Open ``mysql://user@host/database``, and create the tables if they are not there."""
         address, options = parse_url(url)
-        prefix = "onward_" if namespace == "default" else f"onward_{namespace_name(namespace)}_"
-
-        def prepare(connection: Connection) -> None:
-            schema.migrate(connection, prefix, moved=None if clock is None else clock.micros())
-
+        prefix = prefix_of(namespace)
+        prepare = preparation(prefix, None if clock is None else clock.micros())
         backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
         backend._open()
         return backend
@@ -270,6 +269,7 @@ class MySQLBackend(MySQLInspection, Backend):
     def _again(self, run: Callable[[Connection], Result]) -> Result:
         """Run it on a connection; again, if it was undone for another's sake."""
         with faults.translated(self._connections.place):
+            late = 0
             for _ in range(_TRIES):
                 try:
                     with self._connections.borrowed() as connection:
@@ -278,7 +278,8 @@ class MySQLBackend(MySQLInspection, Backend):
                     pass
                 except pymysql.err.MySQLError as error:
                     # An id or a key that was free when we looked.
-                    if not (faults.is_transient(error) or faults.is_duplicate(error)):
+                    late += faults.is_late(error)
+                    if late == _LATE or not (faults.is_transient(error) or faults.is_duplicate(error)):
                         raise
                 time.sleep(random.uniform(0, 0.02))
         raise BackendUnavailable(f"{self._connections.place}: undone {_TRIES} times for others' sake: try again")

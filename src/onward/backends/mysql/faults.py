@@ -21,8 +21,10 @@ from onward.errors import (
 __all__ = [
     "DRIVERS",
     "code",
+    "is_denied",
     "is_duplicate",
     "is_from_server",
+    "is_late",
     "is_transient",
     "translated",
     "translation",
@@ -33,6 +35,8 @@ __all__ = [
 DRIVERS = (pymysql.err.MySQLError, OSError, EOFError)
 
 _DUPLICATE = 1062
+_LATE = 1205
+_DENIED = {1044, 1142, 1143, 1227, 1370}
 # The transaction was undone for another's sake and may be run again at once: deadlock, a lock not given back in time (of
 # which the statement alone is undone, so we undo the rest), a row that changed under a snapshot.
 _TRANSIENT = {1213, 1205, 1020}
@@ -72,6 +76,16 @@ def is_transient(error: BaseException) -> bool:
 def is_duplicate(error: BaseException) -> bool:
     """Whether an id or a key is taken."""
     return code(error) == _DUPLICATE
+
+
+def is_late(error: BaseException) -> bool:
+    """Whether a lock was not given back in time."""
+    return code(error) == _LATE
+
+
+def is_denied(error: BaseException) -> bool:
+    """Whether this user may not do that."""
+    return code(error) in _DENIED
 
 
 def is_from_server(error: BaseException) -> bool:

@@ -5,7 +5,7 @@ Neither database can undo a CREATE TABLE.  So the statements of a file may be ru
 
 from __future__ import annotations
 
-import hashlib
+from collections.abc import Sequence
 
 from onward.backends.mysql.connection import Connection
 from onward.backends.mysql.literals import literal
@@ -14,9 +14,16 @@ from onward.backends.sql import migrations, sections
 from onward.backends.sql.migrations import Migration
 from onward.errors import BackendUnavailable
 
-__all__ = ["Migration", "known", "migrate", "version"]
+__all__ = ["Migration", "known", "migrate", "missing", "script", "version"]
 
 _PATIENCE = 60  # seconds to wait for whoever migrates at this moment
+_LOCK = (
+    "left(sha2(concat(database(), '.onward_migrations'), 256), 60)"  # its name is the server's, and has 64 characters
+)
+_TABLE = (
+    "CREATE TABLE IF NOT EXISTS onward_migrations "
+    "(version int PRIMARY KEY, name varchar(200) NOT NULL, applied_at bigint NOT NULL) ENGINE = InnoDB"
+)
 
 
 def known() -> list[Migration]:
@@ -36,47 +43,47 @@ def version(connection: Connection, prefix: str) -> int:
     return newest.rows[0][0] or 0
 
 
-def migrate(connection: Connection, prefix: str, *, moved: int | None = None) -> None:
-    """Apply what is missing.  A database that is newer than this code is left alone."""
-    if not _missing(connection, prefix):
-        return
+def missing(connection: Connection, prefix: str) -> list[Migration]:
+    """What this database lacks.  One that is newer than this code is refused."""
+    return migrations.missing(known(), version(connection, prefix))
+
+
+def migrate(connection: Connection, prefix: str, *, moved: int | None = None) -> list[Migration]:
+    """Apply what is missing, and say what that was.  A database that is newer than this code is left alone."""
+    if not missing(connection, prefix):
+        return []
     # One at a time, whoever else starts at this moment; then look again, for another may have been first.
-    (database,) = connection.send(b"SELECT database()")
-    name = literal("onward " + hashlib.sha256(f"{database.rows[0][0]}.{prefix}".encode()).hexdigest()[:40])
-    (lock,) = connection.send(b"SELECT get_lock(%s, %d)" % (name, _PATIENCE))
+    (lock,) = connection.send(_ours(f"SELECT get_lock({_LOCK}, {_PATIENCE})", prefix))
     if lock.rows[0][0] != 1:
         raise BackendUnavailable(
             f"{connection.place}: somebody else has been migrating it for {_PATIENCE} s: try again"
         )
     try:
-        for migration in _missing(connection, prefix):
-            _apply(connection, migration, prefix, moved)
+        pending = missing(connection, prefix)
+        for migration in pending:
+            connection.send(_ours(f"{_TABLE};{_statements(migration)};{_noted(migration, moved)}", prefix))
     finally:
         if connection.in_step:
-            connection.send(b"SELECT release_lock(%s)" % name)
+            connection.send(_ours(f"SELECT release_lock({_LOCK})", prefix))
+    return pending
 
 
-def _missing(connection: Connection, prefix: str) -> list[Migration]:
-    return migrations.missing(known(), version(connection, prefix))
+def script(pending: Sequence[Migration], prefix: str) -> str:
+    """What `migrate` would run, for the server's own client."""
+    lines = [f"DO get_lock({_LOCK}, {_PATIENCE});", f"{_TABLE};"]
+    for migration in pending:
+        lines += [f"-- {migration.name}", migration.sql.strip(), f"{_noted(migration, None)};"]
+    return sections.prefixed("\n".join([*lines, f"DO release_lock({_LOCK});"]), prefix)
 
 
-def _apply(connection: Connection, migration: Migration, prefix: str, moved: int | None) -> None:
-    connection.send(
-        _ours(
-            "CREATE TABLE IF NOT EXISTS onward_migrations "
-            "(version int PRIMARY KEY, name varchar(200) NOT NULL, applied_at bigint NOT NULL) ENGINE = InnoDB",
-            prefix,
-        )
-    )
-    connection.send(_ours(_without_comments(migration.sql), prefix))
-    now = CLOCK if moved is None else b"%d" % moved
-    values = b"%d, %s, %s" % (migration.version, literal(migration.name), now)
-    connection.send(_ours("INSERT INTO onward_migrations VALUES ", prefix) + b"(" + values + b")")
-
-
-def _without_comments(sql: str) -> str:
-    lines = (line.split("--", 1)[0].rstrip() for line in sql.splitlines())
+def _statements(migration: Migration) -> str:
+    lines = (line.split("--", 1)[0].rstrip() for line in migration.sql.splitlines())
     return "\n".join(line for line in lines if line).removesuffix(";")
+
+
+def _noted(migration: Migration, moved: int | None) -> str:
+    now = CLOCK.decode() if moved is None else moved
+    return f"INSERT INTO onward_migrations VALUES ({migration.version}, '{migration.name}', {now})"  # noqa: S608  a file of ours
 
 
 def _ours(sql: str, prefix: str) -> bytes:
