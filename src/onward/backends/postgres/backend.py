@@ -34,7 +34,9 @@ from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
+from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.settling import why
 from onward.backends.sql.steps import rendered
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
@@ -80,7 +82,7 @@ class PostgresBackend(PostgresInspection, Backend):
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
-        if not enqueueing.is_simple(envelopes, retried=retried):
+        if not is_simple(envelopes, retried=retried):
             return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
         rejected = self._again(lambda connection: self._store(connection, envelopes))
         return enqueueing.created(envelopes, rejected)
@@ -130,14 +132,14 @@ class PostgresBackend(PostgresInspection, Backend):
     def reap(
         self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
     ) -> list[Reaped]:
-        why = reaping.why(owner, cause)
+        reason = why(owner, cause)
 
         def reap(tx: Transaction) -> list[Reaped]:
             lost = reaping.end(tx, owner)
-            return reaping.give_back(tx, lost, started, why) if lost else []
+            return reaping.give_back(tx, lost, started, reason) if lost else []
 
         def one_by_one(tx: Transaction) -> list[Reaped]:
-            return reaping.give_back_singly(tx, reaping.end(tx, owner), started, why)
+            return reaping.give_back_singly(tx, reaping.end(tx, owner), started, reason)
 
         try:
             return self._write(reap)
@@ -286,7 +288,7 @@ class PostgresBackend(PostgresInspection, Backend):
         """One statement, and a notification after its commit if somebody waits for one; gives what was not stored."""
         tx = self._transaction(connection)
         rejected, somebody_waits = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
-        if somebody_waits and (queues := enqueueing.due_queues(envelopes)):
+        if somebody_waits and (queues := due_queues(envelopes)):
             with suppress(psycopg.Error):  # it is stored, and who sleeps looks now and then
                 tx.ask("wake_apart", queues=named(queues))
         return rejected
@@ -302,7 +304,7 @@ class PostgresBackend(PostgresInspection, Backend):
                 try:
                     with self._connections.borrowed() as connection:
                         return run(connection)
-                except enqueueing.StartOver:
+                except StartOver:
                     pass
                 except psycopg.Error as error:
                     if faults.is_pooler(error):

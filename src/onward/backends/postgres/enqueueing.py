@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
@@ -11,19 +10,14 @@ from onward.backend import Enqueued
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import named
+from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
 from onward.backends.sql.steps import Asks, Rows, ask
-from onward.clock import SECOND
 from onward.envelope import Envelope
 from onward.errors import BackendUnavailable
 
-__all__ = ["StartOver", "answer", "columns", "created", "due_queues", "enqueue", "is_simple", "joining", "store"]
+__all__ = ["answer", "columns", "created", "enqueue", "joining", "store"]
 
-_SOON = SECOND  # what is due within this time, sleepers should know of
 _TRIES = 20  # how often a key may change hands while we ask for it
-
-
-class StartOver(Exception):
-    """Something changed while this transaction was under way: undo it, and run it again."""
 
 
 def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
@@ -70,27 +64,10 @@ def answer(rows: Rows, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], b
     return [envelope for envelope in envelopes if envelope.id not in ids], somebody_waits
 
 
-def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
-    """Whether nothing but its own id can keep any of them from being stored: then one statement is all."""
-    return (
-        not retried
-        and all(envelope.unique_key is None for envelope in envelopes)
-        and len({envelope.id for envelope in envelopes}) == len(envelopes)
-    )
-
-
 def created(envelopes: Sequence[Envelope], rejected: Iterable[Envelope]) -> list[Enqueued]:
     """The answers where every envelope that was not stored is live already."""
     live = {envelope.id for envelope in rejected}
-    return [_existing(each.id) if each.id in live else Enqueued(each.id) for each in envelopes]
-
-
-def due_queues(envelopes: Iterable[Envelope]) -> set[str]:
-    """Where somebody should look now, or soon: by our own clock, for it is only a hint."""
-    soon = time.time_ns() // 1000 + _SOON
-    return {
-        each.queue for each in envelopes if each.delay <= _SOON and (each.not_before is None or each.not_before <= soon)
-    }
+    return [existing(each.id) if each.id in live else Enqueued(each.id) for each in envelopes]
 
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
@@ -118,31 +95,17 @@ def _storing(envelopes: Sequence[Envelope], *, retried: bool) -> Asks[tuple[list
     waiting = dict(enumerate(envelopes))
     somebody_waits = False
     while waiting:
-        batch = {at: waiting.pop(at) for at in _first_of_each(waiting)}
+        batch = {at: waiting.pop(at) for at in first_of_each(waiting)}
         stored, waits = yield from (_repeated(batch) if retried else _round(batch))
         answers |= stored
         somebody_waits |= waits
     return [answers[at] for at in range(len(envelopes))], somebody_waits
 
 
-def _first_of_each(waiting: dict[int, Envelope]) -> list[int]:
-    """The first of every id and key, by the keys: two who ask for the same ones do not wait for each other."""
-    ids: set[str] = set()
-    keys: set[str] = set()
-    first = []
-    for at, envelope in waiting.items():
-        if envelope.id not in ids and envelope.unique_key not in keys:
-            first.append(at)
-        ids.add(envelope.id)
-        if envelope.unique_key is not None:
-            keys.add(envelope.unique_key)
-    return sorted(first, key=lambda at: waiting[at].unique_key or "")
-
-
 def _repeated(batch: dict[int, Envelope]) -> Asks[tuple[dict[int, Enqueued], bool]]:
     """Envelopes that may have been here before: then they may be among the finished."""
     done = yield from _finished(batch.values())
-    answers = {at: _existing(each.id) for at, each in batch.items() if each.id in done}
+    answers = {at: existing(each.id) for at, each in batch.items() if each.id in done}
     stored, somebody_waits = yield from _round({at: each for at, each in batch.items() if at not in answers})
     if (yield from _finished(batch[at] for at, answer in stored.items() if answer.created)):
         raise StartOver  # it finished between our look and our insert: the next look will see it
@@ -171,7 +134,7 @@ def _round(batch: dict[int, Envelope]) -> Asks[tuple[dict[int, Enqueued], bool]]
 def _in_the_way(batch: dict[int, Envelope]) -> Asks[dict[int, Enqueued]]:
     """Which live jobs stand for these; what is in the way of the others is removed."""
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in batch.values()]))}
-    answers = {at: _existing(each.id) for at, each in batch.items() if each.id in live}
+    answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
     keyed = {each.unique_key: (at, each) for at, each in batch.items() if each.id not in live}
     ignoring = [key for key, (_, each) in keyed.items() if each.unique_strategy == "ignore_new"]
     replacing = [key for key, (_, each) in keyed.items() if each.unique_strategy != "ignore_new"]
@@ -190,10 +153,6 @@ def _in_the_way(batch: dict[int, Envelope]) -> Asks[dict[int, Enqueued]]:
 def _finished(envelopes: Iterable[Envelope]) -> Asks[set[str]]:
     ids = [envelope.id for envelope in envelopes]
     return {job_id for (job_id,) in (yield from ask("finished_among", ids=ids))} if ids else set()
-
-
-def _existing(job_id: str) -> Enqueued:
-    return Enqueued(job_id, created=False, existing_id=job_id)
 
 
 def _unless_all(usual: object, values: list[Any]) -> list[Any]:

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Sequence
-from typing import NamedTuple
 
 from onward.backend import Held, Reaped
 from onward.backends.postgres import holds, settling
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.transaction import Transaction
-from onward.envelope import Sealed
-from onward.lease import Lease, Settlement
+from onward.backends.sql.settling import Lost
 from onward.states import State
 
-__all__ = ["Lost", "end", "give_back", "give_back_singly", "why"]
+__all__ = ["end", "give_back", "give_back_singly"]
 
 _logger = logging.getLogger("onward.backend.postgres")
-
-
-class Lost(NamedTuple):
-    """A lease that nobody has."""
-
-    id: str
-    token: int
-    owner: str
-    queue: str
-    job: str
-    crashes: int
 
 
 def end(tx: Transaction, owner: str | None) -> list[Lost]:
@@ -44,14 +31,14 @@ def end(tx: Transaction, owner: str | None) -> list[Lost]:
 def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str) -> list[Reaped]:
     held = {(lease.id, lease.token) for lease in lost}
     crashed = held if started is None else held.intersection(started)
-    settlements = [_settlement(lease, cause, crashed=(lease.id, lease.token) in crashed) for lease in lost]
+    settlements = [lease.settlement(cause, crashed=(lease.id, lease.token) in crashed) for lease in lost]
     columns = {**settling.columns(settlements), "owners": [lease.owner for lease in lost]}
     rows = tx.ask("settle", owner=None, **columns).rows()
     reaped: dict[int, Reaped] = {}
     ended: dict[int, holds.Ended] = {}
     for number, to, once, ttl, single in rows:
         lease = lost[number - 1]
-        reaped[number] = _reaped(lease, State(to), cause, crashed=(lease.id, lease.token) in crashed)
+        reaped[number] = lease.reaped(State(to), cause, crashed=(lease.id, lease.token) in crashed)
         if once is not None or single is not None:
             ended[number] = holds.Ended(holds.Keyed(lease.id, lease.token, once, ttl, single), confirmed=False)
         if to in (State.AVAILABLE, State.RETRYABLE):
@@ -74,26 +61,3 @@ def give_back_singly(
             tx.ask("undo")
             _logger.exception("job %s cannot be taken back: %s", lease.id, str(error).split("\n", 1)[0])
     return reaped
-
-
-def why(owner: str | None, cause: str | None) -> str:
-    return cause or ("its session expired" if owner is None else "its process died")
-
-
-def _settlement(lost: Lost, cause: str, *, crashed: bool) -> Settlement:
-    sealed = Sealed(lost.id, lost.queue, b"")
-    lease = Lease(envelope=sealed, token=lost.token, owner=lost.owner, expires_at=0, claimed_at=0)
-    return Settlement.crashed(lease, cause) if crashed else Settlement.release(lease)
-
-
-def _reaped(lost: Lost, to: State, cause: str, *, crashed: bool) -> Reaped:
-    return Reaped(
-        id=lost.id,
-        queue=lost.queue,
-        job=lost.job,
-        token=lost.token,
-        to=to,
-        cause=cause,
-        crashed=crashed,
-        crashes=lost.crashes + crashed,
-    )

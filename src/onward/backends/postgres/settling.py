@@ -11,17 +11,12 @@ from typing import Any
 from onward.backend import Held
 from onward.backends.postgres import enqueueing, holds
 from onward.backends.postgres.transaction import Reply, Transaction
+from onward.backends.sql.settling import because, judge, on_record
 from onward.clock import SECOND
-from onward.failure import Failure
 from onward.lease import (
-    GONE,
-    LEASE_LOST,
-    UNEXPLAINED,
-    UNKNOWN_CAUSE,
     Hold,
     Settled,
     Settlement,
-    already_applied,
     applied,
     crash_pause,
 )
@@ -145,24 +140,13 @@ def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled
     ids = [each.lease.envelope.id for each in settlements]
     rows = tx.ask("evidence", ids=ids, tokens=[each.lease.token for each in settlements]).rows()
     evidence = {number - 1: row for number, *row in rows}
-    return [_judge(settlement, *evidence[at]) for at, settlement in enumerate(settlements)]
-
-
-def _judge(settlement: Settlement, move: str | None, went_to: str, finished_as: str | None, traced: bool) -> Settled:
-    if move is not None:
-        return already_applied(State(went_to)) if move == settlement.move else LEASE_LOST
-    if not traced:
-        return GONE
-    turned = finished_as == State.CANCELLED and settlement.move != "ack"
-    if finished_as is not None and (turned or finished_as == TARGETS[settlement.move]):
-        return already_applied(State(finished_as))
-    return LEASE_LOST
+    return [judge(settlement, *evidence[at]) for at, settlement in enumerate(settlements)]
 
 
 def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
     """The parameters of `settle`.  Successes are nearly all there is: for them, most of it is left out."""
     successes = all(each.move == "ack" and each.failure is None for each in settlements)
-    failures = [] if successes else [_failure(each) for each in settlements]
+    failures = [] if successes else [on_record(each) for each in settlements]
     return {
         "ids": _ids(settlements),
         "tokens": [each.lease.token for each in settlements],
@@ -172,7 +156,7 @@ def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
         "ran": [] if successes else [each.ran for each in settlements],
         "keep": [] if all(each.keep for each in settlements) else [each.keep for each in settlements],
         "results": _if_any([each.result for each in settlements]),
-        "reasons": _if_any([_reason(each) for each in settlements]),
+        "reasons": _if_any([because(each) for each in settlements]),
         "delays": [] if successes else [round(each.delay * SECOND) for each in settlements],
         "waits": [] if successes else [each.waits for each in settlements],
         "spents": _if_any([each.spent for each in settlements]),
@@ -186,17 +170,6 @@ def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
 
 def _ids(settlements: Sequence[Settlement]) -> list[str]:
     return [each.lease.envelope.id for each in settlements]
-
-
-def _failure(settlement: Settlement) -> Failure | None:
-    """What goes on record: every failure, every nack, every crash."""
-    if settlement.move == "crashed":
-        return Failure("Crash", settlement.reason or UNKNOWN_CAUSE)
-    return settlement.failure or (UNEXPLAINED if settlement.move == "nack" else None)
-
-
-def _reason(settlement: Settlement) -> str | None:
-    return settlement.reason or (UNKNOWN_CAUSE if settlement.move == "crashed" else None)
 
 
 def _if_any(values: list[Any]) -> list[Any]:
