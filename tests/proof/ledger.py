@@ -25,6 +25,15 @@ class Ledger:
     def flawless(self) -> bool:
         return not self.errors and not any(self.flaws.values())
 
+    def and_then(self, other: Ledger) -> Ledger:
+        """Both, as one."""
+        return Ledger(
+            f"{self.name}; {other.name}",
+            {**self.figures, **other.figures},
+            {**self.flaws, **other.flaws},
+            [*self.errors, *other.errors],
+        )
+
     def __str__(self) -> str:
         locks = sum(error.startswith(BackendUnavailable.__name__) for error in self.errors)
         figures = {**self.figures, **self.flaws, "lock errors": locks, "other errors": len(self.errors) - locks}

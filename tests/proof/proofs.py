@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
-from tests.proof import deep, enqueuers, kills, labour, long_log, snapshots, soak
+from tests.proof import deep, enqueuers, exactly_once, kills, labour, long_log, snapshots, soak
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
+from tests.proof.once_shop import STEPS
+from tests.servers.databases import in_mariadb, in_postgres, in_sqlite
 from tests.servers.engines import private_store
+from tests.servers.mariadb import mariadb_server
+from tests.servers.postgres import VERSIONS, postgres_server
 
 __all__ = [
     "PROOFS",
@@ -24,10 +29,15 @@ __all__ = [
     "processes_share_a_file",
     "threads_share_a_file",
     "threads_share_memory",
+    "transactions_on_a_file",
+    "transactions_on_mariadb",
+    "transactions_on_postgres",
     "worker_in_memory",
     "worker_on_a_file",
+    "worker_on_mariadb",
     "worker_on_postgres",
     "worker_processes_are_killed",
+    "worker_processes_are_killed_on_mariadb",
     "worker_processes_are_killed_on_postgres",
 ]
 
@@ -91,6 +101,28 @@ def claims_in_full_tables(folder: Path, scale: float, tell: Tell) -> Ledger:
         return deep.tables(store.url(), rows=rows, turns=turns, tell=tell)
 
 
+def worker_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _soak("mariadb", folder, scale, tell)
+
+
+def worker_processes_are_killed_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _killed("mariadb", folder, scale, tell)
+
+
+def transactions_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _transacted("sqlite", in_sqlite(folder), scale, tell)
+
+
+def transactions_on_postgres(_: Path, scale: float, tell: Tell) -> Ledger:
+    with postgres_server(VERSIONS[-1]) as server:
+        return _transacted("postgres", in_postgres(server), scale, tell)
+
+
+def transactions_on_mariadb(_: Path, scale: float, tell: Tell) -> Ledger:
+    with mariadb_server() as server:
+        return _transacted("mariadb", in_mariadb(server), scale, tell)
+
+
 PROOFS: tuple[Proof, ...] = (
     processes_share_a_file,
     threads_share_a_file,
@@ -100,9 +132,14 @@ PROOFS: tuple[Proof, ...] = (
     log_behind_a_reader,
     worker_on_a_file,
     worker_on_postgres,
+    worker_on_mariadb,
     worker_in_memory,
     worker_processes_are_killed,
     worker_processes_are_killed_on_postgres,
+    worker_processes_are_killed_on_mariadb,
+    transactions_on_a_file,
+    transactions_on_postgres,
+    transactions_on_mariadb,
     claims_behind_a_snapshot,
     claims_in_full_tables,
 )
@@ -127,6 +164,13 @@ def _killed(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
             restarts=max(3, round(50 * scale)),
             tell=tell,
         )
+
+
+def _transacted(name: str, database: Any, scale: float, tell: Tell) -> Ledger:
+    enqueued = exactly_once.of_enqueues(name, database.url, database.connect, jobs=max(100, round(1_000 * scale)))
+    jobs = max(len(STEPS) + 1, round(1_000 * scale))
+    completed = exactly_once.of_completions(name, database.url, database.connect, jobs=jobs, tell=tell)
+    return enqueued.and_then(completed)
 
 
 def _jobs(claims: int, scale: float) -> int:

@@ -10,10 +10,27 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kills")]
 @pytest.mark.promise("F01", "F02", "F04", "F24")
 @pytest.mark.parametrize(
     "proof",
-    [proofs.worker_processes_are_killed, proofs.worker_processes_are_killed_on_postgres],
-    ids=["sqlite", "postgres"],
+    [
+        proofs.worker_processes_are_killed,
+        proofs.worker_processes_are_killed_on_postgres,
+        proofs.worker_processes_are_killed_on_mariadb,
+    ],
+    ids=["sqlite", "postgres", "mariadb"],
 )
 def test_nothing_is_lost_and_every_second_run_is_explained(proof, tmp_path, scale, report):
+    ledger = proof(tmp_path, scale, lambda _: None)
+
+    report(str(ledger))
+    assert ledger.flawless, ledger
+
+
+@pytest.mark.promise("A12", "F90", "F91")
+@pytest.mark.parametrize(
+    "proof",
+    [proofs.transactions_on_a_file, proofs.transactions_on_postgres, proofs.transactions_on_mariadb],
+    ids=["sqlite", "postgres", "mariadb"],
+)
+def test_every_effect_of_a_transaction_happens_exactly_once(proof, tmp_path, scale, report):
     ledger = proof(tmp_path, scale, lambda _: None)
 
     report(str(ledger))

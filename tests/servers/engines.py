@@ -13,7 +13,10 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import psycopg
+import pymysql
 
+from tests.servers.mariadb import TABLES as MARIADB_TABLES
+from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.stores import TABLES, emptied
 
@@ -71,6 +74,34 @@ class PostgresStore:
             connection.rollback()
 
 
+class MariaDBStore:
+    """The same in MariaDB."""
+
+    def __init__(self, server: Any, _: Path) -> None:
+        self._server = server
+        with closing(server.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT id FROM information_schema.processlist WHERE id <> connection_id() AND db = 'jobs'")
+            for (number,) in cursor.fetchall():
+                with contextlib.suppress(pymysql.err.OperationalError):  # it has ended meanwhile
+                    cursor.execute(f"KILL {number}")
+        server.emptied()
+
+    def url(self, *, patience: float | None = None) -> str:
+        return str(self._server.url(**({} if patience is None else {"read_timeout": max(1, round(patience))})))
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        with closing(self._server.connect("jobs")) as connection, connection.cursor() as cursor:
+            cursor.execute(sql)
+            return list(cursor.fetchall())
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        with closing(self._server.connect("jobs")) as connection, connection.cursor() as cursor:
+            cursor.execute("LOCK TABLES " + ", ".join(f"onward_{table} READ" for table in MARIADB_TABLES))
+            yield
+            cursor.execute("UNLOCK TABLES")
+
+
 class Engine(NamedTuple):
     server: Callable[[], AbstractContextManager[Any]]
     store: Callable[[Any, Path], Any]
@@ -79,6 +110,7 @@ class Engine(NamedTuple):
 ENGINES = {
     "sqlite": Engine(nullcontext, SqliteStore),
     "postgres": Engine(partial(postgres_server, VERSIONS[-1]), PostgresStore),
+    "mariadb": Engine(mariadb_server, MariaDBStore),
 }
 
 
