@@ -61,6 +61,7 @@ class WarmClients:
 
     def _take_back(self, backend):
         backend._ear.close()
+        backend._lender.close()
         connections = backend._connections
         if connections.closed or connections._borrowed:  # the test has closed it, or left it in the middle of something
             backend.close()
