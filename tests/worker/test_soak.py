@@ -16,7 +16,7 @@ def scale():
 
 
 @pytest.mark.promise("F82", "F85")
-@pytest.mark.parametrize("proof", [proofs.worker_on_a_file, proofs.worker_in_memory])
+@pytest.mark.parametrize("proof", [proofs.worker_on_a_file, proofs.worker_on_postgres, proofs.worker_in_memory])
 def test_nothing_is_lost_and_nothing_settled_twice(file, scale, report, proof):
     ledger = proof(file.parent, scale, lambda _: None)
 

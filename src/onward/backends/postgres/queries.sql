@@ -3,8 +3,10 @@
 --
 -- How they are built, again and again: `clock` reads the time once.  `held` finds and locks the rows, one by one in the order of
 -- the batch: the FOR UPDATE within LATERAL leaves the planner no other way than along an index, whatever it believes of the
--- table's size, and waits for nobody in another order.  Then rows are written where they were found (by ctid, which
--- a lock of our own keeps true).  Tests compare the plans.
+-- table's size, and waits for nobody in another order.  Then rows are written where they were found, by ctid.  A row that
+-- somebody changed while we waited for its lock has a newer version, which we hold and our snapshot does not see, and by its
+-- ctid it is not found.  So the answer is always what was written, or the row is looked for by its key, which leads to the
+-- newest version.  Tests compare the plans.
 
 -- name: begin
 BEGIN ISOLATION LEVEL READ COMMITTED;
@@ -153,9 +155,9 @@ DELETE FROM onward_sessions
 -- name: adopt
 -- The tokens stay: what the old owner's process has run can be settled under the new name.
 WITH held AS MATERIALIZED (
-    SELECT ctid AS place FROM onward_jobs WHERE owner = :adopted AND state = 'executing' ORDER BY id FOR UPDATE
+    SELECT id FROM onward_jobs WHERE owner = :adopted AND state = 'executing' ORDER BY id FOR UPDATE
 )
-UPDATE onward_jobs SET owner = :owner WHERE ctid = ANY (ARRAY (SELECT place FROM held));
+UPDATE onward_jobs SET owner = :owner WHERE id = ANY (ARRAY (SELECT id FROM held));
 
 -- name: leases_of
 -- In the shape of `claim`.
@@ -344,20 +346,21 @@ DELETE FROM onward_holds WHERE ctid = ANY (ARRAY (SELECT place FROM held));
 -- A time to live confirms, none drops.  The answer is which of them were held at all.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 held AS MATERIALIZED (
-    SELECT ended.number, ended.ttl, hold.place
+    SELECT ended.number, ended.ttl, hold.*
       FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[]), cast(:ids AS text[]), cast(:tokens AS bigint[]),
                   cast(:ttls AS bigint[])) WITH ORDINALITY AS ended (kind, key, job_id, token, ttl, number)
-     CROSS JOIN LATERAL (SELECT ctid AS place
+     CROSS JOIN LATERAL (SELECT kind, key
                            FROM onward_holds
                           WHERE kind = ended.kind AND key = ended.key AND job_id = ended.job_id AND token = ended.token
                             AND done_until IS NULL
                             FOR UPDATE) AS hold
 ), confirmed AS (
-    UPDATE onward_holds SET done_until = (SELECT now FROM clock) + held.ttl
+    UPDATE onward_holds AS hold SET done_until = (SELECT now FROM clock) + held.ttl
       FROM held
-     WHERE onward_holds.ctid = held.place AND held.ttl IS NOT NULL
+     WHERE hold.kind = held.kind AND hold.key = held.key AND held.ttl IS NOT NULL
 ), dropped AS (
-    DELETE FROM onward_holds USING held WHERE onward_holds.ctid = held.place AND held.ttl IS NULL
+    DELETE FROM onward_holds AS hold USING held
+     WHERE hold.kind = held.kind AND hold.key = held.key AND held.ttl IS NULL
 )
 SELECT number FROM held;
 
@@ -389,7 +392,8 @@ RETURNING queue;
 
 -- name: settle
 -- All that may become of a lease, for any number of them.  Every fence is (id, token, owner, executing).  An array of moves that
--- is empty means that all were successes, which nearly all are.
+-- is empty means that all were successes, which nearly all are.  The last answer is how many rows were written: if one was
+-- changed while we waited for its lock they are too few, and all of it starts over.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 lease AS (
     SELECT *
@@ -460,6 +464,7 @@ lease AS (
     UPDATE onward_jobs AS job SET state = goes_to, interruptions = job.interruptions + 1, owner = NULL
       FROM held
      WHERE job.ctid = held.place AND goes_to = 'available'
+    RETURNING 1
 ), crashed AS (
     UPDATE onward_jobs AS job
        SET state = goes_to, crashes = job.crashes + 1, owner = NULL,
@@ -467,6 +472,7 @@ lease AS (
                         + (cast(:pauses AS bigint[]))[least(job.crashes + 1, cardinality(cast(:pauses AS bigint[])))]
       FROM held
      WHERE job.ctid = held.place AND goes_to = 'retryable' AND move = 'crashed'
+    RETURNING 1
 ), put_back AS (
     -- nack, snooze and park: due later, and waiting is counted anew.
     UPDATE onward_jobs AS job
@@ -475,8 +481,12 @@ lease AS (
            parked_since = CASE WHEN move = 'park' THEN coalesce(parked_since, (SELECT now FROM clock)) END, owner = NULL
       FROM held
      WHERE job.ctid = held.place AND goes_to IN ('scheduled', 'retryable') AND move <> 'crashed'
+    RETURNING 1
 )
-SELECT number, goes_to, idempotency_key, idempotency_ttl, single_instance FROM held;
+SELECT number, goes_to, idempotency_key, idempotency_ttl, single_instance,
+       (SELECT count(*) FROM gone) + (SELECT count(*) FROM released) + (SELECT count(*) FROM crashed)
+           + (SELECT count(*) FROM put_back)
+  FROM held;
 
 -- name: complete
 -- `settle` for leases that all were successes with nothing to tell, which nearly all are.  One write, where `settle` locks and
@@ -574,9 +584,9 @@ WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 held AS MATERIALIZED (
     SELECT wanted.reason, job.*
       FROM unnest(cast(:ids AS text[]), cast(:reasons AS text[])) AS wanted (id, reason)
-     CROSS JOIN LATERAL (SELECT ctid AS place, id, state FROM onward_jobs WHERE id = wanted.id FOR UPDATE) AS job
+     CROSS JOIN LATERAL (SELECT id, state FROM onward_jobs WHERE id = wanted.id FOR UPDATE) AS job
 ), gone AS (
-    DELETE FROM onward_jobs AS job USING held WHERE job.ctid = held.place AND held.state <> 'executing'
+    DELETE FROM onward_jobs AS job USING held WHERE job.id = held.id AND held.state <> 'executing'
     RETURNING job.*, held.reason
 ), finished AS (
     INSERT INTO onward_finished (
@@ -602,21 +612,21 @@ held AS MATERIALIZED (
        SET cancel_reason = coalesce(cancel_reason, held.reason),
            key_held = CASE WHEN cast(:replaced AS boolean) THEN NULL ELSE key_held END
       FROM held
-     WHERE job.ctid = held.place AND held.state = 'executing'
+     WHERE job.id = held.id AND held.state = 'executing'
 )
 SELECT id, state FROM held;
 
 -- name: make_due
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 held AS MATERIALIZED (
-    SELECT job.place
+    SELECT job.id
       FROM unnest(cast(:ids AS text[])) AS wanted (id)
-     CROSS JOIN LATERAL (SELECT ctid AS place
+     CROSS JOIN LATERAL (SELECT id
                            FROM onward_jobs
                           WHERE id = wanted.id AND state IN ('scheduled', 'retryable') FOR UPDATE) AS job
 )
 UPDATE onward_jobs SET state = 'available', available_at = (SELECT now FROM clock)
- WHERE ctid = ANY (ARRAY (SELECT place FROM held))
+ WHERE id = ANY (ARRAY (SELECT id FROM held))
 RETURNING id, queue;
 
 -- name: pick

@@ -33,7 +33,7 @@ def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] |
     crashed = held if started is None else held.intersection(started)
     settlements = [lease.settlement(cause, crashed=(lease.id, lease.token) in crashed) for lease in lost]
     columns = {**settling.columns(settlements), "owners": [lease.owner for lease in lost]}
-    rows = tx.ask("settle", owner=None, **columns).rows()
+    rows = settling.written(tx.ask("settle", owner=None, **columns))
     reaped: dict[int, Reaped] = {}
     ended: dict[int, holds.Ended] = {}
     for number, to, once, ttl, single in rows:

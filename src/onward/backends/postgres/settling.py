@@ -10,7 +10,8 @@ from typing import Any
 
 from onward.backend import Held
 from onward.backends.postgres import enqueueing, holds
-from onward.backends.postgres.transaction import Reply, Transaction
+from onward.backends.postgres.transaction import Reply, Row, Transaction
+from onward.backends.sql.enqueueing import StartOver
 from onward.backends.sql.settling import because, judge, on_record
 from onward.clock import SECOND
 from onward.lease import (
@@ -22,7 +23,7 @@ from onward.lease import (
 )
 from onward.states import TARGETS, State
 
-__all__ = ["Settling", "classify", "columns"]
+__all__ = ["Settling", "classify", "columns", "written"]
 
 # Before a crashed job is due again, by how often it crashed; the last one is the longest.
 _PAUSES = [crash_pause(crashes) for crashes in range(1, 13)]
@@ -96,7 +97,7 @@ class Settling:
     def _settled(self) -> dict[int, Settled]:
         answers: dict[int, Settled] = {}
         ended: dict[int, holds.Ended] = {}
-        for number, to, once, ttl, single in self._reply.rows() if self._reply is not None else ():
+        for number, to, once, ttl, single in written(self._reply) if self._reply is not None else ():
             at = self._asked[number - 1]
             answers[at] = _APPLIED[to]
             if once is not None or single is not None:
@@ -133,6 +134,14 @@ def _are_plain_successes(settlements: Sequence[Settlement]) -> bool:
         and each.keep is settlements[0].keep
         for each in settlements
     )
+
+
+def written(reply: Reply) -> list[Row]:
+    """The leases that `settle` has ended.  Nothing is answered that was not written: then the transaction starts over."""
+    rows = reply.rows()
+    if rows and rows[0][-1] != len(rows):
+        raise StartOver
+    return [row[:-1] for row in rows]
 
 
 def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled]:
