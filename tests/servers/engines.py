@@ -13,10 +13,8 @@ from typing import Any, NamedTuple
 from urllib.parse import quote
 
 import psycopg
-import pymysql
 
-from tests.servers.mariadb import TABLES as MARIADB_TABLES
-from tests.servers.mariadb import mariadb_server
+from tests.servers import mariadb
 from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.stores import TABLES, emptied
 
@@ -75,19 +73,15 @@ class PostgresStore:
 
 
 class MariaDBStore:
-    """The same in MariaDB."""
+    """The tables of the default namespace, empty at first."""
 
     def __init__(self, server: Any, _: Path) -> None:
         self._server = server
-        with closing(server.connect()) as connection, connection.cursor() as cursor:
-            cursor.execute("SELECT id FROM information_schema.processlist WHERE id <> connection_id() AND db = 'jobs'")
-            for (number,) in cursor.fetchall():
-                with contextlib.suppress(pymysql.err.OperationalError):  # it has ended meanwhile
-                    cursor.execute(f"KILL {number}")
-        server.emptied()
+        server.end_sessions()
+        self._url = server.emptied()
 
     def url(self, *, patience: float | None = None) -> str:
-        return str(self._server.url(**({} if patience is None else {"read_timeout": max(1, round(patience))})))
+        return self._url + ("" if patience is None else f"&lock_timeout={max(1, round(patience))}")
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with closing(self._server.connect("jobs")) as connection, connection.cursor() as cursor:
@@ -97,7 +91,7 @@ class MariaDBStore:
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         with closing(self._server.connect("jobs")) as connection, connection.cursor() as cursor:
-            cursor.execute("LOCK TABLES " + ", ".join(f"onward_{table} READ" for table in MARIADB_TABLES))
+            cursor.execute("LOCK TABLES " + ", ".join(f"onward_{table} READ" for table in mariadb.TABLES))
             yield
             cursor.execute("UNLOCK TABLES")
 
@@ -110,7 +104,7 @@ class Engine(NamedTuple):
 ENGINES = {
     "sqlite": Engine(nullcontext, SqliteStore),
     "postgres": Engine(partial(postgres_server, VERSIONS[-1]), PostgresStore),
-    "mariadb": Engine(mariadb_server, MariaDBStore),
+    "mariadb": Engine(mariadb.mariadb_server, MariaDBStore),
 }
 
 

@@ -89,6 +89,17 @@ class MariaDBServer:
     def resume(self):
         os.killpg(self._process.pid, signal.SIGCONT)
 
+    def end_sessions(self):
+        """End whoever is connected, and wait until they are gone: who was killed may not have ended here yet."""
+        others = "SELECT id FROM information_schema.processlist WHERE user = 'onward' AND id <> connection_id()"
+        with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
+            deadline = time.monotonic() + PATIENCE
+            while cursor.execute(others):
+                assert time.monotonic() < deadline, "they do not go"
+                for (number,) in cursor.fetchall():
+                    with contextlib.suppress(pymysql.err.OperationalError):  # it has gone by itself
+                        cursor.execute(f"KILL {number}")
+
     def emptied(self):
         """The URL of a database that has the tables of the default namespace, and nothing in them."""
         if not getattr(self, "has_tables", False):

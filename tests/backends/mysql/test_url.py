@@ -24,15 +24,15 @@ def test_signs_in_a_password_are_unquoted():
 
 
 def test_the_usual_options():
-    assert parse_url("mysql://db/shop")[1] == Options(pool_size=4, writers="many")
+    assert parse_url("mysql://db/shop")[1] == Options(pool_size=4, lock_timeout=30, writers="many")
 
 
 def test_every_option_can_be_given():
     address, options = parse_url(
-        "mysql://db/shop?pool_size=9&writers=one&ssl_ca=/ca.pem&ssl_verify_identity=true&connect_timeout=3"
+        "mysql://db/shop?pool_size=9&lock_timeout=5&writers=one&ssl_ca=/ca.pem&ssl_verify_identity=true&connect_timeout=3"
     )
 
-    assert options == Options(pool_size=9, writers="one")
+    assert options == Options(pool_size=9, lock_timeout=5, writers="one")
     given = {name: address.arguments[name] for name in ("ssl_ca", "ssl_verify_identity", "connect_timeout")}
     assert given == {"ssl_ca": "/ca.pem", "ssl_verify_identity": True, "connect_timeout": 3}
 

@@ -28,7 +28,7 @@ _TCP = {"TCP_KEEPIDLE": 10, "TCP_KEEPINTVL": 5, "TCP_KEEPCNT": 3, "TCP_USER_TIME
 _SESSION = (
     b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED;"
     b"SET SESSION sql_mode = 'STRICT_ALL_TABLES,NO_ENGINE_SUBSTITUTION,ERROR_FOR_DIVISION_BY_ZERO',"
-    b" innodb_lock_wait_timeout = 30, lock_wait_timeout = 60, wait_timeout = 28800, time_zone = '+00:00', autocommit = 1"
+    b" innodb_lock_wait_timeout = %d, lock_wait_timeout = %d, wait_timeout = 28800, time_zone = '+00:00', autocommit = 1"
 )
 # What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
 _left_to_our_parent: list[Connection] = []
@@ -152,6 +152,7 @@ class Connections(Pool[Connection]):
         self.place = address.place
         self.durable = True  # as far as the server does it
         self._arguments = address.arguments
+        self._patience = options.lock_timeout
         self._one_writer = options.writers == "one"
         self._prepare = prepare
         self._prepared = False
@@ -159,7 +160,7 @@ class Connections(Pool[Connection]):
     def _opened(self) -> Connection:
         connection = self._connected(flags=CLIENT.MULTI_STATEMENTS | CLIENT.FOUND_ROWS)
         try:
-            connection.send(_SESSION)
+            connection.send(_SESSION % (self._patience, self._patience))
             self._check(connection)
             if not self._prepared:
                 self._prepare(connection)

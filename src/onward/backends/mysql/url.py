@@ -20,6 +20,7 @@ class Options(NamedTuple):
     """What is ours of the things that may follow the question mark."""
 
     pool_size: int = 4
+    lock_timeout: int = 30  # seconds
     writers: Writers = "many"  # of a Galera cluster: only "one" is safe, and only you can know
 
 
@@ -90,6 +91,7 @@ def _writers(name: str, value: str) -> Writers:
 
 _READ: dict[str, Callable[[str, str], Any]] = {
     "pool_size": _count,
+    "lock_timeout": _count,
     "writers": _writers,
     "unix_socket": _text,
     "connect_timeout": _count,
