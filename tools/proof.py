@@ -39,6 +39,8 @@ ON_SERVERS = (
     "tests/backends/postgres/test_failures.py",
     "tests/backends/postgres/test_backlog.py",
     "tests/backends/postgres/test_queries.py",
+    "tests/backends/mysql/test_restarts.py",
+    "tests/backends/mysql/test_queries.py",
 )
 SECONDS_OF_SEARCH = 600  # for all models together
 
