@@ -36,6 +36,15 @@ class Settling:
         self._tx = tx
         self._settlements = settlements
         self._answers: list[Settled] | None = None
+        self._asked: Sequence[int]
+        self._reply: Reply | None = None
+        ids = _ids(settlements)
+        self._all_successes = _are_plain_successes(settlements, owner) and len(set(ids)) == len(ids)
+        if self._all_successes:
+            self._asked = range(len(settlements))
+            tokens = [each.lease.token for each in settlements]
+            self._reply = tx.ask("complete", owner=owner, ids=ids, tokens=tokens, keep=settlements[0].keep)
+            return
         # The same lease twice: the second is answered by the evidence of the first.
         first = {(each.lease.envelope.id, each.lease.token): at for at, each in reversed(list(enumerate(settlements)))}
         # In the order of the ids: two who lock the same rows do not wait for each other.
@@ -43,19 +52,13 @@ class Settling:
             (at for at in first.values() if settlements[at].lease.owner == owner),
             key=lambda at: settlements[at].lease.envelope.id,
         )
-        asked = [settlements[at] for at in self._asked]
-        self._all_successes = _are_plain_successes(asked)
-        self._reply: Reply | None = None
-        if self._all_successes:
-            tokens = [each.lease.token for each in asked]
-            self._reply = tx.ask("complete", owner=owner, ids=_ids(asked), tokens=tokens, keep=asked[0].keep)
-        elif asked:
+        if asked := [settlements[at] for at in self._asked]:
             self._reply = tx.ask("settle", owner=owner, **columns(asked))
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing has to be known or done between settling and claiming."""
-        return all(
+        return self._all_successes or all(
             each.dead_letter is None and each.lease.hold is Hold.FREE and each.move != "release"
             for each in self._settlements
         )
@@ -123,10 +126,11 @@ _APPLIED = {str(state): applied(state) for state in State}
 _COMPLETED = _APPLIED[State.COMPLETED]
 
 
-def _are_plain_successes(settlements: Sequence[Settlement]) -> bool:
-    """Whether all of them say nothing but that the job is done, and all keep it or none."""
+def _are_plain_successes(settlements: Sequence[Settlement], owner: str) -> bool:
+    """Whether all of them say nothing but that the owner's job is done, and all keep it or none."""
     return bool(settlements) and all(
         each.move == "ack"
+        and each.lease.owner == owner
         and each.result is None
         and each.failure is None
         and each.reason is None
