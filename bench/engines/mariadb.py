@@ -22,7 +22,7 @@ RAW, RAW_DELETE = "raw MariaDB", "raw, delete only"
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    with mariadb_server(in_memory=False) as server:
+    with mariadb_server(in_memory=False) as server:  # its commits are to cost what they cost
         os.environ["BENCH_MYSQL"] = server.url()
         return _run(options)
 

@@ -36,7 +36,7 @@ PEERS = {
 
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
-    with postgres_server(VERSION) as server:
+    with postgres_server(VERSION, in_memory=False) as server:  # its commits are to cost what they cost
         os.environ["BENCH_POSTGRES"] = server.url()
         return _run(options)
 

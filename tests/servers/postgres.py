@@ -85,15 +85,14 @@ class PostgresServer:
 
 
 @contextlib.contextmanager
-def postgres_server(version):
+def postgres_server(version, *, in_memory=True):
     """Start a server of this major version; skip the test, loudly, where there is none (on CI that is a failure)."""
     programs = _programs(version)
     if programs is None:
         unavailable(f"PostgreSQL {version}: neither installed, nor in a wheel, nor through apt-get")
     # In memory where the system has room for that, since no machine dies here: every commit is synced all the same.
-    place = (
-        SHARED_MEMORY if os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ROOM else None
-    )
+    roomy = os.access(SHARED_MEMORY, os.W_OK) and shutil.disk_usage(SHARED_MEMORY).free > ROOM
+    place = SHARED_MEMORY if in_memory and roomy else None
     folder = Path(tempfile.mkdtemp(prefix=f"pg{version}-", dir=place))  # short: a socket's path may have 107 characters
     try:
         if os.geteuid() == 0:
