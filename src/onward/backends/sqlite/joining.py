@@ -25,8 +25,8 @@ def foreign(sql: str, values: Row, style: Style) -> Statement:
 @cache
 def _formatted(sql: str) -> tuple[str, Sequence[int]]:
     """
-    >>> _formatted("SELECT ?1, ?2 % ?1")
-    ('SELECT %s, %s %% %s', (0, 1, 0))
+    >>> _formatted("?1, ?2 % ?1")
+    ('%s, %s %% %s', (0, 1, 0))
     """
     order = tuple(int(number) - 1 for number in _NUMBERED.findall(sql))
     return _NUMBERED.sub("%s", sql.replace("%", "%%")), order
