@@ -75,7 +75,7 @@ SELECT CASE WHEN count(*) < cardinality(cast(:ids AS text[])) THEN coalesce(arra
   FROM stored;
 
 -- name: enqueue_new
--- `enqueue` for jobs of which none is expected to be there: to make sure row by row costs a sixth of it.  If one is there after
+-- `enqueue` for jobs of which none is expected to be there: it does not make sure row by row.  If one is there after
 -- all, nothing is stored and it says so.  What all have in common comes once.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 stored AS (
@@ -490,7 +490,7 @@ SELECT number, goes_to, idempotency_key, idempotency_ttl, single_instance,
 
 -- name: complete
 -- `settle` for leases that all were successes with nothing to tell, which nearly all are.  One write, where `settle` locks and
--- writes: a third of its cost.  A row that somebody changes meanwhile is waited for and looked at again.  The conditions on
+-- writes.  A row that somebody changes meanwhile is waited for and looked at again.  The conditions on
 -- owner and state fit no index on purpose: the ids are walked, in their order, whatever the planner believes.  The answer: which
 -- were completed, if not all were.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
