@@ -26,6 +26,10 @@ IMPATIENT = (
 )
 
 
+# A worker that takes into its hand all that it finds and keeps it, however slow the machine is.
+HOARDER = "from onward.worker import prefetch, pump; prefetch._AHEAD = 60; pump._LONGEST_WAIT_IN_HAND = 600"
+
+
 def eventually(fact, within=PATIENCE, what="it did not come"):
     """Wait for a fact, and give it.  If it never comes this fails; it never just sleeps."""
     deadline = time.monotonic() + within
@@ -123,11 +127,11 @@ class Shop:
             (self.folder / f"{name}.go").touch()
 
     def hand_full(self, name="work"):
-        """Give a worker with one slot a job that it holds, and many short ones that it takes into its hand meanwhile.
+        """Give a hoarder with one slot a job that it holds, and many short ones that it takes into its hand meanwhile.
 
         Returns when it has begun the one and claimed some of the others; they are numbered from 300 to 399.
         """
-        self.plain.enqueue_many([(n,) for n in range(300)])  # so that it takes many at a time
+        self.plain.enqueue_many([(n,) for n in range(300)])
         held = self.hold.enqueue(name)
         waiting = self.plain.enqueue_many([(n,) for n in range(300, 400)])
         self.noted("holding", name=name)
