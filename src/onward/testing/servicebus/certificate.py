@@ -37,10 +37,12 @@ class Certificate:
         try:
             subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603 - nothing of it comes from outside
         except FileNotFoundError:
+            self.remove()
             raise StandinError(
                 "TLS needs the openssl command to make a certificate: install the package openssl"
             ) from None
         except subprocess.CalledProcessError as error:
+            self.remove()
             raise StandinError(f"openssl could not make a certificate: {error.stderr.strip()}") from None
         return certificate
 

@@ -186,12 +186,13 @@ def _read_compound(code: int, data: bytes, at: int, depth: int) -> tuple[Any, in
     count, at = _number(code, data, at)
     if end > len(data) or count > len(data):
         raise CodecError("a list, map or array says it is larger than the data")
+    if code in {0xE0, 0xF0} and not count:
+        return Array(), end
+    parts, last = (_read_array if code in {0xE0, 0xF0} else _read_parts)(data, at, count, depth)
+    if last != end:
+        raise CodecError("a list, map or array does not end where it says")
     if code in {0xE0, 0xF0}:
-        return _read_array(data, at, count, depth), end
-    parts = []
-    for _ in range(count):
-        part, at = _read(data, at, depth)
-        parts.append(part)
+        return Array(parts), end
     if code in {0xC0, 0xD0}:
         return parts, end
     if count % 2:
@@ -202,9 +203,15 @@ def _read_compound(code: int, data: bytes, at: int, depth: int) -> tuple[Any, in
         raise CodecError(f"a map has a key that is no simple value: {error}") from None
 
 
-def _read_array(data: bytes, at: int, count: int, depth: int) -> Array:
-    if not count:
-        return Array()
+def _read_parts(data: bytes, at: int, count: int, depth: int) -> tuple[list[Any], int]:
+    parts = []
+    for _ in range(count):
+        part, at = _read(data, at, depth)
+        parts.append(part)
+    return parts, at
+
+
+def _read_array(data: bytes, at: int, count: int, depth: int) -> tuple[list[Any], int]:
     code, at = data[at], at + 1
     descriptor = None
     if described := code == 0x00:
@@ -214,7 +221,7 @@ def _read_array(data: bytes, at: int, count: int, depth: int) -> Array:
     for _ in range(count):
         value, at = _read_as(code, data, at, depth)
         values.append(Described(descriptor, value) if described else value)
-    return Array(values)
+    return values, at
 
 
 def _piece(data: bytes, at: int, size: int) -> bytes:

@@ -91,6 +91,10 @@ class Journal:
         with self._news:
             self._triggers.append(_Trigger(_checked(kinds), nth, action))
 
+    def clear(self) -> None:
+        with self._news:
+            self._written, self._rules, self._triggers = [], [], []
+
     def check(self, kind: Kind) -> None:
         """Raise the refusal that a test has ordered, if it has."""
         with self._news:

@@ -42,6 +42,10 @@ class Namespace:
             raise EntityNotFound(f"The messaging entity '{entity_path(path)}' could not be found. Queues: {known}.")
         return queue
 
+    def clear(self) -> None:
+        for queue in self:
+            queue.clear()
+
     def advance(self) -> None:
         for queue in self:
             queue.advance()

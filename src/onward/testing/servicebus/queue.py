@@ -78,6 +78,10 @@ class Queue:
         self._clock = clock
         self._new_token = token
         self._numbers: Iterator[int] = count(1)
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all messages, their locks and their ids.  Numbers go on."""
         self._messages: dict[int, Stored] = {}
         self._locked: dict[UUID, Stored] = {}
         self._seen: dict[object, int] = {}  # message id: until when it is remembered

@@ -1,0 +1,107 @@
+"""A stand-in for every module, and the SDK in both its colours behind one face."""
+
+import asyncio
+import inspect
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
+from azure.servicebus.aio import ServiceBusClient as AsyncServiceBusClient
+
+from onward.testing import FakeClock
+from onward.testing.servicebus import QueueOptions, ServiceBusStandin
+
+LOCK = 30
+MOST_DELIVERIES = 3
+
+
+@pytest.fixture(scope="module")
+def clock():
+    return FakeClock()
+
+
+@pytest.fixture(scope="module")
+def shared_bus(clock):
+    options = QueueOptions(lock_duration=LOCK, max_delivery_count=MOST_DELIVERIES)
+    with ServiceBusStandin({"mail": options}, clock=clock) as bus:
+        yield bus
+
+
+@pytest.fixture
+def bus(shared_bus):
+    """The module's stand-in, empty."""
+    shared_bus.clear()
+    return shared_bus
+
+
+class Awaited:
+    """An object of the SDK whose coroutines are run to their end, so that a test reads alike for both clients."""
+
+    def __init__(self, wrapped, run):
+        self._wrapped = wrapped
+        self._run = run
+
+    def __getattr__(self, name):
+        attribute = getattr(self._wrapped, name)
+        if not callable(attribute):
+            return attribute
+
+        def call(*args, **kwargs):
+            result = attribute(*args, **kwargs)
+            return self._run(result) if inspect.isawaitable(result) else result
+
+        return call
+
+
+class Links:
+    """A client with a sender, a receiver, and a receiver of dead letters, on the queue ``mail``."""
+
+    def __init__(self, client, enter):
+        self.client = client
+        self._enter = enter
+        self.sender = self.open_sender("mail")
+        self.receiver = self.open_receiver("mail")
+        self.dead = self.open_receiver("mail", sub_queue=ServiceBusSubQueue.DEAD_LETTER)
+
+    def open_receiver(self, queue, **options):
+        return self._enter(self.client.get_queue_receiver(queue, **options))
+
+    def open_sender(self, queue):
+        return self._enter(self.client.get_queue_sender(queue))
+
+
+# Opening or closing a link takes the SDK half a second, whatever is at the other end.  So links are shared, and closed
+# all at once.
+@pytest.fixture(scope="module", params=["sync", "async"])
+def sdk(request, shared_bus):
+    yield from (_sync if request.param == "sync" else _async)(shared_bus.connection_string)
+
+
+def _sync(connection_string):
+    entered = []
+
+    def enter(link):
+        entered.append(link.__enter__())
+        return link
+
+    with ServiceBusClient.from_connection_string(connection_string, retry_total=0) as client:
+        yield Links(client, enter)
+        with ThreadPoolExecutor(len(entered)) as threads:
+            list(threads.map(lambda link: link.close(), entered))
+
+
+def _async(connection_string):
+    entered = []
+    with asyncio.Runner() as runner:
+
+        def enter(link):
+            entered.append(runner.run(link.__aenter__()))
+            return Awaited(link, runner.run)
+
+        async def close():
+            await asyncio.gather(*[link.close() for link in entered])
+            await client.close()
+
+        client = AsyncServiceBusClient.from_connection_string(connection_string, retry_total=0)
+        yield Links(client, enter)
+        runner.run(close())

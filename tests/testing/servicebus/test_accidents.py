@@ -1,0 +1,190 @@
+"""What a test can do to a client: cut it off, refuse it, kill it between two commands."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+from azure.servicebus.exceptions import MessageLockLostError, ServiceBusError, ServiceBusServerBusyError
+
+from onward.testing.servicebus import QueueOptions, ServiceBusStandin, StandinError
+from tests.testing.servicebus.conftest import LOCK
+
+SEND_FOREVER = """
+import sys
+from azure.servicebus import ServiceBusClient, ServiceBusMessage
+with ServiceBusClient.from_connection_string(sys.argv[1]) as client, client.get_queue_sender("mail") as sender:
+    while True:
+        sender.send_messages(ServiceBusMessage("x"))
+"""
+
+
+@pytest.fixture(scope="module")
+def client(shared_bus):
+    # One retry: it reopens the links that a test before has cut.
+    options = {"retry_total": 1, "retry_backoff_factor": 0.01}
+    with ServiceBusClient.from_connection_string(shared_bus.connection_string, **options) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def sender(client):
+    return client.get_queue_sender("mail")
+
+
+@pytest.fixture(scope="module")
+def receiver(client):
+    return client.get_queue_receiver("mail")
+
+
+def receive_one(receiver):
+    (message,) = receiver.receive_messages(max_wait_time=5)
+    return message
+
+
+@pytest.mark.parametrize("verb", ["complete", "abandon", "defer", "dead-letter", "renew"])
+def test_a_refused_command_changes_nothing(bus, sender, receiver, verb):
+    sender.send_messages(ServiceBusMessage("x"))
+    message = receive_one(receiver)
+    bus.refuse(verb)
+    method = "renew_message_lock" if verb == "renew" else f"{verb.replace('-', '_')}_message"
+
+    with pytest.raises(MessageLockLostError):
+        getattr(receiver, method)(message)
+
+    (stored,) = bus.messages("mail")
+    assert stored.lock.token == message.lock_token
+    assert [command.refused for command in bus.commands if command.kind == verb] == ["com.microsoft:message-lock-lost"]
+
+
+def test_a_refusal_has_a_condition_and_an_end(bus, sender):
+    bus.refuse("send", times=2, condition="com.microsoft:server-busy")
+
+    with pytest.raises(ServiceBusServerBusyError, match="The test refuses it"):
+        sender.send_messages(ServiceBusMessage("x"))
+    sender.send_messages(ServiceBusMessage("x"))
+
+    assert len(bus.messages("mail")) == 1
+    assert bus.count("send") == 3, "the SDK has tried the first one twice"
+
+
+def test_who_is_cut_off_keeps_the_lock_and_nothing_else(bus, sender, receiver, clock):
+    sender.send_messages(ServiceBusMessage("x"))
+    message = receive_one(receiver)
+
+    assert bus.drop_connections() >= 2
+    (stored,) = bus.messages("mail")
+    assert stored.lock.token == message.lock_token
+
+    clock.advance(LOCK)
+    bus.tick()
+    (stored,) = bus.messages("mail")
+    assert (stored.lock, stored.delivery_count) == (None, 1)
+
+
+def test_a_settlement_whose_answer_is_lost_was_applied(bus, sender, receiver):
+    sender.send_messages(ServiceBusMessage("x"))
+    message = receive_one(receiver)
+    bus.after(1, "complete", do=bus.drop_connections)
+
+    with pytest.raises(ServiceBusError):
+        receiver.complete_message(message)
+
+    assert bus.messages("mail") == []
+
+
+def test_what_was_stored_survives_a_restart(bus, sender, receiver):
+    sender.send_messages([ServiceBusMessage("locked"), ServiceBusMessage("waits")])
+    receive_one(receiver)
+    port = bus.port
+
+    bus.stop()
+    with pytest.raises(ServiceBusError):
+        sender.send_messages(ServiceBusMessage("lost"))
+    bus.start()
+
+    assert bus.port == port
+    assert [stored.lock is not None for stored in bus.messages("mail")] == [True, False]
+    assert str(receive_one(receiver)) == "waits"
+
+
+def test_a_client_is_killed_after_its_third_command(bus):
+    sending = subprocess.Popen([sys.executable, "-c", SEND_FOREVER, bus.connection_string])
+    bus.after(3, "send", do=lambda: os.kill(sending.pid, signal.SIGKILL))
+
+    assert sending.wait(30) == -signal.SIGKILL
+
+    assert bus.count("send") == len(bus.messages("mail")) == 3
+
+
+def test_waiting_ends_when_enough_has_come(bus, sender):
+    sending = threading.Timer(0, lambda: [sender.send_messages(ServiceBusMessage("x")) for _ in range(3)])
+    sending.start()
+
+    bus.wait_for(3, "send")
+
+    sending.join()
+    assert len(bus.messages("mail")) == 3
+
+
+def test_waiting_in_vain_is_an_error(bus):
+    with pytest.raises(StandinError, match="0 of 1 complete came within 0"):
+        bus.wait_for(1, "complete", timeout=0.01)
+
+
+def test_commands_are_told_in_order(bus, sender, receiver):
+    sender.send_messages(ServiceBusMessage("x"))
+    receiver.complete_message(receive_one(receiver))
+
+    number = bus.commands[0].sequence_numbers
+    assert [(command.kind, command.queue) for command in bus.commands] == [
+        ("send", "mail"),
+        ("deliver", "mail"),
+        ("complete", "mail"),
+    ]
+    assert {command.sequence_numbers for command in bus.commands} == {number}
+    assert bus.count() == 2, "a delivery is no command"
+
+
+def test_names_of_commands_are_checked(bus):
+    with pytest.raises(ValueError, match="finish: no such command; there are send"):
+        bus.count("finish")
+    with pytest.raises(ValueError, match="counted from 1"):
+        bus.after(0, do=print)
+
+
+def test_locks_expire_by_the_hosts_clock_too():
+    with (
+        ServiceBusStandin({"mail": QueueOptions(lock_duration=0.3)}) as bus,
+        ServiceBusClient.from_connection_string(bus.connection_string) as client,
+        client.get_queue_receiver("mail") as receiver,
+        client.get_queue_sender("mail") as sender,
+    ):
+        sender.send_messages(ServiceBusMessage("x"))
+        receive_one(receiver)
+
+        again = receive_one(receiver)
+
+        assert again.delivery_count == 1
+
+
+def test_starting_twice_or_on_a_taken_port_is_an_error(bus):
+    with pytest.raises(StandinError, match="runs already"):
+        bus.start()
+    with pytest.raises(StandinError, match=f"cannot listen on 127.0.0.1:{bus.port}"):
+        ServiceBusStandin(["mail"], port=bus.port).start()
+
+
+def test_there_is_no_address_before_the_start():
+    with pytest.raises(StandinError, match="with block"):
+        _ = ServiceBusStandin(["mail"]).connection_string
+
+
+def test_what_was_never_started_can_be_looked_at_and_stopped():
+    bus = ServiceBusStandin(["mail"])
+    bus.stop()
+
+    assert bus.messages("mail") == []
