@@ -11,7 +11,7 @@ import pytest
 
 from onward.testing import FakeClock
 from onward.testing.servicebus import QueueOptions, ServiceBusStandin, State
-from onward.testing.servicebus.codec import CodecError, Described, Symbol, UInt, ULong, decode_at, encode
+from onward.testing.servicebus.codec import CodecError, Described, Symbol, Timestamp, UInt, ULong, decode_at, encode
 from onward.testing.servicebus.framing import AMQP_HEADER, frame
 from onward.testing.servicebus.message import read_request
 from onward.testing.servicebus.performatives import (
@@ -305,6 +305,18 @@ def test_who_has_detached_gets_nothing_more(bus):
         bus.wait_for(1, "send")
 
         assert bus.count("deliver") == 0
+
+
+def test_by_the_hosts_clock_locks_expire_and_schedules_come_by_themselves():
+    soon = {Symbol("x-opt-scheduled-enqueue-time"): Timestamp(time.time_ns() // 1_000_000 + 50)}
+    with ServiceBusStandin({"mail": QueueOptions(lock_duration=0.05)}, key=KEY) as bus, Peer(bus) as peer:
+        peer.open_mail()
+        peer.flow(1, 2)
+        peer.transfer(0, encode(Described(ULong(0x72), soon)) + message(), settled=True)
+
+        header, again = (decode_at(peer.expect(Transfer)[1], 0)[0].value for _ in range(2))
+
+        assert (header[4], again[4]) == (0, 1), "the delivery count"
 
 
 @pytest.mark.parametrize(
