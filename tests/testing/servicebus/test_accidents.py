@@ -2,6 +2,7 @@
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -111,6 +112,37 @@ def test_what_was_stored_survives_a_restart(bus, sender, receiver):
     assert bus.port == port
     assert [stored.lock is not None for stored in bus.messages("mail")] == [True, False]
     assert str(receive_one(receiver)) == "waits"
+
+
+def test_the_server_dies_after_a_command(bus, sender):
+    bus.after(2, do=bus.stop)
+
+    sender.send_messages(ServiceBusMessage("1"))
+    with pytest.raises(ServiceBusError):
+        sender.send_messages(ServiceBusMessage("2"))
+    bus.start()
+
+    assert len(bus.messages("mail")) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child touches no lock that a thread may hold
+def test_a_forked_process_does_not_keep_a_connection_alive(bus):
+    with socket.create_connection((bus.host, bus.port), timeout=5) as client:
+        client.sendall(b"AMQP\x00\x01\x00\x00")
+        assert client.recv(8)
+        forked = os.fork()
+        if not forked:
+            signal.alarm(30)  # should nobody kill it
+            signal.pause()
+
+        bus.drop_connections()
+        try:
+            assert client.recv(1) == b""
+            bus.stop()
+            bus.start()
+        finally:
+            os.kill(forked, signal.SIGKILL)
+            os.waitpid(forked, 0)
 
 
 def test_a_client_is_killed_after_its_third_command(bus):

@@ -25,6 +25,8 @@ async def serve(broker: Broker, start: bytes, reader: StreamReader, writer: Stre
     head = (start + await reader.readuntil(b"\r\n\r\n")).decode("latin-1")
     request, *lines = head.split("\r\n")
     headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
+    # What is left unread when a socket closes would reset the connection, and take the answer with it.
+    await reader.readexactly(int(headers.get("content-length", "0")))
     method, target, *_ = [*request.split(" "), "/"]
     try:
         status, body = "200 OK", _answer(broker, method, urlsplit(target), headers.get("authorization", ""))

@@ -7,6 +7,7 @@ from HTTP.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import ssl
@@ -43,21 +44,20 @@ class Server:
         self._clock_runs = clock_runs
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._stopping: asyncio.Event | None = None
+        self._stopping = threading.Event()
+        self._end: asyncio.Future[None] | None = None
         self._alarm: asyncio.TimerHandle | None = None
         self._welcomes: set[asyncio.Task[None]] = set()
         self._writers: set[StreamWriter] = set()
 
-    @property
-    def is_running(self) -> bool:
-        return self._thread is not None
-
     def start(self) -> None:
+        self._finish()
         if self._thread is not None:
             raise StandinError("the stand-in runs already")
         listener = self._listen()
         self.port = listener.getsockname()[1]
         ready = threading.Event()
+        self._stopping = threading.Event()
         self._thread = threading.Thread(
             target=lambda: asyncio.run(self._main(listener, ready)), name=f"servicebus-standin-{self.port}", daemon=True
         )
@@ -67,18 +67,18 @@ class Server:
 
     def stop(self) -> None:
         """End every connection in the middle of whatever it says.  What is stored stays."""
-        if self._thread is None or self._loop is None or self._stopping is None:
-            return
-        self._loop.call_soon_threadsafe(self._stopping.set)
-        self._thread.join(_PATIENCE)
-        if self._thread.is_alive():
-            raise StandinError(f"the stand-in did not stop within {_PATIENCE} seconds")
-        self._thread = self._loop = self._stopping = None
+        if self._thread is not None:
+            self._stopping.set()
+            self.call(self._die)
+            self._finish()
 
     def drop_connections(self) -> int:
         """Cut every connection, without a word of farewell."""
         writers = [*self._writers]
         for writer in writers:
+            # A process that was forked holds the socket, too: closing it here alone would not be seen at the other end.
+            with contextlib.suppress(OSError):
+                writer.get_extra_info("socket").shutdown(socket.SHUT_RDWR)
             writer.transport.abort()
         return len(writers)
 
@@ -109,20 +109,35 @@ class Server:
         listener.settimeout(0)
         return listener
 
+    def _die(self) -> None:
+        self.drop_connections()
+        if self._end is not None and not self._end.done():
+            self._end.set_result(None)
+
+    def _finish(self) -> None:
+        """Wait for the thread that was told to stop; unless it is this one, which cannot wait for itself."""
+        if self._thread is None or not self._stopping.is_set() or self._thread is threading.current_thread():
+            return
+        self._thread.join(_PATIENCE)
+        if self._thread.is_alive():
+            raise StandinError(f"the stand-in did not stop within {_PATIENCE} seconds")
+        self._thread = self._loop = self._end = None
+
     async def _main(self, listener: socket.socket, ready: threading.Event) -> None:
         self._loop = asyncio.get_running_loop()
-        self._stopping = asyncio.Event()
+        self._end = self._loop.create_future()
         self._alarm = None
         self._broker.pumped = self._plan
         self._broker.pump()
         accepting = asyncio.create_task(self._accept(listener))
         ready.set()
-        await self._stopping.wait()
+        await self._end
         self.drop_connections()
         tasks = [accepting, *self._welcomes]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+        listener.shutdown(socket.SHUT_RDWR)  # for forked processes, as above: the port must be free for the next start
         listener.close()
 
     async def _accept(self, listener: socket.socket) -> None:

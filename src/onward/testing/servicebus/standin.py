@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -128,7 +129,8 @@ class ServiceBusStandin:
 
     def messages(self, queue: str) -> list[Stored]:
         """Everything in a queue, in any state: ``bus.messages("mail")``, ``bus.messages("mail/$deadletterqueue")``."""
-        return self._server.call(self._namespace.find(queue).peek)
+        found = self._namespace.find(queue)
+        return self._server.call(lambda: [replace(message) for message in found.peek()])
 
     @property
     def commands(self) -> list[Command]:
@@ -148,7 +150,8 @@ class ServiceBusStandin:
     def after(self, nth: int, *kinds: Kind, do: Callable[[], object]) -> None:
         """Call ``do`` when the nth command from now was applied, and before it is answered.
 
-        ``do`` runs on the stand-in's thread and must not wait: kill a process there, or ``drop_connections``.
+        ``do`` runs on the stand-in's thread, so it must not wait for the stand-in: kill a process there, ``stop`` the
+        stand-in, or ``drop_connections``.
         """
         self._journal.after(nth, kinds, do)
 
