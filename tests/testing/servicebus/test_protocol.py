@@ -11,7 +11,7 @@ import pytest
 
 from onward.testing import FakeClock
 from onward.testing.servicebus import QueueOptions, ServiceBusStandin, State
-from onward.testing.servicebus.codec import CodecError, Described, Symbol, Timestamp, UInt, ULong, decode_at, encode
+from onward.testing.servicebus.codec import Described, Symbol, Timestamp, UInt, ULong, decode_at, encode
 from onward.testing.servicebus.framing import AMQP_HEADER, frame
 from onward.testing.servicebus.message import read_request
 from onward.testing.servicebus.performatives import (
@@ -422,8 +422,3 @@ def test_another_protocol_is_not_answered(bus):
         client.sendall(b"AMQP\x00\x00\x09\x01")
 
         assert b"amqp:decode-error" in client.recv(1000)
-
-
-def test_too_many_fields_are_an_error():
-    with pytest.raises(CodecError, match="end has 1 fields, not 2"):
-        read(encode(Described(ULong(0x17), [None, None])))
