@@ -12,7 +12,9 @@ from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import MessageLockLostError, ServiceBusError, ServiceBusServerBusyError
 
 from onward.testing.servicebus import ServiceBusStandin, StandinError
+from onward.testing.servicebus.performatives import Transfer
 from tests.testing.servicebus.conftest import LOCK
+from tests.testing.servicebus.peer import Peer, message
 
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # sockets that the SDK forgets
 
@@ -72,77 +74,6 @@ def test_a_refusal_has_a_condition_and_an_end(bus, sender):
 
     assert len(bus.messages("mail")) == 1
     assert bus.count("send") == 3, "the SDK has tried the first one twice"
-
-
-def test_who_is_cut_off_keeps_the_lock_and_nothing_else(bus, sender, receiver, clock):
-    sender.send_messages(ServiceBusMessage("x"))
-    message = receive_one(receiver)
-
-    assert bus.drop_connections() >= 2
-    (stored,) = bus.messages("mail")
-    assert stored.lock.token == message.lock_token
-
-    clock.advance(LOCK)
-    bus.tick()
-    (stored,) = bus.messages("mail")
-    assert (stored.lock, stored.delivery_count) == (None, 1)
-
-
-def test_a_settlement_whose_answer_is_lost_was_applied(bus, sender, receiver):
-    sender.send_messages(ServiceBusMessage("x"))
-    message = receive_one(receiver)
-    bus.after(1, "complete", do=bus.drop_connections)
-
-    with pytest.raises(ServiceBusError):
-        receiver.complete_message(message)
-
-    assert bus.messages("mail") == []
-
-
-def test_what_was_stored_survives_a_restart(bus, sender, receiver):
-    sender.send_messages([ServiceBusMessage("locked"), ServiceBusMessage("waits")])
-    receive_one(receiver)
-    port = bus.port
-
-    bus.stop()
-    with pytest.raises(ServiceBusError):
-        sender.send_messages(ServiceBusMessage("lost"))
-    bus.start()
-
-    assert bus.port == port
-    assert [stored.lock is not None for stored in bus.messages("mail")] == [True, False]
-    assert str(receive_one(receiver)) == "waits"
-
-
-def test_the_server_dies_after_a_command(bus, sender):
-    bus.after(2, do=bus.stop)
-
-    sender.send_messages(ServiceBusMessage("1"))
-    with pytest.raises(ServiceBusError):
-        sender.send_messages(ServiceBusMessage("2"))
-    bus.start()
-
-    assert len(bus.messages("mail")) == 2
-
-
-@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child touches no lock that a thread may hold
-def test_a_forked_process_does_not_keep_a_connection_alive(bus):
-    with socket.create_connection((bus.host, bus.port), timeout=5) as client:
-        client.sendall(b"AMQP\x00\x01\x00\x00")
-        assert client.recv(8)
-        forked = os.fork()
-        if not forked:
-            signal.alarm(30)  # should nobody kill it
-            signal.pause()
-
-        bus.drop_connections()
-        try:
-            assert client.recv(1) == b""
-            bus.stop()
-            bus.start()
-        finally:
-            os.kill(forked, signal.SIGKILL)
-            os.waitpid(forked, 0)
 
 
 def test_a_client_is_killed_after_its_third_command(bus):
@@ -207,3 +138,83 @@ def test_what_was_never_started_can_be_looked_at_and_stopped():
     bus.stop()
 
     assert bus.messages("mail") == []
+
+
+def test_a_settlement_whose_answer_is_lost_was_applied(bus, sender, receiver):
+    sender.send_messages(ServiceBusMessage("x"))
+    message = receive_one(receiver)
+    bus.after(1, "complete", do=bus.drop_connections)
+
+    with pytest.raises(ServiceBusError):
+        receiver.complete_message(message)
+
+    assert bus.messages("mail") == []
+
+
+def test_what_was_stored_survives_a_restart(bus, sender, receiver):
+    sender.send_messages([ServiceBusMessage("locked"), ServiceBusMessage("waits")])
+    receive_one(receiver)
+    port = bus.port
+
+    bus.stop()
+    with pytest.raises(ServiceBusError):
+        sender.send_messages(ServiceBusMessage("lost"))
+    bus.start()
+
+    assert bus.port == port
+    assert [stored.lock is not None for stored in bus.messages("mail")] == [True, False]
+    assert str(receive_one(receiver)) == "waits"
+
+
+def test_who_is_cut_off_keeps_the_lock_and_nothing_else(bus, clock):
+    with Peer(bus) as peer:
+        peer.open_mail()
+        peer.send()
+        peer.flow(1, 1)
+        peer.expect(Transfer)
+
+        assert bus.drop_connections() >= 1
+        with pytest.raises((EOFError, ConnectionError)):
+            peer.hear()
+
+    (stored,) = bus.messages("mail")
+    assert stored.lock is not None
+
+    clock.advance(LOCK)
+    bus.tick()
+    (stored,) = bus.messages("mail")
+    assert (stored.lock, stored.delivery_count) == (None, 1)
+
+
+def test_the_server_dies_after_a_command(bus):
+    bus.after(2, do=bus.stop)
+    with Peer(bus) as peer:
+        peer.open_mail()
+        peer.send()
+        peer.transfer(0, message())
+
+        with pytest.raises((EOFError, ConnectionError)):
+            peer.hear()
+    bus.start()
+
+    assert len(bus.messages("mail")) == 2
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")  # the child touches no lock that a thread may hold
+def test_a_forked_process_does_not_keep_a_connection_alive(bus):
+    with socket.create_connection((bus.host, bus.port), timeout=5) as client:
+        client.sendall(b"AMQP\x00\x01\x00\x00")
+        assert client.recv(8)
+        forked = os.fork()
+        if not forked:
+            signal.alarm(30)  # should nobody kill it
+            signal.pause()
+
+        bus.drop_connections()
+        try:
+            assert client.recv(1) == b""
+            bus.stop()
+            bus.start()
+        finally:
+            os.kill(forked, signal.SIGKILL)
+            os.waitpid(forked, 0)

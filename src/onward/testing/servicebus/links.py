@@ -6,11 +6,10 @@ from collections import deque
 from typing import TYPE_CHECKING
 from uuid import UUID, uuid4
 
-from onward.testing.servicebus.codec import Described, ULong
 from onward.testing.servicebus.errors import Refusal
 from onward.testing.servicebus.management import Node
 from onward.testing.servicebus.message import render
-from onward.testing.servicebus.performatives import Disposition, Flow, Transfer, amqp_error
+from onward.testing.servicebus.performatives import Disposition, Flow, Outcome, Transfer, amqp_error
 from onward.testing.servicebus.queue import Queue, Stored
 
 if TYPE_CHECKING:
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
 
 __all__ = ["IncomingLink", "OutgoingLink", "Unsettled"]
 
-_ACCEPTED, _REJECTED = 0x24, 0x25
 _CREDIT = 1000
 
 
@@ -113,11 +111,11 @@ class IncomingLink:
 
     def _act(self, transfer: Transfer, whole: bytes) -> None:
         reply = None
-        outcome = Described(ULong(_ACCEPTED), [])
+        outcome = Outcome.ACCEPTED.of()
         try:
             reply = self._node.receive(whole, transfer.message_format or 0)
         except Refusal as refusal:
-            outcome = Described(ULong(_REJECTED), [amqp_error(refusal.condition, refusal.description)])
+            outcome = Outcome.REJECTED.of(amqp_error(refusal.condition, refusal.description))
         if not transfer.settled:
             number = transfer.delivery_id
             assert number is not None

@@ -7,6 +7,7 @@ place and stumble over a shorter list.  Decoding takes either.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from enum import IntEnum
 from typing import Annotated, Any, ClassVar, get_type_hints
 
 from onward.testing.servicebus.codec import (
@@ -31,6 +32,7 @@ __all__ = [
     "End",
     "Flow",
     "Open",
+    "Outcome",
     "Performative",
     "SaslInit",
     "SaslMechanisms",
@@ -222,6 +224,18 @@ def read(body: bytes) -> tuple[Performative, bytes]:
     if (missing := len(names) - len(described.value)) < 0:
         raise CodecError(f"{kind.__name__.lower()} has {len(names)} fields, not {len(described.value)}")
     return kind(**dict(zip(names, [*described.value, *[None] * missing], strict=True))), body[end:]
+
+
+class Outcome(IntEnum):
+    """What becomes of a delivery."""
+
+    ACCEPTED = 0x24
+    REJECTED = 0x25
+    RELEASED = 0x26
+    MODIFIED = 0x27
+
+    def of(self, *fields: Any) -> Described:
+        return Described(ULong(self), [*fields])
 
 
 def amqp_error(condition: str, description: str, info: dict[Any, Any] | None = None) -> Described:

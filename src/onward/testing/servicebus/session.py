@@ -16,6 +16,7 @@ from onward.testing.servicebus.performatives import (
     Detach,
     Disposition,
     Flow,
+    Outcome,
     Performative,
     Transfer,
     amqp_error,
@@ -29,7 +30,6 @@ __all__ = ["Session"]
 
 _WINDOW = 0x7FFFFFFF
 _MANAGEMENT = "/$management"
-_ACCEPTED, _REJECTED, _RELEASED, _MODIFIED = 0x24, 0x25, 0x26, 0x27
 _SETTLED_BY_SENDER = 1  # snd-settle-mode: receive and delete
 _RECEIVER = True  # role
 
@@ -197,21 +197,21 @@ class Session:
         try:
             self._broker.settle(how, delivery.queue, [delivery.token], reason=reason, description=description)
         except Refusal as refusal:
-            return Described(ULong(_REJECTED), [amqp_error(refusal.condition, refusal.description)])
-        return Described(ULong(_REJECTED), [None]) if how == "dead-letter" else wanted
+            return Outcome.REJECTED.of(amqp_error(refusal.condition, refusal.description))
+        return Outcome.REJECTED.of(None) if how == "dead-letter" else wanted
 
 
 def _settlement(outcome: Described) -> tuple[Settlement, str | None, str | None]:
     fields: list[Any] = [*outcome.value, None, None]
     match outcome.descriptor:
-        case 0x24:
+        case Outcome.ACCEPTED:
             return "complete", None, None
-        case 0x25:
+        case Outcome.REJECTED:
             info = (fields[0].value[2] if fields[0] is not None and len(fields[0].value) > 2 else None) or {}
             return "dead-letter", info.get("DeadLetterReason"), info.get("DeadLetterErrorDescription")
-        case 0x26:
+        case Outcome.RELEASED:
             return "release", None, None
-        case 0x27:
+        case Outcome.MODIFIED:
             return "defer" if fields[1] else "abandon", None, None
     raise NotSupported(f"{outcome.descriptor} is not an outcome of this stand-in.")
 
