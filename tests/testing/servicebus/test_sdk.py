@@ -21,7 +21,10 @@ from onward.testing.servicebus.codec import Described, ULong, encode
 from onward.testing.servicebus.message import Content
 from tests.testing.servicebus.conftest import LOCK, MOST_DELIVERIES
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # sockets that the SDK forgets
+pytestmark = [
+    pytest.mark.xdist_group("servicebus-sdk"),  # links are slow to open: one process has them
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # sockets that the SDK forgets
+]
 
 SOON = 5  # seconds that the SDK may wait for a message that is there
 BRIEFLY = 0.2  # and for one that is not

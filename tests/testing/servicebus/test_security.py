@@ -17,7 +17,10 @@ from onward.testing.servicebus.certificate import Certificate
 from onward.testing.servicebus.errors import Unauthorized
 from onward.testing.servicebus.sas import Keys
 
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # sockets that the SDK forgets
+pytestmark = [
+    pytest.mark.xdist_group("servicebus-security"),  # links are slow to open: one process has them
+    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # sockets that the SDK forgets
+]
 
 OPTIONS = QueueOptions(lock_duration=30, max_delivery_count=2000)
 
