@@ -67,52 +67,57 @@ class Awaited:
 class Links:
     """A client with a sender, a receiver, and a receiver of dead letters, on the queue ``mail``."""
 
-    def __init__(self, client, enter):
-        self.client = client
-        self._enter = enter
-        self.sender = self.open_sender("mail")
-        self.receiver = self.open_receiver("mail")
-        self.dead = self.open_receiver("mail", sub_queue=ServiceBusSubQueue.DEAD_LETTER)
+    def __init__(self, client, open_all):
+        self._client = client
+        self._open_all = open_all
+        self.sender, self.receiver, self.dead = open_all(
+            client.get_queue_sender("mail"),
+            client.get_queue_receiver("mail"),
+            client.get_queue_receiver("mail", sub_queue=ServiceBusSubQueue.DEAD_LETTER),
+        )
 
-    def open_receiver(self, queue, **options):
-        return self._enter(self.client.get_queue_receiver(queue, **options))
+    def open_receivers(self, queue, count=1, **options):
+        return self._open_all(*[self._client.get_queue_receiver(queue, **options) for _ in range(count)])
 
     def open_sender(self, queue):
-        return self._enter(self.client.get_queue_sender(queue))
+        (sender,) = self._open_all(self._client.get_queue_sender(queue))
+        return sender
 
 
-# Opening or closing a link takes the SDK half a second, whatever is at the other end.  So links are shared, and closed
-# all at once.
+# Opening or closing a link takes the SDK half a second, whatever is at the other end.  So links are shared, and many are
+# opened or closed at once.
 @pytest.fixture(scope="module", params=["sync", "async"])
 def sdk(request, shared_bus):
     yield from (_sync if request.param == "sync" else _async)(shared_bus.connection_string)
 
 
 def _sync(connection_string):
-    entered = []
+    opened = []
+    with (
+        ThreadPoolExecutor(20) as threads,
+        ServiceBusClient.from_connection_string(connection_string, retry_total=0) as client,
+    ):
 
-    def enter(link):
-        entered.append(link.__enter__())
-        return link
+        def open_all(*links):
+            opened.extend(links)
+            return list(threads.map(lambda link: link.__enter__(), links))
 
-    with ServiceBusClient.from_connection_string(connection_string, retry_total=0) as client:
-        yield Links(client, enter)
-        with ThreadPoolExecutor(len(entered)) as threads:
-            list(threads.map(lambda link: link.close(), entered))
+        yield Links(client, open_all)
+        list(threads.map(lambda link: link.close(), opened))
 
 
 def _async(connection_string):
-    entered = []
+    opened = []
     with asyncio.Runner() as runner:
 
-        def enter(link):
-            entered.append(runner.run(link.__aenter__()))
-            return Awaited(link, runner.run)
+        async def each(method, links):
+            return await asyncio.gather(*[getattr(link, method)() for link in links])
 
-        async def close():
-            await asyncio.gather(*[link.close() for link in entered])
-            await client.close()
+        def open_all(*links):
+            opened.extend(links)
+            return [Awaited(link, runner.run) for link in runner.run(each("__aenter__", links))]
 
         client = AsyncServiceBusClient.from_connection_string(connection_string, retry_total=0)
-        yield Links(client, enter)
-        runner.run(close())
+        yield Links(client, open_all)
+        runner.run(each("close", opened))
+        runner.run(client.close())

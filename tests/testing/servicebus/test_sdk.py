@@ -308,7 +308,7 @@ def test_prefetched_messages_are_locked_ahead(sdk, bus):
     bus.add_queue(queue, QueueOptions(lock_duration=LOCK))
     seed(bus, queue, 10)
 
-    receiver = sdk.open_receiver(queue, prefetch_count=4)
+    (receiver,) = sdk.open_receivers(queue, prefetch_count=4)
     receive_one(receiver)
 
     assert 4 <= sum(message.lock is not None for message in bus.messages(queue)) <= 6
@@ -318,7 +318,7 @@ def test_receive_and_delete_deletes(sdk, bus):
     queue = f"delete-{id(sdk)}"
     bus.add_queue(queue)
     seed(bus, queue, 2)
-    receiver = sdk.open_receiver(queue, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE)
+    (receiver,) = sdk.open_receivers(queue, receive_mode=ServiceBusReceiveMode.RECEIVE_AND_DELETE)
 
     assert body(receive_one(receiver)) == b"m0"
 
@@ -328,7 +328,7 @@ def test_receive_and_delete_deletes(sdk, bus):
 def test_several_receivers_share_the_work(sdk, bus):
     queue = f"shared-{id(sdk)}"
     bus.add_queue(queue)
-    receivers = [sdk.open_receiver(queue) for _ in range(2)]
+    receivers = sdk.open_receivers(queue, 2)
     seed(bus, queue, 6)
 
     got = [[body(message) for message in receive(receiver, 3)] for receiver in receivers]
