@@ -1,0 +1,84 @@
+-- Storing envelopes.
+
+-- Places in an envelope.  E_REST says where among the arguments the record's packed fields after its state are; the sealed
+-- bytes are the next.
+local E_ID, E_QUEUE, E_RANK, E_REST, E_DELAY, E_NOT_BEFORE, E_EXPIRES_AT, E_KEY, E_REPLACES = 1, 2, 3, 4, 5, 6, 7, 8, 9
+
+local stored = {}  -- ids, by this script
+local finished = {}  -- records by id, as they were when it began
+
+local function load_envelopes(envelopes)
+  local ids = {}
+  for at, envelope in ipairs(envelopes) do ids[at] = envelope[E_ID] end
+  load(ids)
+  hmget('finished', ids, finished)
+end
+
+local function is_finished(id)
+  local written = hashes['finished'] and hashes['finished'][id]
+  if written ~= nil then return written end
+  return finished[id]
+end
+
+-- An older job of this id is among the finished: what both would keep under the id is put aside.
+local function put_older_aside(id)
+  local sealed, progress = hget('sealed', id), hget('progress', id)
+  hash('older', id, cmsgpack.pack(sealed or '', progress or ''))
+  hash('progress', id, false)
+end
+
+local function replace(holder, by, now)
+  local reason = 'replaced by ' .. by
+  if holder[STATE] == EXECUTING then
+    free_key(holder)
+    if not holder[ASKED] then
+      holder[ASKED] = reason
+      set('asked:' .. holder[OWNER], holder.id, true)
+      save(holder)
+    end
+  else
+    finish(holder, CANCELLED, now, reason)
+  end
+end
+
+-- True if it was stored, else the id of the live job that stands for it.
+local function add(envelope, now, retried)
+  local id, queue = envelope[E_ID], envelope[E_QUEUE]
+  local old = is_finished(id)
+  if stored[id] or jobs[id] or (retried and old) then return id end
+  local key = envelope[E_KEY]
+  if key then
+    local holder = hget('unique', key)
+    holder = holder and job(holder)
+    if holder then
+      if not envelope[E_REPLACES] then return holder.id end
+      replace(holder, id, now)
+    end
+    hash('unique', key, id)
+  end
+  local at = now + (envelope[E_DELAY] or 0)
+  if envelope[E_NOT_BEFORE] and envelope[E_NOT_BEFORE] > at then at = envelope[E_NOT_BEFORE] end
+  local state = at <= now and AVAILABLE or SCHEDULED
+  local raw = HEAD .. cmsgpack.pack(at, state) .. ARGV[envelope[E_REST]]
+  if old then
+    put_older_aside(id)
+    local record = decode(id, raw)
+    record[FLAGS] = record[FLAGS] + IS_AGAIN
+    raw = encode(record)
+  end
+  stored[id] = true
+  jobs[id] = key and decode(id, raw)  -- whoever carries no key is not looked at again before all is written
+  hash('jobs', id, raw)
+  hash('sealed', id, ARGV[envelope[E_REST] + 1])
+  zset('live', id, 0)
+  if state == AVAILABLE then
+    zset('ready:' .. queue, due(at) .. id, envelope[E_RANK])
+    wakes[queue] = wakes[queue] or true
+  else
+    zset('later:' .. queue, id, at)
+    if at - now < SOON then wakes[queue] = SOON end
+  end
+  if envelope[E_EXPIRES_AT] then zset('expiring:' .. queue, id, envelope[E_EXPIRES_AT]) end
+  count(queue, state, 1)
+  return true
+end
