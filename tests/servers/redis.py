@@ -45,7 +45,14 @@ class RedisServer:
     def start(self, **settings):
         """Settings are those of its configuration file, with underscores for dashes."""
         self._settings = {name.replace("_", "-"): value for name, value in settings.items()}
-        told = {"dir": self.folder, "unixsocket": self.socket, "port": 0, "daemonize": "no", **SETTINGS, **self._settings}
+        told = {
+            "dir": self.folder,
+            "unixsocket": self.socket,
+            "port": 0,
+            "daemonize": "no",
+            **SETTINGS,
+            **self._settings,
+        }
         configuration = self.folder / "conf"
         configuration.write_text("".join(f"{name} {value}\n" for name, value in told.items()))
         with (self.folder / "log").open("ab") as log:

@@ -1,10 +1,10 @@
 """Connections to one server: how it is found, who may use them, and what a fork leaves of them.
 
-A few are shared by the threads of a process, each used by one at a time.  One on which anything went wrong is thrown away, so
-that no answer is ever read by somebody else.
+A few are shared by the threads of a process, each used by one at a time.  One on which anything went wrong is thrown away,
+so that no answer is ever read by somebody else.
 
-All keys of a namespace lie in one slot, so even in a cluster there is one server to talk to.  Whoever is sent elsewhere, by a
-cluster or because the server has become a replica, forgets its connections and asks anew where to go.
+All keys of a namespace lie in one slot, so even in a cluster there is one server to talk to.  Whoever is sent elsewhere, by
+a cluster or because the server has become a replica, forgets its connections and asks anew where to go.
 
 A fork copies the sockets.  The child puts /dev/null in the place of every one that it inherited: whatever is left of these
 connections can then say nothing and is not missed.
@@ -307,7 +307,9 @@ class Connections:
             else:
                 if found:
                     return found[0].decode(), int(found[1])
-                failure = BackendMisconfigured(f"{self.place}: no sentinel knows a master called {self._address.master!r}")
+                failure = BackendMisconfigured(
+                    f"{self.place}: no sentinel knows a master called {self._address.master!r}"
+                )
             finally:
                 sentinel.close()
         assert failure is not None
@@ -327,12 +329,16 @@ class Connections:
             "protocol": 2,  # newer drivers would begin with a command that proxies may not know
             "client_name": "onward",
         }
+        kind: Any = redis.Connection
         if self._address.kind == "unix":
-            return redis.UnixDomainSocketConnection(path=self._address.path, **options)
-        options |= {"host": host, "port": port, "socket_keepalive": True}
+            kind = redis.UnixDomainSocketConnection
+            options["path"] = self._address.path
+        else:
+            options |= {"host": host, "port": port, "socket_keepalive": True}
         if self._address.tls:
-            return redis.SSLConnection(**options, **dict(self._options.tls))
-        return redis.Connection(**options)
+            kind = redis.SSLConnection
+            options |= dict(self._options.tls)
+        return kind(**options)
 
     def _check(self, connection: Connection) -> None:
         """Refuse what cannot keep the promise; better at the start than in the middle."""
@@ -341,7 +347,9 @@ class Connections:
             refusal = BackendUnavailable if self._checked or self._address.kind != "server" else BackendMisconfigured
             raise refusal(f"{self.place}: this is a replica, which cannot be written: name the primary server")
         if found.compatible < server.OLDEST:
-            raise BackendMisconfigured(f"{self.place}: {found.product} {found.version} is too old, 6.2 or newer is needed")
+            raise BackendMisconfigured(
+                f"{self.place}: {found.product} {found.version} is too old, 6.2 or newer is needed"
+            )
         wrong = server.dangers(found)
         if wrong and not self._options.allow_lossy:
             said = f"{self.place}: " + "; ".join(wrong)

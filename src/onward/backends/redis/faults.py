@@ -87,7 +87,9 @@ def _code(error: BaseException) -> str:
         return ""
     if "OOM command not allowed" in str(error):
         return "OOM"
-    known = (code for code in _CODE.findall(str(error)[:200]) if code in _AWAY | _MISCONFIGURED | {"MOVED", "CROSSSLOT"})
+    known = (
+        code for code in _CODE.findall(str(error)[:200]) if code in _AWAY | _MISCONFIGURED | {"MOVED", "CROSSSLOT"}
+    )
     return next(known, "")
 
 

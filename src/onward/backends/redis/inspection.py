@@ -22,7 +22,7 @@ from onward.backend import (
 from onward.backends.redis import packing
 from onward.backends.redis.packing import STATES
 from onward.clock import SECOND
-from onward.states import FINISHED, LIVE, State
+from onward.states import FINISHED, State
 
 __all__ = ["RedisInspection"]
 
@@ -44,7 +44,7 @@ class RedisInspection:
     def _now(self) -> int | None: ...
 
     def get(self, job_id: str) -> StoredJob | None:
-        found = self._run("pick", (job_id,), False)
+        found = self._run("pick", (job_id,))
         return packing.stored_job(found[0]) if found else None
 
     def list(self, query: Query) -> Sequence[StoredJob]:
@@ -151,13 +151,14 @@ class RedisInspection:
 
     def _tombs_named(self, query: Query) -> Iterator[StoredJob]:
         for batch in _batches(query.ids or ()):
-            for job in map(packing.stored_job, self._run("pick", batch, True)):
+            for job in map(packing.stored_job, self._run("pick", batch, _ONLY_FINISHED)):
                 if job.tombstone:
                     yield job
 
 
 _FINISHED = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
 _ENDED = 0
+_ONLY_FINISHED = True
 
 
 def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:

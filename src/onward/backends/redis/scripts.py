@@ -25,9 +25,9 @@ class Script(NamedTuple):
 
 @cache
 def load(name: str) -> Script:
-    """The script of this verb.
+    r"""The script of this verb.
 
-    >>> load("turn").text.count(b"even_if_full()\\n\\nlocal released")
+    >>> load("turn").text.count(b"even_if_full()\n\nlocal released")
     1
     """
     folder = files(__package__).joinpath("scripts")

@@ -121,8 +121,11 @@ def _options(given: dict[str, str]) -> Options:
     options = Options(
         sentinel_username=given.get("sentinel_username"),
         sentinel_password=given.get("sentinel_password"),
-        tls=tuple((name, _flag(name, given[name]) if name == "ssl_check_hostname" else given[name])
-                  for name in _TLS if name in given),
+        tls=tuple(
+            (name, _flag(name, given[name]) if name == "ssl_check_hostname" else given[name])
+            for name in _TLS
+            if name in given
+        ),
     )
     if "allow_lossy" in given:
         options = options._replace(allow_lossy=_flag("allow_lossy", given["allow_lossy"]))

@@ -117,7 +117,7 @@ local function finish(record, state, now, reason, result, tomb)
     hash('older', id, false)
     record[FLAGS] = record[FLAGS] - IS_AGAIN
   end
-  record[STATE], record[OWNER], record[ASKED] = state, nil, nil
+  record[STATE], record[ASKED] = state, nil
   record[ENDED], record[REASON], record[TOMB] = now, reason, tomb and 1 or 0
   jobs[id] = false
   hash('jobs', id, false)
