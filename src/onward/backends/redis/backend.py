@@ -61,6 +61,12 @@ class RedisBackend(RedisInspection, Backend):
         if not envelopes:
             return []
         with faults.translated(self._connections.place):
+            plain = None if retried else packing.plain_batch(envelopes)
+        if plain is not None:
+            first = envelopes[0]
+            if self._run("enqueue_plain", self._now(), first.queue, -first.priority, beside=plain):
+                return [Enqueued(envelope.id) for envelope in envelopes]
+        with faults.translated(self._connections.place):
             message = packing.Message()
             items = [packing.packed_envelope(envelope, message) for envelope in envelopes]
         refused = packing.existing(self._run("enqueue", self._now(), retried, items, beside=message.bytes))
@@ -74,6 +80,8 @@ class RedisBackend(RedisInspection, Backend):
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         lease_for = round(session.lease_for.total_seconds() * SECOND)
         about = (lease_for, session.host, session.pid, session.version)
+        with faults.translated(self._connections.place):
+            packing.checked_owner(session.owner)
         opened = self._run("open_session", self._now(), session.owner, about, adopts)
         if opened is None:
             return None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from functools import lru_cache
@@ -20,6 +21,7 @@ __all__ = [
     "STATES",
     "Message",
     "answers",
+    "checked_owner",
     "existing",
     "held",
     "leases",
@@ -27,6 +29,7 @@ __all__ = [
     "pack",
     "packed_envelope",
     "packed_settlement",
+    "plain_batch",
     "reaped",
     "session_state",
     "stored_job",
@@ -52,7 +55,11 @@ _ANSWERS: dict[int, Settled] = {
     21: GONE,
 }
 _IS_UNIQUE, _HAS_HOLDS, _EXPIRES = 1, 2, 4
-_HEAD = 3  # bytes in which MessagePack says that an array of sixteen follows
+_TEN, _NINE = b"\x9a", b"\x99"  # how MessagePack begins arrays of so many
+_FENCE = struct.Struct(">BIB")  # state, delivery, the owner's length plus one
+_HEADER = struct.Struct(">BBQQ")  # flags, suspect, started, due
+_LENGTH = struct.Struct(">I")
+_LONGEST_OWNER = 254  # bytes
 
 
 class Fixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -68,31 +75,33 @@ class Fixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
     single_instance: str | None
 
 
-class Record(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """A job as the scripts keep it."""
+class Rest(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What follows the bytes with fixed places in a record."""
 
-    available_at: int
-    state: int
     queue: str
     rank: int
-    delivery: int
     attempts: int
     crashes: int
     interruptions: int
     waits: int
-    started_at: int | None
     parked_since: int | None
-    owner: str | None
-    flags: int
     cancel_reason: str | None
     spent: str | None
-    finished_at: int | None
-    reason: str | None
-    tombstone: int
     fixed: Fixed
 
 
-_record = msgspec.msgpack.Decoder(Record).decode
+class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What stands before the last live record of a finished job."""
+
+    state: int = 0  # 0: it is live
+    finished_at: int | None = None
+    reason: str | None = None
+    tombstone: int = 0
+    ran: int = 0
+
+
+_rest = msgspec.msgpack.Decoder(Rest).decode
+_patch = msgspec.msgpack.Decoder(Patch).decode
 _numbers = msgspec.msgpack.Decoder(list[int]).decode
 _pairs = msgspec.msgpack.Decoder(list[tuple[str, int]]).decode
 _obstacles = msgspec.msgpack.Decoder(list[tuple[str, str]]).decode
@@ -104,10 +113,10 @@ _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 
 @lru_cache(maxsize=512)
-def _fresh(queue: str, rank: int, flags: int) -> bytes:
-    """The fields of a job that nothing has happened to, from its queue on."""
-    nothing = (queue, rank, 0, 0, 0, 0, 0, None, None, None, flags, None, None, None, None, 0)
-    return pack(nothing)[_HEAD:]
+def _fresh(queue: str, rank: int) -> bytes:
+    """The packed part of the record of a job that nothing has happened to, up to what never changes."""
+    nothing = pack((queue, rank, 0, 0, 0, 0, None, None, None))
+    return _TEN + nothing.removeprefix(_NINE)
 
 
 class Message:
@@ -135,25 +144,57 @@ def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
         + (_EXPIRES if envelope.expires_at is not None else 0)
     )
     rank = -envelope.priority
-    fixed = pack(
+    rest = message.beside(_fresh(envelope.queue, rank) + _fixed(envelope))
+    message.bytes.append(envelope.data)  # in the next place
+    plain = (envelope.id, envelope.queue, rank, rest, flags)
+    if not flags and not envelope.delay and envelope.not_before is None:
+        return plain
+    replaces = envelope.unique_strategy == "cancel_existing"
+    return (*plain, envelope.delay, envelope.not_before, envelope.expires_at, key, replaces)
+
+
+def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
+    """Id, packed part and sealed bytes of each, if all are of one queue and priority and carry nothing but themselves."""
+    first = envelopes[0]
+    queue, priority = first.queue, first.priority
+    fresh = _fresh(queue, -priority)
+    batch: list[bytes] = []
+    for each in envelopes:
+        if (
+            each.queue != queue
+            or each.priority != priority
+            or each.delay
+            or each.not_before is not None
+            or each.expires_at is not None
+            or each.unique_key is not None
+            or each.idempotency_key is not None
+            or each.single_instance is not None
+        ):
+            return None
+        batch += (each.id.encode(), fresh + _fixed(each), each.data)
+    return batch
+
+
+def _fixed(envelope: Envelope) -> bytes:
+    return pack(
         (
             envelope.job,
             envelope.enqueued_at,
             envelope.max_crashes,
             envelope.expires_at,
-            key,
+            envelope.unique_key,
             envelope.idempotency_key,
             envelope.idempotency_ttl,
             envelope.single_instance,
         )
     )
-    rest = message.beside(_fresh(envelope.queue, rank, flags) + fixed)
-    message.bytes.append(envelope.data)  # in the next place
-    plain = (envelope.id, envelope.queue, rank, rest)
-    if not flags and not envelope.delay and envelope.not_before is None:
-        return plain
-    replaces = envelope.unique_strategy == "cancel_existing"
-    return (*plain, envelope.delay, envelope.not_before, envelope.expires_at, key, replaces)
+
+
+def checked_owner(owner: str) -> str:
+    """A session's name, short enough for a record."""
+    if len(owner.encode()) > _LONGEST_OWNER:
+        raise OverflowError(f"a session's name has at most {_LONGEST_OWNER} bytes")
+    return owner
 
 
 def packed_settlement(settlement: Settlement, owner: str, message: Message) -> tuple[Any, ...]:
@@ -207,15 +248,19 @@ def leases(found: Sequence[bytes], holds: bytes, *, owner: str, expires_at: int)
     allotted = {at: (_HOLDS[hold], holder or None) for at, hold, holder in _allotted(holds)}
     taken = []
     for at in range(0, len(found), 3):
-        record = _record(found[at + 1])
+        raw = found[at + 1]
+        _, delivery, length = _FENCE.unpack_from(raw)
+        start = _FENCE.size + max(0, length - 1)
+        _, _, started, _ = _HEADER.unpack_from(raw, start)
+        record = _rest(raw[start + _HEADER.size :])
         hold, holder = allotted.get(at // 3, _NO_HOLD)
         taken.append(
             Lease(
                 envelope=Sealed(found[at].decode(), record.queue, found[at + 2]),
-                token=record.delivery,
+                token=delivery,
                 owner=owner,
                 expires_at=expires_at,
-                claimed_at=record.started_at or 0,
+                claimed_at=started,
                 attempts=record.attempts,
                 crashes=record.crashes,
                 interruptions=record.interruptions,
@@ -243,32 +288,40 @@ def reaped(raw: bytes, cause: str) -> list[Reaped]:
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
     """A job as `shown` gives it."""
-    job_id, raw, sealed, progress, result, runs = shown
-    record = _record(raw)
+    job_id, raw, sealed, progress, result, runs, is_live = shown
+    patch = Patch()
+    if not is_live:
+        (length,) = _LENGTH.unpack_from(raw)
+        patch = _patch(raw[_LENGTH.size : _LENGTH.size + length])
+        raw = raw[_LENGTH.size + length :]
+    state, delivery, length = _FENCE.unpack_from(raw)
+    start = _FENCE.size + max(0, length - 1)
+    _, _, started, due = _HEADER.unpack_from(raw, start)
+    record = _rest(raw[start + _HEADER.size :])
     fixed = record.fixed
     return StoredJob(
         id=job_id.decode(),
         queue=record.queue,
         job=fixed.job,
-        data=b"" if record.tombstone else sealed,
-        state=STATES[record.state],
+        data=b"" if patch.tombstone else sealed,
+        state=STATES[patch.state or state],
         priority=-record.rank,
-        attempts=record.attempts,
-        delivery=record.delivery,
+        attempts=record.attempts + patch.ran,
+        delivery=delivery,
         crashes=record.crashes,
         interruptions=record.interruptions,
-        available_at=record.available_at,
+        available_at=due,
         enqueued_at=fixed.enqueued_at,
-        started_at=record.started_at,
-        finished_at=record.finished_at,
-        owner=record.owner,
+        started_at=started or None,
+        finished_at=patch.finished_at,
+        owner=raw[_FENCE.size : start].decode() if length else None,
         cancel_requested=record.cancel_reason is not None,
         result=result,
-        reason=record.reason,
+        reason=patch.reason,
         progress=progress,
         waits=record.waits,
         parked_since=record.parked_since,
-        tombstone=bool(record.tombstone),
+        tombstone=bool(patch.tombstone),
         runs=_runs(runs),
     )
 

@@ -13,7 +13,7 @@ end
 local ids = in_order({'ended:5', 'ended:6', 'ended:7', 'tombs'}, after, limit)
 local records, removed = hmget('finished', ids, {}), {0, 0, 0}
 for _, id in ipairs(ids) do
-  local record = decode(id, records[id])
+  local record = decode_finished(id, records[id])
   local cutoff = record[TOMB] == 1 and now - tombstone or cutoffs[record[STATE] - RETRYABLE]
   if cutoff and record[ENDED] < cutoff then
     forget(id, records[id])

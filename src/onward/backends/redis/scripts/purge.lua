@@ -6,7 +6,7 @@ even_if_full()
 local records, removed = hmget('finished', ids, {}), 0
 for _, id in ipairs(ids) do
   local raw = records[id]
-  if raw and decode(id, raw)[TOMB] == 0 then
+  if raw and decode_finished(id, raw)[TOMB] == 0 then
     forget(id, raw)
     removed = removed + 1
   end

@@ -30,7 +30,7 @@ local function revive(record)
 end
 
 for _, id in ipairs(ids) do
-  local record = records[id] and decode(id, records[id])
+  local record = records[id] and decode_finished(id, records[id])
   if record and record[TOMB] == 0 and (record[STATE] == DISCARDED or record[STATE] == CANCELLED) then
     local why = obstacle(record)
     if why == '' then

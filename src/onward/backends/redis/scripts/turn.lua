@@ -11,17 +11,23 @@ end
 
 even_if_full()
 
-local released = {}
+local released = {}  -- by id, and one after the other
+local USUAL = '\0\0\0'  -- no owner, no flags, no suspect
+local USUAL_TAIL = '\0\0'
 
 local function settle_all()
   local ids, ended_leases, letters = {}, {}, {}
   for at, settlement in ipairs(settlements) do ids[at] = settlement[S_ID] end
   load(ids)
-  for at, settlement in ipairs(settlements) do
+  for _, at in ipairs(complete_usual(settlements, owner, now, answers)) do
+    local settlement = settlements[at]
     local answer, record = settle_one(settlement, owner, now)
     answers[at] = answer
     if record then
-      if settlement[S_MOVE] == 'release' then released[record.id] = true end
+      if settlement[S_MOVE] == 'release' then
+        released[record.id] = true
+        released[#released + 1] = record.id
+      end
       if is(record, HAS_HOLDS) then ended_leases[#ended_leases + 1] = {record, settlement[S_MOVE] == 'ack'} end
       if settlement[S_LETTER] and answer == DISCARDED then letters[#letters + 1] = settlement[S_LETTER] end
     end
@@ -50,38 +56,98 @@ local function has_expired(record)
   return is(record, EXPIRES) and fixed(record)[EXPIRES_AT] <= now
 end
 
-local chosen = {}
+-- What was chosen: ids, their places in the order of claims and their queues; the record where it had to be taken apart.
+local ids, members, from, apart, chosen = {}, {}, {}, {}, 0
+
+local function take(id, member, queue, record)
+  chosen = chosen + 1
+  ids[chosen], members[chosen], from[chosen], apart[chosen] = id, member, queue, record or false
+end
 
 -- The next jobs of a queue; false once a suspect ended the claim: it is taken alone, if it stands first.
 local function choose(queue)
-  local most = #chosen + min(at_most[queue] or limit, limit - #chosen)
+  local most = chosen + min(at_most[queue] or limit, limit - chosen)
   local seen = 0
-  while #chosen < most do
-    local size = min(most - #chosen + 16, 1000)
-    local members = redis.call('ZRANGE', P .. 'ready:' .. queue, seen, seen + size - 1)
-    local ids = {}
-    for at, member in ipairs(members) do ids[at] = sub(member, 9) end
-    load(ids)
-    for at, id in ipairs(ids) do
-      local record = jobs[id]
-      if not released[id] and not has_expired(record) then
-        if record[CRASHES] > 0 then
-          if #chosen == 0 then chosen[1] = record end
-          return false
+  while chosen < most do
+    local size = min(most - chosen + #released, 1000)
+    local page = redis.call('ZRANGE', P .. 'ready:' .. queue, seen, seen + size - 1)
+    local known = {}
+    for at, member in ipairs(page) do known[at] = sub(member, 9) end
+    load(known)
+    for at, id in ipairs(known) do
+      local raw = jobs[id] == nil and raws[id]
+      if raw and sub(raw, 6, 8) == USUAL then
+        take(id, page[at], queue)
+      else
+        local record = job(id)
+        if not released[id] and not has_expired(record) then
+          if record[CRASHES] > 0 then
+            if chosen == 0 then take(id, page[at], queue, record) end
+            return false
+          end
+          take(id, page[at], queue, record)
         end
-        chosen[#chosen + 1] = record
-        if #chosen == most then break end
       end
+      if chosen == most then break end
     end
-    seen = seen + #members
-    if #members < size then break end
+    seen = seen + #page
+    if #page < size then break end
   end
-  return #chosen < limit
+  return chosen < limit
+end
+
+local leases, holds = {}, {}
+
+-- The next delivery number, owner and start: for the usual job by joining strings.
+local function claim_chosen()
+  local sealed, heads, records, by_queue = {}, {}, {}, {}
+  local owned, tail = owner_bytes(owner), USUAL_TAIL .. due(now)
+  hmget('sealed', ids, sealed)
+  for at, id in ipairs(ids) do
+    local record, raw = apart[at], nil
+    if record then
+      record[STATE], record[OWNER], record[STARTED], record[DELIVERY] = EXECUTING, owner, now, record[DELIVERY] + 1
+      if is(record, HAS_HOLDS) then
+        local hold, holder = take_holds(record, now)
+        holds[#holds + 1] = {at - 1, hold, holder or ''}
+      end
+      if is(record, EXPIRES) then zset('expiring:' .. record[QUEUE], id, false) end
+      raw = encode(record)
+    else
+      raw = raws[id]
+      local delivery = sub(raw, 2, 5)
+      local head = heads[delivery]
+      if not head then
+        head = struct.pack('>BI4', EXECUTING, struct.unpack('>I4', delivery) + 1) .. owned .. tail
+        heads[delivery] = head
+      end
+      raw = head .. sub(raw, 17)
+      raws[id] = raw
+    end
+    records[2 * at - 1], records[2 * at] = id, raw
+    leases[3 * at - 2], leases[3 * at - 1], leases[3 * at] = id, raw, sealed[id]
+    local queue = from[at]
+    local taken = by_queue[queue]
+    if not taken then
+      taken = {}
+      by_queue[queue] = taken
+    end
+    taken[#taken + 1] = members[at]
+  end
+  for queue, taken in pairs(by_queue) do
+    in_chunks('ZREM', 'ready:' .. queue, taken)
+    count(queue, AVAILABLE, -#taken)
+    count(queue, EXECUTING, #taken)
+  end
+  in_chunks('HSET', 'jobs', records)
+  in_chunks('SADD', 'leases:' .. owner, ids)
+  redis.call('SADD', P .. 'owners', owner)
+  flush()
 end
 
 if #settlements > 0 then settle_all() end
 
-local promoted, leases, holds = 0, {}, {}
+local promoted = 0
 if limit > 0 then
   local open, known = {}, {}
   for _, queue in ipairs(queues) do
@@ -92,26 +158,7 @@ if limit > 0 then
   for _, queue in ipairs(open) do
     if not choose(queue) then break end
   end
-  local ids = {}
-  for at, record in ipairs(chosen) do ids[at] = record.id end
-  local sealed = hmget('sealed', ids, {})
-  for at, record in ipairs(chosen) do
-    local id, queue = record.id, record[QUEUE]
-    unindex(record)
-    record[STATE], record[OWNER], record[STARTED], record[DELIVERY] = EXECUTING, owner, now, record[DELIVERY] + 1
-    set('leases:' .. owner, id, true)
-    count(queue, AVAILABLE, -1)
-    count(queue, EXECUTING, 1)
-    if is(record, HAS_HOLDS) then
-      local hold, holder = take_holds(record, now)
-      holds[#holds + 1] = {at - 1, hold, holder or ''}
-    end
-    local raw = encode(record)
-    hash('jobs', id, raw)
-    leases[3 * at - 2], leases[3 * at - 1], leases[3 * at] = id, raw, sealed[id]
-  end
-  if #chosen > 0 then set('owners', owner, true) end
-  flush()
+  if chosen > 0 then claim_chosen() end
   for _, queue in ipairs(open) do wakes[queue] = wakes[queue] or true end
 end
 flush_counts()

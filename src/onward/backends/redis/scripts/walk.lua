@@ -33,13 +33,13 @@ local live = lives and hmget('jobs', ids, {}) or {}
 local over = #keys > (lives and 1 or 0) and hmget('finished', ids, {}) or {}
 local found = {}
 for _, id in ipairs(ids) do
-  local raw = live[id] or over[id]
+  local raw = live[id]
   local record = raw and decode(id, raw)
-  if record and not wanted[record[STATE]] and live[id] and over[id] then
+  if over[id] and not (record and wanted[record[STATE]]) then
     raw = over[id]
-    record = decode(id, raw)
+    record = decode_finished(id, raw)
   end
-  if record and wanted[record[STATE]] and record[TOMB] == 0 and (not queue or record[QUEUE] == queue)
+  if record and wanted[record[STATE]] and record[TOMB] ~= 1 and (not queue or record[QUEUE] == queue)
       and (not job_name or fixed(record)[JOB] == job_name) then
     found[#found + 1] = shown(id, raw, raw == live[id])
     if #found == limit then return {found, id} end

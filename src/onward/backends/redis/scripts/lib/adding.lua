@@ -1,8 +1,9 @@
 -- Storing envelopes.
 
--- Places in an envelope.  E_REST says where among the arguments the record's packed fields after its state are; the sealed
--- bytes are the next.
-local E_ID, E_QUEUE, E_RANK, E_REST, E_DELAY, E_NOT_BEFORE, E_EXPIRES_AT, E_KEY, E_REPLACES = 1, 2, 3, 4, 5, 6, 7, 8, 9
+-- Places in an envelope.  E_REST says where among the arguments the packed part of the record is; the sealed bytes are the
+-- next.
+local E_ID, E_QUEUE, E_RANK, E_REST, E_FLAGS, E_DELAY, E_NOT_BEFORE, E_EXPIRES_AT = 1, 2, 3, 4, 5, 6, 7, 8
+local E_KEY, E_REPLACES = 9, 10
 
 local stored = {}  -- ids, by this script
 local finished = {}  -- records by id, as they were when it began
@@ -45,7 +46,7 @@ end
 local function add(envelope, now, retried)
   local id, queue = envelope[E_ID], envelope[E_QUEUE]
   local old = is_finished(id)
-  if stored[id] or jobs[id] or (retried and old) then return id end
+  if stored[id] or job(id) or (retried and old) then return id end
   local key = envelope[E_KEY]
   if key then
     local holder = hget('unique', key)
@@ -59,13 +60,12 @@ local function add(envelope, now, retried)
   local at = now + (envelope[E_DELAY] or 0)
   if envelope[E_NOT_BEFORE] and envelope[E_NOT_BEFORE] > at then at = envelope[E_NOT_BEFORE] end
   local state = at <= now and AVAILABLE or SCHEDULED
-  local raw = HEAD .. cmsgpack.pack(at, state) .. ARGV[envelope[E_REST]]
+  local flags = envelope[E_FLAGS] or 0
   if old then
     put_older_aside(id)
-    local record = decode(id, raw)
-    record[FLAGS] = record[FLAGS] + IS_AGAIN
-    raw = encode(record)
+    flags = flags + IS_AGAIN
   end
+  local raw = struct.pack('>BI4BBBI8I8', state, 0, 0, flags, 0, 0, at) .. ARGV[envelope[E_REST]]
   stored[id] = true
   jobs[id] = key and decode(id, raw)  -- whoever carries no key is not looked at again before all is written
   hash('jobs', id, raw)

@@ -2,23 +2,26 @@
 -- through `place` or `finish`, which keep the indexes true.
 
 local jobs = {}  -- by id, as they are now; false: no such live job
+local raws = {}  -- by id, as they were read, of those that were not taken apart yet
 
+-- Reads at once what will be looked at one by one.
 local function load(ids)
   local missing = {}
   for _, id in ipairs(ids) do
     if jobs[id] == nil then missing[#missing + 1] = id end
   end
-  for id, raw in pairs(hmget('jobs', missing, {})) do
-    jobs[id] = raw and decode(id, raw)
-  end
+  hmget('jobs', missing, raws)
 end
 
 local function job(id)
-  if jobs[id] == nil then
-    local raw = redis.call('HGET', P .. 'jobs', id)
-    jobs[id] = raw and decode(id, raw)
+  local record = jobs[id]
+  if record == nil then
+    local raw = raws[id]
+    if raw == nil then raw = redis.call('HGET', P .. 'jobs', id) end
+    record = raw and decode(id, raw)
+    jobs[id] = record
   end
-  return jobs[id]
+  return record
 end
 
 local function hold_keys(record)
@@ -93,7 +96,7 @@ local function free_key(record)
 end
 
 local function forget_finished(id, raw)
-  local old = decode(id, raw)
+  local old = decode_finished(id, raw)
   if old[TOMB] == 1 then
     zset('tombs', id, false)
   else
@@ -106,7 +109,7 @@ local function forget_finished(id, raw)
 end
 
 -- Among the finished.  The sealed bytes stay where they are; a tombstone keeps none.
-local function finish(record, state, now, reason, result, tomb)
+local function finish(record, state, now, reason, result, tomb, ran)
   local id = record.id
   unindex(record)
   free_key(record)
@@ -117,12 +120,12 @@ local function finish(record, state, now, reason, result, tomb)
     hash('older', id, false)
     record[FLAGS] = record[FLAGS] - IS_AGAIN
   end
-  record[STATE], record[ASKED] = state, nil
-  record[ENDED], record[REASON], record[TOMB] = now, reason, tomb and 1 or 0
+  record[ASKED] = nil
   jobs[id] = false
   hash('jobs', id, false)
   zset('live', id, false)
-  hash('finished', id, encode(record))
+  hash('finished', id, patch(state, now, reason, tomb, ran) .. encode(record))
+  record[STATE] = state
   ended = ended + 1
   if tomb then
     zset('tombs', id, 0)

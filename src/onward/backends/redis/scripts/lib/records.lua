@@ -1,30 +1,65 @@
--- A job's record: one MessagePack array, the same for live and finished jobs.  What never changes stands at its end and is
--- carried along unread.  KEYS[1] is the prefix of every key; it holds the hash tag, so all of them lie in one slot.
+-- A job's record.  KEYS[1] is the prefix of every key; it holds the hash tag, so all of them lie in one slot.
+--
+--   state 1 | delivery 4 | owner 1+n | flags 1 | suspect 1 | started 8 | due 8 | MessagePack: the rest, and what never changes
+--
+-- Bytes, big end first; an owner's length is written plus one, and 0 stands for none.  What a claim and a success change has
+-- fixed places, so that the usual job is moved by cutting and joining strings, without being taken apart.
+--
+-- A finished job is its last live record behind a patch: length 4 | MessagePack: state, end, reason, tombstone, ran.
 
 local P = KEYS[1] .. ':'
 local A = cmsgpack.unpack(ARGV[1])
-local min, sub, band = math.min, string.sub, bit.band
+local min, sub, byte, char, band = math.min, string.sub, string.byte, string.char, bit.band
 
--- Places in a record as it is unpacked; the first holds the packed fields that never change.
-local FIXED, AT, STATE, QUEUE, RANK, DELIVERY, ATTEMPTS, CRASHES, INTERRUPTIONS, WAITS = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
-local STARTED, PARKED, OWNER, FLAGS, ASKED, SPENT, ENDED, REASON, TOMB = 11, 12, 13, 14, 15, 16, 17, 18, 19
+-- Places in a record that was taken apart; the first holds the packed fields that never change.
+local FIXED, QUEUE, RANK, ATTEMPTS, CRASHES, INTERRUPTIONS, WAITS, PARKED, ASKED, SPENT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
+local STATE, DELIVERY, OWNER, FLAGS, STARTED, AT, ENDED, REASON, TOMB = 11, 12, 13, 14, 15, 16, 17, 18, 19
 -- Places among the fields that never change.
 local JOB, ENQUEUED, MAX_CRASHES, EXPIRES_AT, UNIQUE_KEY, ONCE, ONCE_TTL, SINGLE = 1, 2, 3, 4, 5, 6, 7, 8
 
 local SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE, COMPLETED, DISCARDED, CANCELLED = 1, 2, 3, 4, 5, 6, 7
-local IS_UNIQUE, HAS_HOLDS, EXPIRES, IS_AGAIN = 1, 2, 4, 8  -- flags; the last: an older job of this id is among the finished
+-- Flags; a job that was asked to cancel is marked, too, for it is not the usual job.
+local IS_UNIQUE, HAS_HOLDS, EXPIRES, IS_AGAIN, IS_ASKED = 1, 2, 4, 8, 16
 
-local HEAD, HEAD_LENGTH, FIELDS = '\220\0\19', 3, 18
+local function owner_bytes(owner)
+  return owner and char(#owner + 1) .. owner or '\0'
+end
 
 local function decode(id, raw)
-  local record = {cmsgpack.unpack_limit(raw, FIELDS, HEAD_LENGTH)}
+  local state, delivery, length = struct.unpack('>BI4B', raw)
+  local owner
+  if length > 0 then
+    owner = sub(raw, 7, 5 + length)
+    length = length - 1
+  end
+  local flags, _, started, at, rest = struct.unpack('>BBI8I8', raw, 7 + length)
+  local record = {cmsgpack.unpack_limit(raw, 9, rest)}
   record[FIXED] = sub(raw, record[FIXED] + 1)
+  record[STATE], record[DELIVERY], record[OWNER], record[FLAGS], record[AT] = state, delivery, owner, flags, at
+  record[STARTED] = started ~= 0 and started or nil
   record.id = id
   return record
 end
 
 local function encode(record)
-  return HEAD .. cmsgpack.pack(unpack(record, AT, TOMB)) .. record[FIXED]
+  local flags = band(record[FLAGS], IS_ASKED - 1) + (record[ASKED] and IS_ASKED or 0)
+  return struct.pack('>BI4', record[STATE], record[DELIVERY]) .. owner_bytes(record[OWNER])
+    .. struct.pack('>BBI8I8', flags, record[CRASHES] > 0 and 1 or 0, record[STARTED] or 0, record[AT])
+    .. '\154' .. cmsgpack.pack(unpack(record, QUEUE, SPENT)) .. record[FIXED]
+end
+
+local function patch(state, now, reason, tomb, ran)
+  local packed = '\149' .. cmsgpack.pack(state, now, reason, tomb and 1 or 0, ran and 1 or 0)
+  return struct.pack('>I4', #packed) .. packed
+end
+
+local function decode_finished(id, raw)
+  local length = struct.unpack('>I4', raw)
+  local record = decode(id, sub(raw, 5 + length))
+  local _, state, now, reason, tomb, ran = cmsgpack.unpack_limit(raw, 5, 5)
+  record[STATE], record[ENDED], record[REASON], record[TOMB] = state, now, reason, tomb
+  record[ATTEMPTS] = record[ATTEMPTS] + ran
+  return record
 end
 
 local function fixed(record)

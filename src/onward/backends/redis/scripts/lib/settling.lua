@@ -47,7 +47,7 @@ local function classify(settlement)
   end
   local raw = hget('finished', id)
   if not raw then return job(id) and LOST or GONE end
-  local record = decode(id, raw)
+  local record = decode_finished(id, raw)
   if record[DELIVERY] ~= token then return LOST end
   local turned = record[STATE] == CANCELLED and move ~= 'ack'
   return (turned or record[STATE] == TARGETS[move]) and ALREADY + record[STATE] or LOST
@@ -84,14 +84,84 @@ local function settle_one(settlement, owner, now)
   if settlement[S_FAILURE] or move == 'nack' then
     note_run(record, move, state, settlement[S_FAILURE] or UNEXPLAINED, now, settlement[S_DURATION])
   end
-  if settlement[S_RAN] then record[ATTEMPTS] = record[ATTEMPTS] + 1 end
   if move == 'release' then record[INTERRUPTIONS] = record[INTERRUPTIONS] + 1 end
   if state >= COMPLETED then
     local reason = settlement[S_REASON]
     if state ~= TARGETS[move] then reason = record[ASKED] end
-    finish(record, state, now, reason, settlement[S_RESULT] and ARGV[settlement[S_RESULT]], settlement[S_DROP])
+    local result = settlement[S_RESULT] and ARGV[settlement[S_RESULT]]
+    finish(record, state, now, reason, result, settlement[S_DROP], settlement[S_RAN])
   else
+    if settlement[S_RAN] then record[ATTEMPTS] = record[ATTEMPTS] + 1 end
     put_back(record, settlement, state, now)
   end
   return state, record
+end
+
+-- The usual case, many at a time: successes of jobs that carry no key and were not asked to cancel.  What is not usual is
+-- left in `others`, with its place.
+local function complete_usual(settlements, owner, now, answers)
+  local ids, records, ended_as, tombs, results, others = {}, {}, {}, {}, {}, {}
+  local usual, kept_count, tomb_count, result_count = 0, 0, 0, 0
+  local fences, length = {}, 6 + #owner
+  local finished, buried = patch(COMPLETED, now, nil, false, true), patch(COMPLETED, now, nil, true, true)
+  local by_queue, seen = {}, {}
+  for at, settlement in ipairs(settlements) do
+    local id, token = settlement[S_ID], settlement[S_TOKEN]
+    local raw = settlement[S_MOVE] == 'ack' and settlement[S_OWN] and not settlement[S_REASON] and not seen[id]
+      and not settlement[S_FAILURE] and raws[id]
+    local fence = fences[token]
+    if not fence then
+      fence = struct.pack('>BI4', EXECUTING, token) .. owner_bytes(owner)
+      fences[token] = fence
+    end
+    seen[id] = true
+    if raw and sub(raw, 1, length) == fence and byte(raw, length + 1) == 0 then
+      usual = usual + 1
+      ids[usual] = id
+      local _, queue = cmsgpack.unpack_limit(raw, 1, length + 19)
+      local changes = by_queue[queue]
+      if not changes then
+        changes = {0, 0}
+        by_queue[queue] = changes
+      end
+      changes[1] = changes[1] + 1
+      if settlement[S_DROP] then
+        records[2 * usual - 1], records[2 * usual] = id, buried .. raw
+        tombs[tomb_count + 1], tombs[tomb_count + 2] = '0', id
+        tomb_count = tomb_count + 2
+      else
+        records[2 * usual - 1], records[2 * usual] = id, finished .. raw
+        ended_as[kept_count + 1], ended_as[kept_count + 2] = '0', id
+        kept_count = kept_count + 2
+        changes[2] = changes[2] + 1
+        if settlement[S_RESULT] then
+          results[result_count + 1], results[result_count + 2] = id, ARGV[settlement[S_RESULT]]
+          result_count = result_count + 2
+        end
+      end
+      jobs[id], answers[at] = false, COMPLETED
+    else
+      others[#others + 1] = at
+    end
+  end
+  if usual > 0 then
+    in_chunks('SREM', 'leases:' .. owner, ids)
+    in_chunks('HDEL', 'jobs', ids)
+    in_chunks('ZREM', 'live', ids)
+    in_chunks('HSET', 'finished', records)
+    if kept_count > 0 then in_chunks('ZADD', 'ended:' .. COMPLETED, ended_as) end
+    if result_count > 0 then in_chunks('HSET', 'results', results) end
+    if tomb_count > 0 then
+      in_chunks('ZADD', 'tombs', tombs)
+      local bare = {}
+      for at = 2, tomb_count, 2 do bare[at / 2] = tombs[at] end
+      in_chunks('HDEL', 'sealed', bare)
+    end
+    for queue, changes in pairs(by_queue) do
+      count(queue, EXECUTING, -changes[1])
+      count(queue, COMPLETED, changes[2])
+    end
+    ended = ended + usual
+  end
+  return others
 end

@@ -8,5 +8,5 @@ local function shown(id, raw, live)
     progress = progress ~= '' and progress
   end
   local result = not live and redis.call('HGET', P .. 'results', id)
-  return {id, raw, sealed or '', progress, result, redis.call('HVALS', P .. 'runs:' .. id)}
+  return {id, raw, sealed or '', progress, result, redis.call('HVALS', P .. 'runs:' .. id), live and 1 or 0}
 end

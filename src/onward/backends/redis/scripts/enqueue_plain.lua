@@ -1,0 +1,38 @@
+-- needs: records, writes, counting, waking
+-- Store new jobs of one queue and priority that are due now and carry nothing but themselves: id, the packed part of the
+-- record and the sealed bytes, one after the other.  False, and nothing stored, if any of the ids was seen before.
+local now, queue, rank = instant(A[1]), A[2], A[3]
+
+local ids, known, total = {}, {}, (#ARGV - 1) / 3
+for at = 1, total do
+  local id = ARGV[3 * at - 1]
+  if known[id] then return false end
+  ids[at], known[id] = id, true
+end
+for from = 1, total, CHUNK do
+  local to = min(from + CHUNK - 1, total)
+  for _, key in ipairs({'jobs', 'finished'}) do
+    local found = redis.call('HMGET', P .. key, unpack(ids, from, to))
+    for at = 1, #found do
+      if found[at] then return false end
+    end
+  end
+end
+
+local head, at_now = struct.pack('>BI4BBBI8I8', AVAILABLE, 0, 0, 0, 0, 0, now), due(now)
+local records, sealed, live, ready = {}, {}, {}, {}
+for at = 1, total do
+  local id, first, second = ids[at], 2 * at - 1, 2 * at
+  records[first], records[second] = id, head .. ARGV[3 * at]
+  sealed[first], sealed[second] = id, ARGV[3 * at + 1]
+  live[first], live[second] = '0', id
+  ready[first], ready[second] = rank, at_now .. id
+end
+in_chunks('HSET', 'jobs', records)
+in_chunks('HSET', 'sealed', sealed)
+in_chunks('ZADD', 'live', live)
+in_chunks('ZADD', 'ready:' .. queue, ready)
+count(queue, AVAILABLE, total)
+flush_counts()
+leave_token(queue)
+return true
