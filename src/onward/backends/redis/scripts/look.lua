@@ -5,9 +5,10 @@ local now, queues = instant(A[1]), A[2]
 
 local soonest = -1
 for _, queue in ipairs(queues) do
-  if redis.call('SISMEMBER', P .. 'paused', queue) == 0 then
-    if redis.call('EXISTS', P .. 'ready:' .. queue) == 1 then return 0 end
-    redis.call('DEL', P .. 'wake:' .. queue)
+  local is_open = redis.call('SISMEMBER', P .. 'paused', queue) == 0
+  if is_open and redis.call('EXISTS', P .. 'ready:' .. queue) == 1 then return 0 end
+  redis.call('DEL', P .. 'wake:' .. queue)
+  if is_open then
     local first = redis.call('ZRANGE', P .. 'later:' .. queue, 0, 0, 'WITHSCORES')[2]
     if first then
       local left = first - now

@@ -6,7 +6,9 @@ local SOON = 1500000  -- who sleeps looks by himself before that
 local wakes = {}
 
 local function leave_token(queue)
-  if redis.call('EXISTS', P .. 'wake:' .. queue) == 0 then redis.call('LPUSH', P .. 'wake:' .. queue, 1) end
+  if redis.call('EXISTS', P .. 'wake:' .. queue) == 0 and redis.call('SISMEMBER', P .. 'paused', queue) == 0 then
+    redis.call('LPUSH', P .. 'wake:' .. queue, 1)
+  end
 end
 
 -- Once everything is written.
