@@ -99,20 +99,56 @@ def redis_server(product, **settings):
     program = _program(product)
     if program is None:
         unavailable(f"{product}: neither installed, nor in a wheel, nor through apt-get")
-    # Memory outlives a server, if not a machine: what fsync costs need not be paid for a test that kills only the former.
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix=f"{product}-", dir=memory))
-    try:
-        if os.geteuid() == 0:
-            shutil.chown(folder, UNPRIVILEGED)
+    with _folder(product) as folder:
         server = RedisServer(product, folder, program)
         server.start(**settings)
         try:
             yield server
         finally:
             server.stop()
+
+
+@contextlib.contextmanager
+def _folder(product):
+    # Memory outlives a server, if not a machine: what fsync costs need not be paid for a test that kills only the former.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix=f"{product}-", dir=memory))
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, UNPRIVILEGED)
+        yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
+
+
+class Sentinel(RedisServer):
+    """One that watches a server, and lets another take over."""
+
+    def start(self, *, port, primary):
+        configuration = self.folder / "conf"
+        configuration.write_text(
+            f"port {port}\ndir {self.folder}\nunixsocket {self.socket}\nsentinel monitor main 127.0.0.1 {primary} 1\n"
+            f"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n"
+        )
+        if os.geteuid() == 0:
+            shutil.chown(configuration, UNPRIVILEGED)  # it notes there what it learns
+        with (self.folder / "log").open("ab") as log:
+            command = [self._program, configuration, "--sentinel"]
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **lent_user()
+            )
+        self._await_answer()
+
+
+@contextlib.contextmanager
+def sentinel(product, *, port, primary):
+    with _folder(product) as folder:
+        watcher = Sentinel(product, folder, _program(product))
+        watcher.start(port=port, primary=primary)
+        try:
+            yield watcher
+        finally:
+            watcher.stop()
 
 
 def emptied(server):
@@ -123,9 +159,13 @@ def emptied(server):
 
 
 def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """One whose number leaves room for that of a cluster's bus, ten thousand higher."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port < 55_000:
+            return port
 
 
 def _program(product):
