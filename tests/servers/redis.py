@@ -134,9 +134,7 @@ class Sentinel(RedisServer):
             shutil.chown(configuration, UNPRIVILEGED)  # it notes there what it learns
         with (self.folder / "log").open("ab") as log:
             command = [self._program, configuration, "--sentinel"]
-            self._process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **lent_user()
-            )
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **lent_user())
         self._await_answer()
 
 

@@ -37,9 +37,7 @@ def cluster(redis):
     """Two nodes, of which the second has all the slots."""
     with ExitStack() as started:
         ports = [free_port(), free_port()]
-        nodes = [
-            started.enter_context(redis_server(redis.product, port=port, cluster_enabled="yes")) for port in ports
-        ]
+        nodes = [started.enter_context(redis_server(redis.product, port=port, cluster_enabled="yes")) for port in ports]
         with nodes[0].client() as first, nodes[1].client() as second:
             second.execute_command("CLUSTER", "ADDSLOTSRANGE", 0, 16383)
             first.execute_command("CLUSTER", "MEET", "127.0.0.1", ports[1])

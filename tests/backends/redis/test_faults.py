@@ -219,7 +219,9 @@ def test_a_full_server_refuses_jobs_and_still_lets_them_be_finished(own_server, 
         )
         assert [answer.applied for answer in settled] == [True] * 10
         rest = backend.claim(a_claim(limit=20))
-        assert [answer.applied for answer in backend.settle([Settlement.nack(lease, 0) for lease in rest])] == [True] * 10
+        assert [answer.applied for answer in backend.settle([Settlement.nack(lease, 0) for lease in rest])] == [
+            True
+        ] * 10
         backend.claim(a_claim(owner="dies", limit=3))
         assert len(backend.reap(owner="dies")) == 3
         client.config_set("maxmemory", 0)

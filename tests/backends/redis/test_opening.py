@@ -4,6 +4,7 @@ import contextlib
 
 import pytest
 
+from onward.backends.redis import server
 from onward.errors import BackendMisconfigured, BackendUnavailable
 from onward.testing.contract.builders import a_claim, an_envelope
 from tests.servers.redis import free_port, redis_server
@@ -65,13 +66,22 @@ def test_those_who_work_go_on_when_the_server_is_set_up_otherwise_meanwhile(own_
     assert "maxmemory-policy is allkeys-lru" in caplog.text
 
 
-def test_a_replica_is_refused(own_server, redis, open_backend):
-    with redis_server(redis.product, port=free_port()) as primary:
-        with own_server.client() as client, primary.client() as other:
-            client.execute_command("REPLICAOF", "127.0.0.1", other.config_get("port")["port"])
+@pytest.mark.promise("F35")
+def test_a_server_that_still_reads_its_file_is_not_taken_for_one_without(monkeypatch, open_backend):
+    """While it loads, it says of itself that it appends to none."""
+    monkeypatch.setattr(server, "inspect", lambda _: server.Server(loading=True, appends=False))
 
-            with pytest.raises((BackendMisconfigured, BackendUnavailable), match="name the primary server"):
-                open_backend(own_server.url())
+    with pytest.raises(BackendUnavailable, match="still reading its file"):
+        open_backend()
+
+
+def test_a_replica_is_refused(own_server, redis, open_backend):
+    port = free_port()
+    with redis_server(redis.product, port=port), own_server.client() as client:
+        client.execute_command("REPLICAOF", "127.0.0.1", port)
+
+        with pytest.raises((BackendMisconfigured, BackendUnavailable), match="name the primary server"):
+            open_backend(own_server.url())
 
 
 def test_a_wrong_password_is_a_mistake_of_the_url_and_is_not_repeated(own_server, open_backend):
@@ -100,7 +110,7 @@ def test_all_keys_of_a_namespace_lie_in_one_slot(backend, open_backend, raw):
     backend.enqueue([an_envelope(unique_key="{k}", queue="a"), an_envelope(delay=5, expires_at=1)])
     open_backend(namespace="other").enqueue([an_envelope()])
 
-    assert {key[: key.index(b"}") + 1] for key in raw.keys()} == {b"{onward}", b"{onward:other}"}
+    assert {key[: key.index(b"}") + 1] for key in raw.scan_iter()} == {b"{onward}", b"{onward:other}"}
 
 
 @pytest.mark.promise("F21")
@@ -109,7 +119,7 @@ def test_nothing_is_stored_that_would_expire_by_itself(backend, raw, clock):
     (lease,) = backend.claim(a_claim())
     backend.nack(lease, 86_400 * 30)
 
-    assert {raw.ttl(key) for key in raw.keys()} == {-1}
+    assert {raw.ttl(key) for key in raw.scan_iter()} == {-1}
 
 
 def test_a_server_that_hides_its_configuration_is_used(own_server, open_backend):

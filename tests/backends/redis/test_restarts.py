@@ -1,4 +1,4 @@
-"""A server that is killed and connections that are ended, while a worker works: nothing is lost, nothing is settled twice."""
+"""A server and connections that are killed while a worker works: nothing is lost, nothing is settled twice."""
 
 import os
 import threading

@@ -343,6 +343,8 @@ class Connections:
     def _check(self, connection: Connection) -> None:
         """Refuse what cannot keep the promise; better at the start than in the middle."""
         found = server.inspect(connection)
+        if found.loading:
+            raise BackendUnavailable(f"{self.place}: it is still reading its file: try again")
         if found.role != "master":
             refusal = BackendUnavailable if self._checked or self._address.kind != "server" else BackendMisconfigured
             raise refusal(f"{self.place}: this is a replica, which cannot be written: name the primary server")

@@ -28,6 +28,7 @@ class Server(NamedTuple):
     product: str = "Redis"
     version: str = "0"
     compatible: tuple[int, ...] = (0,)  # the version of Redis that it stands for
+    loading: bool = False  # it has just been started, and does not know itself yet
     role: str = "master"
     policy: str = "noeviction"
     appends: bool = True
@@ -56,6 +57,7 @@ def inspect(connection: Asked) -> Server:
         product="Valkey" if valkey else "Redis",
         version=valkey or compatible,
         compatible=tuple(int(part) for part in compatible.split(".") if part.isdecimal()),
+        loading=found.get("loading", "0") != "0",
         role=found.get("role", "master"),
         policy=found.get("maxmemory_policy", "noeviction"),
         appends=found.get("aof_enabled", "1") == "1",
