@@ -1,12 +1,13 @@
 """At the start a server is refused that would lose jobs, and the message says how to mend it."""
 
 import contextlib
+from pathlib import Path
 
 import pytest
 
 from onward.backends.redis import server
 from onward.errors import BackendMisconfigured, BackendUnavailable
-from onward.testing.contract.builders import a_claim, an_envelope
+from onward.testing.contract.builders import a_claim, a_lease, an_envelope
 from tests.servers.redis import free_port, redis_server
 
 LOSSY = {
@@ -139,3 +140,19 @@ def test_a_backend_that_was_closed_says_so(open_backend):
 
     with pytest.raises(Exception, match="closed"):
         backend.counts()
+
+
+def test_a_user_who_may_no_more_than_the_page_says_is_enough(own_server, open_backend):
+    page = Path(__file__).parents[3] / "docs" / "redis.md"
+    (line,) = [line for line in page.read_text().splitlines() if line.startswith("ACL SETUSER")]
+    with own_server.client() as client:
+        client.execute_command(*line.split())
+    backend = open_backend(own_server.url().replace("://", "://onward:secret@"))
+
+    lease = a_lease(backend)
+    backend.wait(["default"], 0)
+    backend.wait(["other"], 0.01)
+
+    assert backend.ack(lease).applied
+    assert backend.capabilities.durable
+    assert {check.status for check in backend.health()} == {"ok"}
