@@ -61,7 +61,7 @@ def test_in_a_cluster_the_node_is_found_that_has_the_namespace(cluster, open_bac
 
     assert [answer.applied for answer in settled] == [True] * 3
     with second.client() as client:
-        assert client.exists("{onward}:finished")
+        assert client.exists("{onward}:jobs")
 
 
 def test_a_node_of_a_cluster_is_not_taken_for_a_server(cluster, open_backend):

@@ -8,7 +8,15 @@ from onward.backend import Query, Settlement
 from onward.backends.redis import scripts
 from onward.clock import SECOND
 from onward.states import FINISHED, State
-from onward.testing.contract.builders import SETTLEMENTS, a_claim, a_failure, a_lease, an_envelope, some_envelopes
+from onward.testing.contract.builders import (
+    SETTLEMENTS,
+    a_claim,
+    a_failure,
+    a_lease,
+    a_session,
+    an_envelope,
+    some_envelopes,
+)
 
 
 def test_nothing_is_left_of_jobs_that_were_forgotten(backend, clock, raw):
@@ -84,13 +92,52 @@ def test_a_batch_larger_than_what_lua_can_unpack_is_one_call(backend):
     assert len(backend.claim(a_claim(limit=9_000))) == 9_000
 
 
-def test_an_id_that_is_used_again_keeps_both_jobs_apart(backend):
-    first = an_envelope(payload={"n": 1})
+SIZES = pytest.mark.parametrize("size", [1, 90, 110, 2_000])
+
+
+@SIZES
+@pytest.mark.parametrize("options", [{}, {"delay": 1}, {"unique_key": "k"}], ids=["plain", "delayed", "keyed"])
+def test_sealed_bytes_come_back_as_they_were(backend, clock, raw, size, options):
+    """Few travel in the job's record, many have a place of their own."""
+    envelope = an_envelope(payload={"text": "x" * size}, **options)
+    backend.enqueue([envelope])
+    clock.advance(1)
+
+    for end in (Settlement.release, lambda lease: Settlement.abandon(lease, "no")):
+        (lease,) = backend.claim(a_claim())
+        assert lease.envelope.data == envelope.data
+        assert backend.get(envelope.id).data == envelope.data
+        backend.settle([end(lease)])
+        assert backend.list(Query())[0].data == envelope.data
+    backend.replay(Query())
+    backend.claim(a_claim(owner="old"))
+    (lease,) = backend.open_session(a_session("new"), adopts="old")
+    assert lease.envelope.data == envelope.data
+
+    backend.settle([Settlement.ack(lease, keep=False)])
+
+    assert (backend.get(envelope.id).tombstone, backend.get(envelope.id).data) == (True, b"")
+    assert not raw.exists("{onward}:sealed")
+    assert raw.hstrlen("{onward}:jobs", envelope.id) < 200
+
+
+@SIZES
+def test_a_job_that_leaves_no_trace_but_a_tombstone_is_found_by_its_repeat(backend, size):
+    lease = a_lease(backend, payload={"text": "x" * size}, expires_at=2**52)
+    backend.settle([Settlement.ack(lease, keep=False)])
+
+    assert backend.settle([Settlement.ack(lease, keep=False)])[0].already_applied
+    assert backend.get(lease.envelope.id).data == b""
+
+
+@SIZES
+def test_an_id_that_is_used_again_keeps_both_jobs_apart(backend, size):
+    first = an_envelope(payload={"n": "1" * size})
     backend.enqueue([first])
     (lease,) = backend.claim(a_claim())
     backend.progress(lease, b"half")
     backend.abandon(lease, "no")
-    second = an_envelope(id=first.id, payload={"n": 2})
+    second = an_envelope(id=first.id, payload={"n": "2" * size})
 
     assert backend.enqueue([second])[0].created
 

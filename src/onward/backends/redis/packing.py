@@ -57,7 +57,7 @@ _ANSWERS: dict[int, Settled] = {
 _IS_UNIQUE, _HAS_HOLDS, _EXPIRES = 1, 2, 4
 _TEN, _NINE = b"\x9a", b"\x99"  # how MessagePack begins arrays of so many
 _FENCE = struct.Struct(">BIB")  # state, delivery, the owner's length plus one
-_HEADER = struct.Struct(">BBQQ")  # flags, suspect, started, due
+_HEADER = struct.Struct(">BBQQI")  # flags, suspect, started, due, size of the sealed bytes that follow
 _LENGTH = struct.Struct(">I")
 _LONGEST_OWNER = 254  # bytes
 
@@ -251,12 +251,12 @@ def leases(found: Sequence[bytes], holds: bytes, *, owner: str, expires_at: int)
         raw = found[at + 1]
         _, delivery, length = _FENCE.unpack_from(raw)
         start = _FENCE.size + max(0, length - 1)
-        _, _, started, _ = _HEADER.unpack_from(raw, start)
-        record = _rest(raw[start + _HEADER.size :])
+        _, _, started, _, size = _HEADER.unpack_from(raw, start)
+        record = _rest(raw[start + _HEADER.size : len(raw) - size])
         hold, holder = allotted.get(at // 3, _NO_HOLD)
         taken.append(
             Lease(
-                envelope=Sealed(found[at].decode(), record.queue, found[at + 2]),
+                envelope=Sealed(found[at].decode(), record.queue, raw[-size:] if size else found[at + 2]),
                 token=delivery,
                 owner=owner,
                 expires_at=expires_at,
@@ -296,14 +296,14 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         raw = raw[_LENGTH.size + length :]
     state, delivery, length = _FENCE.unpack_from(raw)
     start = _FENCE.size + max(0, length - 1)
-    _, _, started, due = _HEADER.unpack_from(raw, start)
-    record = _rest(raw[start + _HEADER.size :])
+    _, _, started, due, size = _HEADER.unpack_from(raw, start)
+    record = _rest(raw[start + _HEADER.size : len(raw) - size])
     fixed = record.fixed
     return StoredJob(
         id=job_id.decode(),
         queue=record.queue,
         job=fixed.job,
-        data=b"" if patch.tombstone else sealed,
+        data=raw[-size:] if size else b"" if patch.tombstone else sealed,
         state=STATES[patch.state or state],
         priority=-record.rank,
         attempts=record.attempts + patch.ran,

@@ -10,26 +10,32 @@ for at = 1, total do
   ids[at], known[id] = id, true
 end
 for from = 1, total, CHUNK do
-  local to = min(from + CHUNK - 1, total)
-  for _, key in ipairs({'jobs', 'finished'}) do
-    local found = redis.call('HMGET', P .. key, unpack(ids, from, to))
-    for at = 1, #found do
-      if found[at] then return false end
-    end
+  local found = redis.call('HMGET', P .. 'jobs', unpack(ids, from, min(from + CHUNK - 1, total)))
+  for at = 1, #found do
+    if found[at] then return false end
   end
 end
 
 local head, at_now = struct.pack('>BI4BBBI8I8', AVAILABLE, 0, 0, 0, 0, 0, now), due(now)
-local records, sealed, live, ready = {}, {}, {}, {}
+local records, large, live, ready, sizes = {}, {}, {}, {}, {}
 for at = 1, total do
-  local id, first, second = ids[at], 2 * at - 1, 2 * at
-  records[first], records[second] = id, head .. ARGV[3 * at]
-  sealed[first], sealed[second] = id, ARGV[3 * at + 1]
+  local id, first, second, rest, sealed = ids[at], 2 * at - 1, 2 * at, ARGV[3 * at], ARGV[3 * at + 1]
+  local size = #sealed
+  if size > FEW or size == 0 then
+    large[#large + 1], large[#large + 2] = id, sealed
+    size, sealed = 0, ''
+  end
+  local packed = sizes[size]
+  if not packed then
+    packed = head .. struct.pack('>I4', size)
+    sizes[size] = packed
+  end
+  records[first], records[second] = id, packed .. rest .. sealed
   live[first], live[second] = '0', id
   ready[first], ready[second] = rank, at_now .. id
 end
 in_chunks('HSET', 'jobs', records)
-in_chunks('HSET', 'sealed', sealed)
+in_chunks('HSET', 'sealed', large)
 in_chunks('ZADD', 'live', live)
 in_chunks('ZADD', 'ready:' .. queue, ready)
 count(queue, AVAILABLE, total)

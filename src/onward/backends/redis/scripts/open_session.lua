@@ -31,7 +31,7 @@ for at, id in ipairs(held) do
   local record = job(id)
   local hold, holder = hold_of(record, now)
   holds[at] = {at - 1, hold, holder or ''}
-  leases[3 * at - 2], leases[3 * at - 1], leases[3 * at] = id, encode(record), sealed[id]
+  leases[3 * at - 2], leases[3 * at - 1], leases[3 * at] = id, encode(record), sealed[id] or ''
 end
 flush()
 return {expires_at, now, leases, cmsgpack.pack(holds)}

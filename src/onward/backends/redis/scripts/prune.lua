@@ -1,4 +1,4 @@
--- needs: records, writes, counting, jobs, removing
+-- needs: records, writes, counting, waking, jobs, removing
 -- One batch of a walk over the finished jobs by id.
 local now, cutoffs, after, limit, tombstone, holds = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
 
@@ -11,7 +11,7 @@ for _, key in ipairs(redis.call('ZRANGEBYSCORE', P .. 'confirmed', '-inf', now, 
 end
 
 local ids = in_order({'ended:5', 'ended:6', 'ended:7', 'tombs'}, after, limit)
-local records, removed = hmget('finished', ids, {}), {0, 0, 0}
+local records, removed = finished_among(ids), {0, 0, 0}
 for _, id in ipairs(ids) do
   local record = decode_finished(id, records[id])
   local cutoff = record[TOMB] == 1 and now - tombstone or cutoffs[record[STATE] - RETRYABLE]

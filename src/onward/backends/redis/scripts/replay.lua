@@ -1,9 +1,9 @@
--- needs: records, writes, counting, waking, jobs
+-- needs: records, writes, counting, waking, jobs, removing
 -- Give these discarded or cancelled jobs a new life, or say what is in the way.
 local now, ids = instant(A[1]), A[2]
 
 load(ids)
-local records, answers = hmget('finished', ids, {}), {}
+local records, answers = finished_among(ids), {}
 
 local function obstacle(record)
   local carried = fixed(record)

@@ -14,6 +14,7 @@ even_if_full()
 local released = {}  -- by id, and one after the other
 local USUAL = '\0\0\0'  -- no owner, no flags, no suspect
 local USUAL_TAIL = '\0\0'
+local LARGE = '\0\0\0\0'  -- a size: the sealed bytes lie elsewhere
 
 local function settle_all()
   local ids, ended_leases, letters = {}, {}, {}
@@ -102,7 +103,12 @@ local leases, holds = {}, {}
 local function claim_chosen()
   local sealed, heads, records, by_queue = {}, {}, {}, {}
   local owned, tail = owner_bytes(owner), USUAL_TAIL .. due(now)
-  hmget('sealed', ids, sealed)
+  local large = {}
+  for at, id in ipairs(ids) do
+    local record = apart[at]
+    if (record and record[SIZE] == 0) or (not record and sub(raws[id], 25, 28) == LARGE) then large[#large + 1] = id end
+  end
+  hmget('sealed', large, sealed)
   for at, id in ipairs(ids) do
     local record, raw = apart[at], nil
     if record then
@@ -125,7 +131,7 @@ local function claim_chosen()
       raws[id] = raw
     end
     records[2 * at - 1], records[2 * at] = id, raw
-    leases[3 * at - 2], leases[3 * at - 1], leases[3 * at] = id, raw, sealed[id]
+    leases[3 * at - 2], leases[3 * at - 1], leases[3 * at] = id, raw, sealed[id] or ''
     local queue = from[at]
     local taken = by_queue[queue]
     if not taken then

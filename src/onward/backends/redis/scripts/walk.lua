@@ -1,4 +1,4 @@
--- needs: records, writes, counting, jobs, removing, showing
+-- needs: records, writes, counting, waking, jobs, removing, showing
 -- A stretch of a walk over jobs by id: those that match, and the last id that was looked at, or false at the end.  Each job is
 -- seen at one moment, so one that moves meanwhile is seen once.
 local states, queue, job_name, after, newest_first, limit, stretch = A[1], A[2], A[3], A[4], A[5], A[6], A[7]
@@ -29,19 +29,17 @@ else
   ids = in_order(keys, after, stretch, newest_first)
 end
 
-local live = lives and hmget('jobs', ids, {}) or {}
-local over = #keys > (lives and 1 or 0) and hmget('finished', ids, {}) or {}
-local found = {}
+local raws, found = hmget('jobs', ids, {}), {}
 for _, id in ipairs(ids) do
-  local raw = live[id]
-  local record = raw and decode(id, raw)
-  if over[id] and not (record and wanted[record[STATE]]) then
-    raw = over[id]
-    record = decode_finished(id, raw)
+  local raw = raws[id]
+  local record = raw and is_live(raw) and decode(id, raw)
+  if raw and not (record and wanted[record[STATE]]) then
+    raw = finished_record(id)
+    record = raw and decode_finished(id, raw)
   end
   if record and wanted[record[STATE]] and record[TOMB] ~= 1 and (not queue or record[QUEUE] == queue)
       and (not job_name or fixed(record)[JOB] == job_name) then
-    found[#found + 1] = shown(id, raw, raw == live[id])
+    found[#found + 1] = shown(id, raw, is_live(raw))
     if #found == limit then return {found, id} end
   end
 end

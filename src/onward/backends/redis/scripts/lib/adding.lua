@@ -6,25 +6,24 @@ local E_ID, E_QUEUE, E_RANK, E_REST, E_FLAGS, E_DELAY, E_NOT_BEFORE, E_EXPIRES_A
 local E_KEY, E_REPLACES = 9, 10
 
 local stored = {}  -- ids, by this script
-local finished = {}  -- records by id, as they were when it began
 
 local function load_envelopes(envelopes)
   local ids = {}
   for at, envelope in ipairs(envelopes) do ids[at] = envelope[E_ID] end
   load(ids)
-  hmget('finished', ids, finished)
 end
 
-local function is_finished(id)
-  local written = hashes['finished'] and hashes['finished'][id]
-  if written ~= nil then return written end
-  return finished[id]
+-- Whether a job of this id has ended, perhaps in this very script.
+local function finished_before(id)
+  local raw = hashes['jobs'] and hashes['jobs'][id]
+  if raw == nil then raw = raws[id] end
+  return raw and not is_live(raw) and raw
 end
 
 -- An older job of this id is among the finished: what both would keep under the id is put aside.
-local function put_older_aside(id)
-  local sealed, progress = hget('sealed', id), hget('progress', id)
-  hash('older', id, cmsgpack.pack(sealed or '', progress or ''))
+local function put_aside(id, raw)
+  hash('older', id, cmsgpack.pack(raw, hget('sealed', id) or '', hget('progress', id) or ''))
+  hash('sealed', id, false)
   hash('progress', id, false)
 end
 
@@ -45,7 +44,7 @@ end
 -- True if it was stored, else the id of the live job that stands for it.
 local function add(envelope, now, retried)
   local id, queue = envelope[E_ID], envelope[E_QUEUE]
-  local old = is_finished(id)
+  local old = finished_before(id)
   if stored[id] or job(id) or (retried and old) then return id end
   local key = envelope[E_KEY]
   if key then
@@ -62,14 +61,20 @@ local function add(envelope, now, retried)
   local state = at <= now and AVAILABLE or SCHEDULED
   local flags = envelope[E_FLAGS] or 0
   if old then
-    put_older_aside(id)
+    put_aside(id, old)
     flags = flags + IS_AGAIN
   end
-  local raw = struct.pack('>BI4BBBI8I8', state, 0, 0, flags, 0, 0, at) .. ARGV[envelope[E_REST]]
+  local sealed = ARGV[envelope[E_REST] + 1]
+  local size = #sealed <= FEW and #sealed or 0
+  local raw = struct.pack('>BI4BBBI8I8I4', state, 0, 0, flags, 0, 0, at, size) .. ARGV[envelope[E_REST]]
+  if size > 0 then
+    raw = raw .. sealed
+  else
+    hash('sealed', id, sealed)
+  end
   stored[id] = true
   jobs[id] = key and decode(id, raw)  -- whoever carries no key is not looked at again before all is written
   hash('jobs', id, raw)
-  hash('sealed', id, ARGV[envelope[E_REST] + 1])
   zset('live', id, 0)
   if state == AVAILABLE then
     zset('ready:' .. queue, due(at) .. id, envelope[E_RANK])

@@ -18,10 +18,18 @@ local function job(id)
   if record == nil then
     local raw = raws[id]
     if raw == nil then raw = redis.call('HGET', P .. 'jobs', id) end
-    record = raw and decode(id, raw)
+    record = raw and is_live(raw) and decode(id, raw)
     jobs[id] = record
   end
   return record
+end
+
+-- The finished job of this id; where another one lives under the id again, it was put aside, with what both would keep.
+local function finished_record(id)
+  local raw = hget('jobs', id)
+  if not raw or not is_live(raw) then return raw end
+  local older = hget('older', id)
+  return older and cmsgpack.unpack(older)
 end
 
 local function hold_keys(record)
@@ -95,6 +103,7 @@ local function free_key(record)
   end
 end
 
+-- Out of the indexes of the finished.
 local function forget_finished(id, raw)
   local old = decode_finished(id, raw)
   if old[TOMB] == 1 then
@@ -103,33 +112,34 @@ local function forget_finished(id, raw)
     zset('ended:' .. old[STATE], id, false)
     count(old[QUEUE], old[STATE], -1)
   end
-  hash('finished', id, false)
   hash('results', id, false)
   return old
 end
 
--- Among the finished.  The sealed bytes stay where they are; a tombstone keeps none.
+-- Among the finished.  A tombstone keeps no sealed bytes.
 local function finish(record, state, now, reason, result, tomb, ran)
   local id = record.id
   unindex(record)
   free_key(record)
   count(record[QUEUE], record[STATE], -1)
   if is(record, IS_AGAIN) then
-    local raw = hget('finished', id)
+    local raw = finished_record(id)
     if raw then forget_finished(id, raw) end
     hash('older', id, false)
     record[FLAGS] = record[FLAGS] - IS_AGAIN
   end
+  if tomb then
+    if record[SIZE] == 0 then hash('sealed', id, false) end
+    record[FIXED], record[SIZE] = sub(record[FIXED], 1, -record[SIZE] - 1), 0
+  end
   record[ASKED] = nil
   jobs[id] = false
-  hash('jobs', id, false)
   zset('live', id, false)
-  hash('finished', id, patch(state, now, reason, tomb, ran) .. encode(record))
+  hash('jobs', id, patch(state, now, reason, tomb, ran) .. encode(record))
   record[STATE] = state
   ended = ended + 1
   if tomb then
     zset('tombs', id, 0)
-    hash('sealed', id, false)
   else
     zset('ended:' .. state, id, 0)
     count(record[QUEUE], state, 1)

@@ -1,10 +1,20 @@
 -- Removing finished jobs for good, with all that is kept under their ids.
 
+-- The finished among these, by id.
+local function finished_among(ids)
+  local found = hmget('jobs', ids, {})
+  for id, raw in pairs(found) do
+    if raw and is_live(raw) then found[id] = finished_record(id) end
+  end
+  return found
+end
+
 local function forget(id, raw)
   local old = forget_finished(id, raw)
   if hget('older', id) then
     hash('older', id, false)  -- a live job of this id has the rest
   else
+    hash('jobs', id, false)
     hash('sealed', id, false)
     hash('progress', id, false)
   end

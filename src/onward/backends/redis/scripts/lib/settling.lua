@@ -45,7 +45,7 @@ local function classify(settlement)
     local noted = cmsgpack.unpack(run)
     return noted[3] == move and ALREADY + noted[4] or LOST
   end
-  local raw = hget('finished', id)
+  local raw = finished_record(id)
   if not raw then return job(id) and LOST or GONE end
   local record = decode_finished(id, raw)
   if record[DELIVERY] ~= token then return LOST end
@@ -104,7 +104,7 @@ local function complete_usual(settlements, owner, now, answers)
   local usual, kept_count, tomb_count, result_count = 0, 0, 0, 0
   local fences, length = {}, 6 + #owner
   local finished, buried = patch(COMPLETED, now, nil, false, true), patch(COMPLETED, now, nil, true, true)
-  local by_queue, seen = {}, {}
+  local by_queue, seen, large = {}, {}, {}
   for at, settlement in ipairs(settlements) do
     local id, token = settlement[S_ID], settlement[S_TOKEN]
     local raw = settlement[S_MOVE] == 'ack' and settlement[S_OWN] and not settlement[S_REASON] and not seen[id]
@@ -118,7 +118,7 @@ local function complete_usual(settlements, owner, now, answers)
     if raw and sub(raw, 1, length) == fence and byte(raw, length + 1) == 0 then
       usual = usual + 1
       ids[usual] = id
-      local _, queue = cmsgpack.unpack_limit(raw, 1, length + 19)
+      local _, queue = cmsgpack.unpack_limit(raw, 1, length + 23)
       local changes = by_queue[queue]
       if not changes then
         changes = {0, 0}
@@ -126,7 +126,10 @@ local function complete_usual(settlements, owner, now, answers)
       end
       changes[1] = changes[1] + 1
       if settlement[S_DROP] then
-        records[2 * usual - 1], records[2 * usual] = id, buried .. raw
+        local size = struct.unpack('>I4', raw, length + 19)
+        if size == 0 then large[#large + 1] = id end
+        records[2 * usual - 1] = id
+        records[2 * usual] = buried .. sub(raw, 1, length + 18) .. '\0\0\0\0' .. sub(raw, length + 23, -size - 1)
         tombs[tomb_count + 1], tombs[tomb_count + 2] = '0', id
         tomb_count = tomb_count + 2
       else
@@ -146,16 +149,13 @@ local function complete_usual(settlements, owner, now, answers)
   end
   if usual > 0 then
     in_chunks('SREM', 'leases:' .. owner, ids)
-    in_chunks('HDEL', 'jobs', ids)
     in_chunks('ZREM', 'live', ids)
-    in_chunks('HSET', 'finished', records)
+    in_chunks('HSET', 'jobs', records)
     if kept_count > 0 then in_chunks('ZADD', 'ended:' .. COMPLETED, ended_as) end
     if result_count > 0 then in_chunks('HSET', 'results', results) end
     if tomb_count > 0 then
       in_chunks('ZADD', 'tombs', tombs)
-      local bare = {}
-      for at = 2, tomb_count, 2 do bare[at / 2] = tombs[at] end
-      in_chunks('HDEL', 'sealed', bare)
+      in_chunks('HDEL', 'sealed', large)
     end
     for queue, changes in pairs(by_queue) do
       count(queue, EXECUTING, -changes[1])

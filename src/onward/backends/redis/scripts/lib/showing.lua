@@ -4,7 +4,8 @@ local function shown(id, raw, live)
   local sealed, progress = redis.call('HGET', P .. 'sealed', id), redis.call('HGET', P .. 'progress', id)
   local older = not live and redis.call('HGET', P .. 'older', id)
   if older then
-    sealed, progress = cmsgpack.unpack(older)
+    local _
+    _, sealed, progress = cmsgpack.unpack(older)
     progress = progress ~= '' and progress
   end
   local result = not live and redis.call('HGET', P .. 'results', id)
