@@ -7,6 +7,7 @@ from hypothesis import settings
 
 from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
+from tests.servers.redis import PRODUCTS, redis_server
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
@@ -43,6 +44,13 @@ def newest_postgres():
 def mariadb():
     """A MariaDB server of its own for every process of the test run."""
     with mariadb_server() as server:
+        yield server
+
+
+@pytest.fixture(scope="session", params=PRODUCTS)
+def redis(request):
+    """A Redis and a Valkey server of its own for every process of the test run."""
+    with redis_server(request.param) as server:
         yield server
 
 

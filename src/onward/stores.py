@@ -20,6 +20,11 @@ __all__ = ["open_store", "tables_of"]
 
 Choice = TypeVar("Choice")
 
+_REDIS = (
+    *("redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"),
+    *("valkey", "valkeys", "valkey+unix", "valkey+sentinel", "valkeys+sentinel", "valkey+cluster", "valkeys+cluster"),
+)
+
 
 def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
     """The backend that the settings name."""
@@ -31,6 +36,7 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
         "postgres": lambda: _open_postgres(settings, clock),
         "mysql": lambda: _open_mysql(settings, clock),
         "mariadb": lambda: _open_mysql(settings, clock),
+        **dict.fromkeys(_REDIS, lambda: _open_redis(settings, clock)),
     }
     return _chosen(schemes, settings.url)()
 
@@ -44,8 +50,9 @@ def tables_of(settings: Settings) -> Tables:
         "mysql": lambda: _mysql_tables(settings),
         "mariadb": lambda: _mysql_tables(settings),
     }
-    if urlsplit(settings.url).scheme in ("memory", "sync"):
-        raise BackendMisconfigured(f"{settings.url} has no tables: there is nothing to migrate")
+    scheme = urlsplit(settings.url).scheme
+    if scheme in ("memory", "sync", *_REDIS):
+        raise BackendMisconfigured(f"{scheme}:// has no tables: there is nothing to migrate")
     return _chosen(schemes, settings.url)()
 
 
@@ -80,3 +87,9 @@ def _mysql_tables(settings: Settings) -> Tables:
     from onward.backends.mysql.tables import MySQLTables
 
     return MySQLTables(settings.url, settings.namespace)
+
+
+def _open_redis(settings: Settings, clock: Clock | None) -> Backend:
+    from onward.backends.redis import RedisBackend
+
+    return RedisBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)

@@ -10,6 +10,7 @@ import pytest
 
 from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import postgres_server
+from tests.servers.redis import redis_server
 
 ROOT = Path(__file__).parents[2]
 RUN_PAGE = Path(__file__).with_name("run_page.py")
@@ -36,6 +37,10 @@ def server(page):
     if page.name == "mysql.md":
         with mariadb_server() as server:
             yield {"SHOP_DATABASE": server.url()}
+        return
+    if page.name == "redis.md":
+        with redis_server("redis") as server:
+            yield {"REDIS_URL": server.url()}
         return
     if page.name != "postgres.md":
         yield {}

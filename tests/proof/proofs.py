@@ -9,7 +9,7 @@ from typing import Any
 
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
-from tests.proof import deep, enqueuers, exactly_once, kills, labour, long_log, snapshots, soak
+from tests.proof import deep, enqueuers, exactly_once, kills, labour, long_log, restarts, snapshots, soak
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
 from tests.proof.once_shop import STEPS
@@ -27,6 +27,7 @@ __all__ = [
     "many_rivals_for_one_key",
     "processes_enqueue_one_by_one",
     "processes_share_a_file",
+    "redis_is_killed",
     "threads_share_a_file",
     "threads_share_memory",
     "transactions_on_a_file",
@@ -123,6 +124,12 @@ def transactions_on_mariadb(_: Path, scale: float, tell: Tell) -> Ledger:
         return _transacted("mariadb", in_mariadb(server), scale, tell)
 
 
+def redis_is_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return restarts.of_a_redis_server(
+        folder, jobs=max(2_000, round(100_000 * scale)), restarts=max(3, round(20 * scale)), tell=tell
+    )
+
+
 PROOFS: tuple[Proof, ...] = (
     processes_share_a_file,
     threads_share_a_file,
@@ -142,6 +149,7 @@ PROOFS: tuple[Proof, ...] = (
     transactions_on_mariadb,
     claims_behind_a_snapshot,
     claims_in_full_tables,
+    redis_is_killed,
 )
 
 

@@ -1,0 +1,178 @@
+"""The contract's verbs on a Redis server: each is one script, and so one round trip that nobody comes between."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from onward.backend import (
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
+from onward.backends.redis import faults, health, packing, scripts, server
+from onward.backends.redis.connection import Connections
+from onward.backends.redis.driver import redis
+from onward.backends.redis.inspection import RedisInspection
+from onward.backends.redis.url import parse_url
+from onward.clock import SECOND, Clock
+from onward.errors import BackendError, BackendUnavailable
+from onward.names import namespace_name
+
+__all__ = ["RedisBackend"]
+
+_TRIES = 5  # how often another server is looked for that may be written
+_LOOK = 1.0  # seconds between two looks of a sleeper: tokens can be lost with whoever took one
+_SLICE = 0.5  # so soon a sleeper notices that its backend was closed
+_SHORTEST = 0.001
+
+
+class RedisBackend(RedisInspection, Backend):
+    """Jobs in one server, for every process that can reach it."""
+
+    def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
+        self.capabilities = Capabilities(durable=False)
+        self._clock = clock
+        self._connections = connections
+        self._prefix = prefix
+
+    @classmethod
+    def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> RedisBackend:
+        """Open ``redis://host:6379/0``, and refuse a server that would lose jobs."""
+        address, options = parse_url(url)
+        # The braces make it one slot of a cluster: every script may touch every key of the namespace.
+        prefix = "{onward}" if namespace == "default" else f"{{onward:{namespace_name(namespace)}}}"
+        backend = cls(Connections(address, options), clock=clock, prefix=prefix)
+        backend._open()
+        return backend
+
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        if not envelopes:
+            return []
+        with faults.translated(self._connections.place):
+            plain = None if retried else packing.plain_batch(envelopes)
+        if plain is not None:
+            first = envelopes[0]
+            if self._run("enqueue_plain", self._now(), first.queue, -first.priority, beside=plain):
+                return [Enqueued(envelope.id) for envelope in envelopes]
+        with faults.translated(self._connections.place):
+            message = packing.Message()
+            items = [packing.packed_envelope(envelope, message) for envelope in envelopes]
+        refused = packing.existing(self._run("enqueue", self._now(), retried, items, beside=message.bytes))
+        if not refused:
+            return [Enqueued(envelope.id) for envelope in envelopes]
+        return [
+            Enqueued(envelope.id, created=False, existing_id=refused[at]) if at in refused else Enqueued(envelope.id)
+            for at, envelope in enumerate(envelopes)
+        ]
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
+        lease_for = round(session.lease_for.total_seconds() * SECOND)
+        about = (lease_for, session.host, session.pid, session.version)
+        with faults.translated(self._connections.place):
+            packing.checked_owner(session.owner)
+        opened = self._run("open_session", self._now(), session.owner, about, adopts)
+        if opened is None:
+            return None
+        expires_at, _, found, holds = opened
+        return packing.leases(found, holds, owner=session.owner, expires_at=expires_at)
+
+    def turn(self, turn: Turn) -> TurnResult:
+        """Settle, promote what is due, claim: one script, one answer per settlement."""
+        owner, claim = turn.owner, turn.claim
+        with faults.translated(self._connections.place):
+            message = packing.Message()
+            settlements = [packing.packed_settlement(each, owner, message) for each in turn.settlements]
+        queues, limit, at_most = ((), 0, {}) if claim is None else (claim.queues, claim.limit, claim.at_most)
+        answer = self._run("turn", self._now(), owner, settlements, queues, limit, at_most, beside=message.bytes)
+        settled = packing.answers(answer[1])
+        if not answer[0]:
+            return TurnResult(settled=settled, leases=[], alive=False)
+        expires_at, _, promoted, found, holds, asked = answer[2:]
+        return TurnResult(
+            settled=settled,
+            leases=packing.leases(found, holds, owner=owner, expires_at=int(float(expires_at))),
+            promoted=promoted,
+            cancel_requested=packing.held(asked),
+        )
+
+    def extend(self, owner: str) -> Renewal:
+        asked = self._run("extend", self._now(), owner)
+        return Renewal(alive=False) if asked is None else Renewal(alive=True, cancel_requested=packing.held(asked))
+
+    def reap(
+        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+    ) -> list[Reaped]:
+        why = cause or ("its session expired" if owner is None else "its process died")
+        return packing.reaped(self._run("reap", self._now(), owner, started, why), why)
+
+    def wait(self, queues: Sequence[str], timeout: float) -> None:
+        """Sleep until somebody leaves a token, a job falls due or it is time to look."""
+        try:
+            self._wait(list(dict.fromkeys(queues)), time.monotonic() + timeout)
+        except BackendError:
+            if not self._connections.closed:  # whoever closes it lets its sleepers go
+                raise
+
+    def health(self) -> list[Check]:
+        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+            found = server.inspect(connection)
+        return health.checks(found, self._connections.place, self._run("stranded", self._now()))
+
+    def close(self) -> None:
+        self._connections.close()
+
+    def _open(self) -> None:
+        """Connect, so that what is wrong with the URL or the server is said now."""
+        with faults.translated(self._connections.place), self._connections.borrowed():
+            self.capabilities = Capabilities(durable=self._connections.server.durable)
+
+    def _now(self) -> int | None:
+        """None: the server's own clock."""
+        return None if self._clock is None else self._clock.micros()
+
+    def _run(self, name: str, *arguments: Any, beside: Sequence[bytes] = ()) -> Any:
+        """Run a script, on whichever server may be written."""
+        script = scripts.load(name)
+        with faults.translated(self._connections.place):
+            payload = packing.pack(arguments)
+            for _ in range(_TRIES):
+                try:
+                    with self._connections.borrowed() as connection:
+                        return connection.run(script, self._prefix, payload, *beside)
+                except redis.RedisError as error:
+                    if not self._connections.follow(error):
+                        raise
+        raise BackendUnavailable(f"{self._connections.place}: sent from one server to the next: try again")
+
+    # Sleeping
+
+    def _wait(self, queues: list[str], deadline: float) -> None:
+        tokens = [f"{self._prefix}:wake:{queue}" for queue in queues]
+        while not self._connections.closed:
+            due = self._run("look", self._now(), queues)
+            left = deadline - time.monotonic()
+            if due == 0 or left <= 0:
+                return
+            pause = min(left, _LOOK * random.uniform(0.75, 1.25), due / SECOND if due > 0 else left)
+            if self._sleep(tokens, time.monotonic() + pause):
+                return
+
+    def _sleep(self, tokens: list[str], until: float) -> bool:
+        """Whether a token was got."""
+        with faults.translated(self._connections.place), self._connections.beside() as connection:
+            while not self._connections.closed and (seconds := until - time.monotonic()) > 0:
+                if connection.ask("BLPOP", *tokens, max(_SHORTEST, min(seconds, _SLICE))) is not None:
+                    return True
+        return False

@@ -1,0 +1,368 @@
+"""Connections to one server: how it is found, who may use them, and what a fork leaves of them.
+
+A few are shared by the threads of a process, each used by one at a time.  One on which anything went wrong is thrown away,
+so that no answer is ever read by somebody else.
+
+All keys of a namespace lie in one slot, so even in a cluster there is one server to talk to.  Whoever is sent elsewhere, by
+a cluster or because the server has become a replica, forgets its connections and asks anew where to go.
+
+A fork copies the sockets.  The child puts /dev/null in the place of every one that it inherited: whatever is left of these
+connections can then say nothing and is not missed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import select
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from onward import forks
+from onward.backends.redis import faults, server
+from onward.backends.redis.driver import NoBackoff, Retry, redis
+from onward.backends.redis.scripts import Script
+from onward.backends.redis.server import Server
+from onward.backends.redis.url import Address, Options
+from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
+from onward.shield import shield
+
+__all__ = ["Connection", "Connections"]
+
+_PATIENCE = 30.0  # seconds to wait for a connection that another thread uses
+_CONNECT = 5.0
+
+_logger = logging.getLogger("onward.backend.redis")
+
+# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
+_left_to_our_parent: list[Connection] = []
+
+
+class Connection:
+    """One conversation: what is asked is answered before anything else is."""
+
+    def __init__(self, driver: Any) -> None:
+        self._driver = driver
+        self.generation = 0
+        self.broken = True  # until it has connected
+
+    def connect(self) -> None:
+        self._driver.connect()
+        self.broken = False
+
+    def ask(self, *command: Any) -> Any:
+        self.broken = True
+        self._driver.send_command(*command)
+        try:
+            answer = self._driver.read_response()
+        except redis.ResponseError:  # an answer, too
+            self.broken = False
+            raise
+        self.broken = False
+        return answer
+
+    def run(self, script: Script, key: str, *arguments: bytes) -> Any:
+        """Call a script by its name, or by its text where the server does not know it."""
+        try:
+            return self.ask("EVALSHA", script.digest, 1, key, *arguments)
+        except redis.exceptions.NoScriptError:
+            return self.ask("EVAL", script.text, 1, key, *arguments)
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether an idle connection is still there: a server that says something unasked hangs up."""
+        try:
+            poll = select.poll()
+            poll.register(self.fileno(), select.POLLIN)
+            return not poll.poll(0)
+        except OSError:
+            return False
+
+    def fileno(self) -> int:
+        sock = self._driver._sock  # noqa: SLF001  the driver has no other way to it
+        if sock is None:
+            raise OSError("not connected")
+        number: int = sock.fileno()
+        if number < 0:
+            raise OSError("closed")
+        return number
+
+    def close(self) -> None:
+        self.broken = True
+        with contextlib.suppress(redis.RedisError, OSError):
+            self._driver.disconnect()
+
+
+class Connections:
+    """The connections of one process to one server."""
+
+    def __init__(self, address: Address, options: Options) -> None:
+        self.place = address.place
+        self.server = Server()
+        self._address = address
+        self._options = options
+        self._node: tuple[str, int] | None = None  # where a cluster sent us
+        self._checked = False
+        self._generation = 0  # of the server that we go to
+        self._size = options.pool_size
+        self._pid = os.getpid()
+        self._closed = False
+        # Reentrant, because a signal handler may come in here while its own thread is in here.
+        self._changed = threading.Condition()
+        self._idle: list[Connection] = []
+        self._resting: list[Connection] = []  # those of sleepers who woke
+        self._open: dict[int, Connection] = {}
+        self._borrowed = 0
+        forks.watch(self)
+
+    @property
+    def closed(self) -> bool:
+        return self._closed
+
+    @contextmanager
+    def borrowed(self) -> Iterator[Connection]:
+        """A connection that nobody else uses meanwhile."""
+        with shield():
+            connection = self._take()
+            try:
+                yield connection
+            finally:
+                self._give_back(connection)
+
+    @contextmanager
+    def beside(self) -> Iterator[Connection]:
+        """One for a sleeper, who would keep others from working."""
+        with self._changed:
+            connection = self._resting.pop() if self._resting else None
+        if connection is not None and (connection.generation != self._generation or not connection.is_quiet):
+            self.discard(connection)
+            connection = None
+        connection = connection or self.connect()
+        try:
+            yield connection
+        finally:
+            with self._changed:
+                rests = self._open.get(id(connection)) is connection and not connection.broken and not self._closed
+                if rests:
+                    self._resting.append(connection)
+            if not rests:
+                self.discard(connection)
+
+    def connect(self) -> Connection:
+        """A connection beside the shared ones; whoever asks for it discards it."""
+        self._refuse_if_closed()
+        generation = self._generation
+        connection = self._found()
+        connection.generation = generation
+        with self._changed:
+            self._open[id(connection)] = connection
+        return connection
+
+    def discard(self, connection: Connection) -> None:
+        with self._changed:
+            self._open.pop(id(connection), None)
+        connection.close()
+
+    def follow(self, error: Exception) -> bool:
+        """Whether there is another server to go to after this error, which says that nothing was done."""
+        node = faults.moved_to(error)
+        if node is not None and self._address.kind == "cluster":
+            self._go_to(node if node[0] else (self._address.hosts[0][0], node[1]))
+            return True
+        if faults.is_read_only(error) and self._address.kind in ("sentinel", "cluster"):
+            self._go_to(None)
+            return True
+        return False
+
+    def close(self) -> None:
+        with self._changed:
+            self._closed = True
+            idle, self._idle, self._resting = [*self._idle, *self._resting], [], []
+            self._changed.notify_all()
+        for connection in idle:
+            self.discard(connection)
+
+    # Forks
+
+    def before_fork(self) -> None:
+        self._changed.acquire()
+
+    def after_fork(self, *, in_child: bool) -> None:
+        changed = self._changed
+        if in_child:
+            self._disown()
+            self._changed = threading.Condition()  # threads that waited for the old one are not here
+        changed.release()
+
+    def _disown(self) -> None:
+        """Forget what belongs to the parent."""
+        silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        for connection in self._open.values():
+            with contextlib.suppress(OSError):  # one that is closed has no socket
+                os.dup2(silence, connection.fileno(), inheritable=False)
+        os.close(silence)
+        _left_to_our_parent.extend(self._open.values())
+        self._open, self._idle, self._resting, self._borrowed = {}, [], [], 0
+        self._pid = os.getpid()
+
+    # Borrowing
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed:
+            raise BackendError(f"{self.place}: this backend is closed")
+
+    def _take(self) -> Connection:
+        deadline = time.monotonic() + _PATIENCE
+        with self._changed:
+            if self._pid != os.getpid():  # some servers fork without telling Python
+                self._disown()
+            while True:
+                self._refuse_if_closed()
+                while self._idle:
+                    connection = self._idle.pop()
+                    if connection.generation == self._generation and connection.is_quiet:
+                        self._borrowed += 1
+                        return connection
+                    self.discard(connection)
+                if self._borrowed < self._size:
+                    self._borrowed += 1
+                    break
+                if not self._changed.wait(deadline - time.monotonic()):
+                    raise BackendUnavailable(
+                        f"{self.place}: all {self._size} connections of this process were in use for {_PATIENCE:.0f} s: "
+                        f"raise pool_size, or look for a script that takes too long"
+                    )
+        try:
+            return self.connect()
+        except BaseException:
+            with self._changed:
+                self._borrowed -= 1
+                self._changed.notify()
+            raise
+
+    def _give_back(self, connection: Connection) -> None:
+        with self._changed:
+            if self._open.get(id(connection)) is not connection:
+                return  # a fork in the middle: it is our parent's
+            self._borrowed -= 1
+            reusable = not self._closed and not connection.broken
+            if reusable:
+                self._idle.append(connection)
+            self._changed.notify()
+        if not reusable:
+            self.discard(connection)
+
+    # Finding the server
+
+    def _go_to(self, node: tuple[str, int] | None) -> None:
+        with self._changed:
+            self._node = node
+            self._generation += 1
+
+    def _found(self) -> Connection:
+        """Try every way there is; the last failure is the one to tell of."""
+        failure: Exception | None = None
+        for host, port in self._ways():
+            connection = Connection(self._driver(host, port))
+            try:
+                connection.connect()
+                self._check(connection)
+            except (redis.RedisError, OSError, BackendUnavailable) as error:
+                connection.close()
+                failure = error
+            except BaseException:
+                connection.close()
+                raise
+            else:
+                return connection
+        if self._node is not None:
+            self._go_to(None)  # the node is gone: the others will know who took over
+        assert failure is not None
+        raise failure
+
+    def _ways(self) -> Iterator[tuple[str, int]]:
+        if self._address.kind == "unix":
+            yield "", 0
+        elif self._address.kind == "sentinel":
+            yield self._master()
+        elif self._node is not None:
+            yield self._node
+        else:
+            yield from self._address.hosts
+
+    def _master(self) -> tuple[str, int]:
+        failure: Exception | None = None
+        for host, port in self._address.hosts:
+            login = (self._options.sentinel_username, self._options.sentinel_password)
+            sentinel = Connection(self._driver(host, port, login=login, db=0))
+            try:
+                sentinel.connect()
+                found = sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._address.master)
+            except (redis.RedisError, OSError) as error:
+                failure = error
+            else:
+                if found:
+                    return found[0].decode(), int(found[1])
+                failure = BackendMisconfigured(
+                    f"{self.place}: no sentinel knows a master called {self._address.master!r}"
+                )
+            finally:
+                sentinel.close()
+        assert failure is not None
+        raise failure
+
+    def _driver(
+        self, host: str, port: int, *, login: tuple[str | None, str | None] | None = None, db: int | None = None
+    ) -> Any:
+        username, password = (self._address.username, self._address.password) if login is None else login
+        options: dict[str, Any] = {
+            "db": self._address.db if db is None else db,
+            "username": username,
+            "password": password,
+            "socket_timeout": self._options.timeout,
+            "socket_connect_timeout": min(_CONNECT, self._options.timeout),
+            "retry": Retry(NoBackoff(), 0),  # whoever asked decides whether to ask again
+            "protocol": 2,  # newer drivers would begin with a command that proxies may not know
+            "client_name": "onward",
+        }
+        kind: Any = redis.Connection
+        if self._address.kind == "unix":
+            kind = redis.UnixDomainSocketConnection
+            options["path"] = self._address.path
+        else:
+            options |= {"host": host, "port": port, "socket_keepalive": True}
+        if self._address.tls:
+            kind = redis.SSLConnection
+            options |= dict(self._options.tls)
+        return kind(**options)
+
+    def _check(self, connection: Connection) -> None:
+        """Refuse what cannot keep the promise; better at the start than in the middle."""
+        found = server.inspect(connection)
+        if found.loading:
+            raise BackendUnavailable(f"{self.place}: it is still reading its file: try again")
+        if found.role != "master":
+            refusal = BackendUnavailable if self._checked or self._address.kind != "server" else BackendMisconfigured
+            raise refusal(f"{self.place}: this is a replica, which cannot be written: name the primary server")
+        if found.compatible < server.OLDEST:
+            raise BackendMisconfigured(
+                f"{self.place}: {found.product} {found.version} is too old, 6.2 or newer is needed"
+            )
+        wrong = server.dangers(found)
+        if wrong and not self._options.allow_lossy:
+            said = f"{self.place}: " + "; ".join(wrong)
+            if not self._checked:
+                raise BackendMisconfigured(f"{said}; or add ?allow_lossy=true, if jobs may be lost")
+            _logger.error("%s", said)  # it was right when we began: those who work go on
+        elif not self._checked and not found.durable and not self._options.allow_lossy:
+            _logger.info(
+                "%s: appendfsync is %s: a crash of the server loses nothing, a power cut the last second or two",
+                self.place,
+                found.fsync,
+            )
+        self.server = found
+        self._checked = True

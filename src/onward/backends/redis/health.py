@@ -1,0 +1,67 @@
+"""How a server is: the list that is checked at the start, and what threatens it."""
+
+from __future__ import annotations
+
+from onward.backend import Check
+from onward.backends.redis.server import Server, dangers
+
+__all__ = ["checks"]
+
+_NEARLY_FULL = 0.9
+
+
+def checks(server: Server, place: str, stranded: int) -> list[Check]:
+    return [
+        Check(name="server", status="ok", detail=f"{server.product} {server.version}, {place}"),
+        _role(server),
+        _durability(server),
+        _memory(server),
+        Check(name="waking", status="ok", detail="a blocking pop on a list that carries no jobs"),
+        _leases(stranded),
+    ]
+
+
+def _role(server: Server) -> Check:
+    if server.role != "master":
+        return Check(name="role", status="fail", detail="a replica: it cannot be written; name the primary server")
+    return Check(name="role", status="ok", detail="the primary")
+
+
+def _durability(server: Server) -> Check:
+    wrong = dangers(server)
+    if server.write_error:
+        wrong.append(f"{server.write_error}: the server cannot write its file: look at its log and its disk")
+    if wrong:
+        return Check(name="durability", status="fail", detail="; ".join(wrong))
+    if server.fsync != "always":
+        return Check(
+            name="durability",
+            status="warn",
+            detail=f"appendfsync {server.fsync}: a crash of the server loses nothing, a power cut the last second or two",
+        )
+    return Check(name="durability", status="ok", detail="appendonly yes, appendfsync always")
+
+
+def _memory(server: Server) -> Check:
+    if not server.room:
+        return Check(name="memory", status="ok", detail=f"{server.used:,} bytes used, no limit is set")
+    share = server.used / server.room
+    detail = f"{server.used:,} of {server.room:,} bytes used ({share:.0%})"
+    if share < _NEARLY_FULL:
+        return Check(name="memory", status="ok", detail=detail)
+    return Check(
+        name="memory",
+        status="warn",
+        detail=f"{detail}: once it is full nothing can be enqueued; raise maxmemory, or prune finished jobs",
+    )
+
+
+def _leases(stranded: int) -> Check:
+    """Whether jobs wait for somebody to take them back."""
+    if not stranded:
+        return Check(name="leases", status="ok", detail="every running job belongs to a live session")
+    return Check(
+        name="leases",
+        status="warn",
+        detail=f"{stranded} running jobs have no live session: they come back with the next sweep (`onward reap` now)",
+    )

@@ -1,0 +1,181 @@
+"""Looking at jobs, and what people ask of them."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from onward.backend import (
+    QUEUES_AT_A_GLANCE,
+    TOMBSTONE,
+    Lease,
+    Overview,
+    Pruned,
+    Query,
+    QueueCounts,
+    QueueState,
+    Replayed,
+    SessionState,
+    StoredJob,
+)
+from onward.backends.redis import packing
+from onward.backends.redis.packing import STATES
+from onward.clock import SECOND
+from onward.states import FINISHED, State
+
+__all__ = ["RedisInspection"]
+
+_TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
+_NUMBERS = {state: number for number, state in STATES.items()}
+_STRETCH = 1_000  # jobs that one script looks at: nobody else is served meanwhile
+_BATCH = 500
+_HOLDS = 1_000  # confirmed keys whose time is over that one prune removes
+_REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
+
+
+class RedisInspection:
+    """The `Inspection` half of the backend."""
+
+    @abstractmethod
+    def _run(self, name: str, *arguments: Any, beside: Sequence[bytes] = ()) -> Any: ...
+
+    @abstractmethod
+    def _now(self) -> int | None: ...
+
+    def get(self, job_id: str) -> StoredJob | None:
+        found = self._run("pick", (job_id,))
+        return packing.stored_job(found[0]) if found else None
+
+    def list(self, query: Query) -> Sequence[StoredJob]:
+        return [*self._matching(query, frozenset(State))]
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        found = _counted(self._run("counts", queue))
+        return {state: found.get(number, 0) for state, number in _NUMBERS.items()}
+
+    def queues(self) -> Sequence[QueueState]:
+        _, queues = self._run("queues", -1)
+        return [
+            QueueState(name=name.decode(), paused=bool(paused), live=sum(int(count or 0) for count in counts))
+            for name, paused, counts in queues
+        ]
+
+    def overview(self, *, at_most: int = 10_000) -> Overview:
+        totals, queues = self._run("queues", QUEUES_AT_A_GLANCE)
+        seen = _counted(totals)
+        return Overview(
+            counts=_at_most(at_most, {state: seen.get(number, 0) for state, number in _NUMBERS.items()}),
+            queues=[
+                QueueCounts(
+                    name=name.decode(),
+                    paused=bool(paused),
+                    counts=_at_most(at_most, {STATES[at]: int(count or 0) for at, count in enumerate(counts, 1)}),
+                )
+                for name, paused, counts in queues
+            ],
+            ended=seen.get(_ENDED, 0),
+        )
+
+    def sessions(self) -> Sequence[SessionState]:
+        found = [packing.session_state(*each) for each in self._run("sessions")]
+        return sorted(found, key=lambda session: session.owner)
+
+    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+        return [STATES.get(number) for number in self._run("cancel", self._now(), ids, reason)]
+
+    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+        return [bool(made_due) for made_due in self._run("retry", self._now(), ids)]
+
+    def replay(self, query: Query) -> Replayed:
+        replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in self._tombs_named(query)})
+        for ids in _batches([job.id for job in self._matching(query, _REPLAYABLE)]):
+            for job_id, obstacle in packing.obstacles(self._run("replay", self._now(), ids)):
+                if obstacle:
+                    replayed.skipped[job_id] = obstacle
+                else:
+                    replayed.ids.append(job_id)
+        return replayed
+
+    def purge(self, query: Query) -> int:
+        ids = [job.id for job in self._matching(query, FINISHED)]
+        return sum(self._run("purge", batch) for batch in _batches(ids))
+
+    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+        by_state = [cutoffs.get(state) for state in _FINISHED]
+        following, counts = self._run("prune", self._now(), by_state, after or None, limit, _TOMBSTONE, _HOLDS)
+        removed = {state: count for state, count in zip(_FINISHED, counts, strict=True) if count}
+        return Pruned(removed=removed, next=None if following is None else following.decode())
+
+    def pause(self, queue: str, *, paused: bool = True) -> bool:
+        return bool(self._run("pause", queue, paused))
+
+    def progress(self, lease: Lease, progress: bytes) -> bool:
+        return bool(self._run("progress", lease.envelope.id, lease.token, lease.owner, beside=[progress]))
+
+    def _matching(self, query: Query, within: frozenset[State]) -> Iterator[StoredJob]:
+        """In the order of ids, each seen at one moment."""
+        states = within if query.states is None else within & query.states
+        found = self._named(query, states) if query.ids is not None else self._walk(query, states)
+        for left, job in zip(range(query.limit, 0, -1), found, strict=False):
+            assert left > 0
+            yield job
+
+    def _walk(self, query: Query, states: frozenset[State]) -> Iterator[StoredJob]:
+        after, left = query.after, query.limit
+        numbers = sorted(_NUMBERS[state] for state in states)
+        while numbers and left > 0:
+            found, last = self._run(
+                "walk", numbers, query.queue, query.job, after, query.newest_first, min(left, _STRETCH), _STRETCH
+            )
+            for shown in found:
+                yield packing.stored_job(shown)
+            left -= len(found)
+            if last is None:
+                return
+            after = last.decode()
+
+    def _named(self, query: Query, states: frozenset[State]) -> Iterator[StoredJob]:
+        ids = sorted(set(query.ids or ()), reverse=query.newest_first)
+        if query.after is not None:
+            ids = [each for each in ids if (each < query.after if query.newest_first else each > query.after)]
+        for batch in _batches(ids):
+            for job in map(packing.stored_job, self._run("pick", batch, states <= FINISHED)):
+                if (
+                    job.state in states
+                    and not job.tombstone
+                    and query.queue in (None, job.queue)
+                    and query.job in (None, job.job)
+                ):
+                    yield job
+
+    def _tombs_named(self, query: Query) -> Iterator[StoredJob]:
+        for batch in _batches(query.ids or ()):
+            for job in map(packing.stored_job, self._run("pick", batch, _ONLY_FINISHED)):
+                if job.tombstone:
+                    yield job
+
+
+_FINISHED = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
+_ENDED = 0
+_ONLY_FINISHED = True
+
+
+def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    for at in range(0, len(ids), _BATCH):
+        yield ids[at : at + _BATCH]
+
+
+def _counted(pairs: Sequence[bytes]) -> dict[int, int]:
+    """Counts by the number of their state."""
+    return {
+        _ENDED if field == b"ended" else int(field): int(count)
+        for field, count in zip(pairs[::2], pairs[1::2], strict=True)
+    }
+
+
+def _at_most(limit: int, seen: dict[State, int]) -> dict[State, int]:
+    """No number beyond the limit; what is not due yet has one together."""
+    counts = {state: min(count, limit) for state, count in seen.items()}
+    counts[State.RETRYABLE] = min(counts[State.RETRYABLE], limit - counts[State.SCHEDULED])
+    return counts

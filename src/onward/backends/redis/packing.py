@@ -1,0 +1,355 @@
+"""Envelopes, settlements and records between Python and the scripts: MessagePack both ways."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from onward.backend import Held, Lease, Reaped, Run, SessionState, Settlement, StoredJob
+from onward.clock import SECOND
+from onward.envelope import Envelope, Sealed
+from onward.failure import Failure
+from onward.lease import GONE, LEASE_LOST, Hold, Settled, already_applied, applied
+from onward.states import State
+
+__all__ = [
+    "STATES",
+    "Message",
+    "answers",
+    "checked_owner",
+    "existing",
+    "held",
+    "leases",
+    "obstacles",
+    "pack",
+    "packed_envelope",
+    "packed_settlement",
+    "plain_batch",
+    "reaped",
+    "session_state",
+    "stored_job",
+]
+
+pack = msgspec.msgpack.Encoder().encode
+
+# By the numbers that records hold.
+STATES = {
+    1: State.SCHEDULED,
+    2: State.AVAILABLE,
+    3: State.EXECUTING,
+    4: State.RETRYABLE,
+    5: State.COMPLETED,
+    6: State.DISCARDED,
+    7: State.CANCELLED,
+}
+_HOLDS = (Hold.FREE, Hold.HELD, Hold.BUSY, Hold.DONE)
+_ANSWERS: dict[int, Settled] = {
+    **{number: applied(state) for number, state in STATES.items()},
+    **{10 + number: already_applied(state) for number, state in STATES.items()},
+    20: LEASE_LOST,
+    21: GONE,
+}
+_IS_UNIQUE, _HAS_HOLDS, _EXPIRES = 1, 2, 4
+_TEN, _NINE = b"\x9a", b"\x99"  # how MessagePack begins arrays of so many
+_FENCE = struct.Struct(">BIB")  # state, delivery, the owner's length plus one
+_HEADER = struct.Struct(">BBQQI")  # flags, suspect, started, due, size of the sealed bytes that follow
+_LENGTH = struct.Struct(">I")
+_LONGEST_OWNER = 254  # bytes
+
+
+class Fixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What never changes."""
+
+    job: str
+    enqueued_at: int
+    max_crashes: int
+    expires_at: int | None
+    unique_key: str | None
+    idempotency_key: str | None
+    idempotency_ttl: int
+    single_instance: str | None
+
+
+class Rest(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What follows the bytes with fixed places in a record."""
+
+    queue: str
+    rank: int
+    attempts: int
+    crashes: int
+    interruptions: int
+    waits: int
+    parked_since: int | None
+    cancel_reason: str | None
+    spent: str | None
+    fixed: Fixed
+
+
+class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What stands before the last live record of a finished job."""
+
+    state: int = 0  # 0: it is live
+    finished_at: int | None = None
+    reason: str | None = None
+    tombstone: int = 0
+    ran: int = 0
+
+
+_rest = msgspec.msgpack.Decoder(Rest).decode
+_patch = msgspec.msgpack.Decoder(Patch).decode
+_numbers = msgspec.msgpack.Decoder(list[int]).decode
+_pairs = msgspec.msgpack.Decoder(list[tuple[str, int]]).decode
+_obstacles = msgspec.msgpack.Decoder(list[tuple[str, str]]).decode
+_refusals = msgspec.msgpack.Decoder(list[tuple[int, str]]).decode
+_allotted = msgspec.msgpack.Decoder(list[tuple[int, int, str]]).decode
+_reaped = msgspec.msgpack.Decoder(list[tuple[str, str, str, int, int, bool, int]]).decode
+_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str]).decode
+_session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
+
+
+@lru_cache(maxsize=512)
+def _fresh(queue: str, rank: int) -> bytes:
+    """The packed part of the record of a job that nothing has happened to, up to what never changes."""
+    nothing = pack((queue, rank, 0, 0, 0, 0, None, None, None))
+    return _TEN + nothing.removeprefix(_NINE)
+
+
+class Message:
+    """What a script is called with: arguments, and bytes beside them, for the scripts' MessagePack knows only text.
+
+    An argument that stands for bytes is their place.
+    """
+
+    __slots__ = ("bytes",)
+
+    def __init__(self) -> None:
+        self.bytes: list[bytes] = []
+
+    def beside(self, data: bytes) -> int:
+        self.bytes.append(data)
+        return len(self.bytes) + 1  # the first place is that of the arguments
+
+
+def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
+    """What `add` takes; most are short."""
+    key, holds = envelope.unique_key, (envelope.idempotency_key, envelope.single_instance)
+    flags = (
+        (_IS_UNIQUE if key is not None else 0)
+        + (_HAS_HOLDS if holds != (None, None) else 0)
+        + (_EXPIRES if envelope.expires_at is not None else 0)
+    )
+    rank = -envelope.priority
+    rest = message.beside(_fresh(envelope.queue, rank) + _fixed(envelope))
+    message.bytes.append(envelope.data)  # in the next place
+    plain = (envelope.id, envelope.queue, rank, rest, flags)
+    if not flags and not envelope.delay and envelope.not_before is None:
+        return plain
+    replaces = envelope.unique_strategy == "cancel_existing"
+    return (*plain, envelope.delay, envelope.not_before, envelope.expires_at, key, replaces)
+
+
+def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
+    """Id, packed part and sealed bytes of each, if all are of one queue and priority and carry nothing but themselves."""
+    first = envelopes[0]
+    queue, priority = first.queue, first.priority
+    fresh = _fresh(queue, -priority)
+    batch: list[bytes] = []
+    for each in envelopes:
+        if (
+            each.queue != queue
+            or each.priority != priority
+            or each.delay
+            or each.not_before is not None
+            or each.expires_at is not None
+            or each.unique_key is not None
+            or each.idempotency_key is not None
+            or each.single_instance is not None
+        ):
+            return None
+        batch += (each.id.encode(), fresh + _fixed(each), each.data)
+    return batch
+
+
+def _fixed(envelope: Envelope) -> bytes:
+    return pack(
+        (
+            envelope.job,
+            envelope.enqueued_at,
+            envelope.max_crashes,
+            envelope.expires_at,
+            envelope.unique_key,
+            envelope.idempotency_key,
+            envelope.idempotency_ttl,
+            envelope.single_instance,
+        )
+    )
+
+
+def checked_owner(owner: str) -> str:
+    """A session's name, short enough for a record."""
+    if len(owner.encode()) > _LONGEST_OWNER:
+        raise OverflowError(f"a session's name has at most {_LONGEST_OWNER} bytes")
+    return owner
+
+
+def packed_settlement(settlement: Settlement, owner: str, message: Message) -> tuple[Any, ...]:
+    """What `settle_one` takes; most are short."""
+    lease, move = settlement.lease, settlement.move
+    result = settlement.result if settlement.keep and move == "ack" else None
+    plain = (
+        lease.envelope.id,
+        lease.token,
+        lease.owner == owner,
+        move,
+        settlement.ran,
+        None if result is None else message.beside(result),
+        move == "ack" and not settlement.keep,
+    )
+    if move == "ack" and settlement.reason is None and settlement.failure is None:
+        return plain
+    failure, letter = settlement.failure, settlement.dead_letter
+    return (
+        *plain,
+        settlement.reason,
+        round(settlement.delay * SECOND),
+        settlement.waits,
+        None if failure is None else (failure.kind, failure.message, failure.traceback),
+        settlement.duration_ms,
+        settlement.spent,
+        None if letter is None else packed_envelope(letter, message),
+    )
+
+
+def existing(raw: bytes) -> dict[int, str]:
+    """Which envelopes were not stored, and who stands for each."""
+    return dict(_refusals(raw))
+
+
+def obstacles(raw: bytes) -> list[tuple[str, str]]:
+    """Which jobs were asked to live again, and what is in the way of each, if anything."""
+    return _obstacles(raw)
+
+
+def answers(raw: bytes) -> list[Settled]:
+    return [_ANSWERS[number] for number in _numbers(raw)]
+
+
+def held(raw: bytes) -> tuple[Held, ...]:
+    return tuple(sorted(_pairs(raw)))
+
+
+def leases(found: Sequence[bytes], holds: bytes, *, owner: str, expires_at: int) -> list[Lease]:
+    """Leases from id, record and sealed bytes, one after the other, and what became of the keys of some."""
+    allotted = {at: (_HOLDS[hold], holder or None) for at, hold, holder in _allotted(holds)}
+    taken = []
+    for at in range(0, len(found), 3):
+        raw = found[at + 1]
+        _, delivery, length = _FENCE.unpack_from(raw)
+        start = _FENCE.size + max(0, length - 1)
+        _, _, started, _, size = _HEADER.unpack_from(raw, start)
+        record = _rest(raw[start + _HEADER.size : len(raw) - size])
+        hold, holder = allotted.get(at // 3, _NO_HOLD)
+        taken.append(
+            Lease(
+                envelope=Sealed(found[at].decode(), record.queue, raw[-size:] if size else found[at + 2]),
+                token=delivery,
+                owner=owner,
+                expires_at=expires_at,
+                claimed_at=started,
+                attempts=record.attempts,
+                crashes=record.crashes,
+                interruptions=record.interruptions,
+                hold=hold,
+                holder=holder,
+                waits=record.waits,
+                parked_since=record.parked_since,
+                spent=record.spent,
+            )
+        )
+    return taken
+
+
+_NO_HOLD: tuple[Hold, str | None] = (Hold.FREE, None)
+
+
+def reaped(raw: bytes, cause: str) -> list[Reaped]:
+    return [
+        Reaped(
+            id=job_id, queue=queue, job=job, token=token, to=STATES[to], cause=cause, crashed=crashed, crashes=crashes
+        )
+        for job_id, queue, job, token, to, crashed, crashes in _reaped(raw)
+    ]
+
+
+def stored_job(shown: Sequence[Any]) -> StoredJob:
+    """A job as `shown` gives it."""
+    job_id, raw, sealed, progress, result, runs, is_live = shown
+    patch = Patch()
+    if not is_live:
+        (length,) = _LENGTH.unpack_from(raw)
+        patch = _patch(raw[_LENGTH.size : _LENGTH.size + length])
+        raw = raw[_LENGTH.size + length :]
+    state, delivery, length = _FENCE.unpack_from(raw)
+    start = _FENCE.size + max(0, length - 1)
+    _, _, started, due, size = _HEADER.unpack_from(raw, start)
+    record = _rest(raw[start + _HEADER.size : len(raw) - size])
+    fixed = record.fixed
+    return StoredJob(
+        id=job_id.decode(),
+        queue=record.queue,
+        job=fixed.job,
+        data=raw[-size:] if size else b"" if patch.tombstone else sealed,
+        state=STATES[patch.state or state],
+        priority=-record.rank,
+        attempts=record.attempts + patch.ran,
+        delivery=delivery,
+        crashes=record.crashes,
+        interruptions=record.interruptions,
+        available_at=due,
+        enqueued_at=fixed.enqueued_at,
+        started_at=started or None,
+        finished_at=patch.finished_at,
+        owner=raw[_FENCE.size : start].decode() if length else None,
+        cancel_requested=record.cancel_reason is not None,
+        result=result,
+        reason=patch.reason,
+        progress=progress,
+        waits=record.waits,
+        parked_since=record.parked_since,
+        tombstone=bool(patch.tombstone),
+        runs=_runs(runs),
+    )
+
+
+def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
+    runs = []
+    for token, attempt, move, to, at, duration_ms, *failure in sorted(map(_run, found)):
+        run = Run(
+            token=token,
+            attempt=attempt,
+            move=move,
+            to=STATES[to],
+            failure=Failure(*failure),
+            at=at,
+            duration_ms=duration_ms,
+        )
+        runs.append(run)
+    return tuple(runs)
+
+
+def session_state(owner: bytes, about: bytes, expires_at: bytes, leases_held: int) -> SessionState:
+    lease_for, host, pid, version = _session(about)
+    return SessionState(
+        owner=owner.decode(),
+        lease_for=timedelta(microseconds=lease_for),
+        host=host,
+        pid=pid,
+        version=version,
+        expires_at=int(float(expires_at)),
+        leases=leases_held,
+    )

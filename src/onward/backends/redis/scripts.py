@@ -1,0 +1,40 @@
+"""The scripts, one for each verb, read once.
+
+A script's first line names the parts of ``scripts/lib`` that it is made of.  The server keeps it under the hash of its text,
+so that a call sends the hash; a server that does not know it yet is sent the text.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+from importlib.resources import files
+from typing import NamedTuple
+
+__all__ = ["Script", "load"]
+
+_NEEDS = "-- needs: "
+
+
+class Script(NamedTuple):
+    """A script and the name that the server knows it by."""
+
+    text: bytes
+    digest: str
+
+
+@cache
+def load(name: str) -> Script:
+    r"""The script of this verb.
+
+    >>> load("turn").text.count(b"even_if_full()\n\nlocal released")
+    1
+    """
+    folder = files(__package__).joinpath("scripts")
+    body = folder.joinpath(f"{name}.lua").read_text(encoding="utf-8")
+    first, _, rest = body.partition("\n")
+    assert first.startswith(_NEEDS), f"{name}.lua does not say what it needs"
+    parts = first.removeprefix(_NEEDS).split(", ")
+    library = [folder.joinpath("lib").joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in parts]
+    text = "\n".join([*library, rest]).encode()
+    return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest())

@@ -1,0 +1,89 @@
+-- Storing envelopes.
+
+-- Places in an envelope.  E_REST says where among the arguments the packed part of the record is; the sealed bytes are the
+-- next.
+local E_ID, E_QUEUE, E_RANK, E_REST, E_FLAGS, E_DELAY, E_NOT_BEFORE, E_EXPIRES_AT = 1, 2, 3, 4, 5, 6, 7, 8
+local E_KEY, E_REPLACES = 9, 10
+
+local stored = {}  -- ids, by this script
+
+local function load_envelopes(envelopes)
+  local ids = {}
+  for at, envelope in ipairs(envelopes) do ids[at] = envelope[E_ID] end
+  load(ids)
+end
+
+-- Whether a job of this id has ended, perhaps in this very script.
+local function finished_before(id)
+  local raw = hashes['jobs'] and hashes['jobs'][id]
+  if raw == nil then raw = raws[id] end
+  return raw and not is_live(raw) and raw
+end
+
+-- An older job of this id is among the finished: what both would keep under the id is put aside.
+local function put_aside(id, raw)
+  hash('older', id, cmsgpack.pack(raw, hget('sealed', id) or '', hget('progress', id) or ''))
+  hash('sealed', id, false)
+  hash('progress', id, false)
+end
+
+local function replace(holder, by, now)
+  local reason = 'replaced by ' .. by
+  if holder[STATE] == EXECUTING then
+    free_key(holder)
+    if not holder[ASKED] then
+      holder[ASKED] = reason
+      set('asked:' .. holder[OWNER], holder.id, true)
+      save(holder)
+    end
+  else
+    finish(holder, CANCELLED, now, reason)
+  end
+end
+
+-- True if it was stored, else the id of the live job that stands for it.
+local function add(envelope, now, retried)
+  local id, queue = envelope[E_ID], envelope[E_QUEUE]
+  local old = finished_before(id)
+  if stored[id] or job(id) or (retried and old) then return id end
+  local key = envelope[E_KEY]
+  if key then
+    local holder = hget('unique', key)
+    holder = holder and job(holder)
+    if holder then
+      if not envelope[E_REPLACES] then return holder.id end
+      replace(holder, id, now)
+    end
+    hash('unique', key, id)
+  end
+  local at = now + (envelope[E_DELAY] or 0)
+  if envelope[E_NOT_BEFORE] and envelope[E_NOT_BEFORE] > at then at = envelope[E_NOT_BEFORE] end
+  local state = at <= now and AVAILABLE or SCHEDULED
+  local flags = envelope[E_FLAGS] or 0
+  if old then
+    put_aside(id, old)
+    flags = flags + IS_AGAIN
+  end
+  local sealed = ARGV[envelope[E_REST] + 1]
+  local size = #sealed <= FEW and #sealed or 0
+  local raw = struct.pack('>BI4BBBI8I8I4', state, 0, 0, flags, 0, 0, at, size) .. ARGV[envelope[E_REST]]
+  if size > 0 then
+    raw = raw .. sealed
+  else
+    hash('sealed', id, sealed)
+  end
+  stored[id] = true
+  jobs[id] = key and decode(id, raw)  -- whoever carries no key is not looked at again before all is written
+  hash('jobs', id, raw)
+  zset('live', id, 0)
+  if state == AVAILABLE then
+    zset('ready:' .. queue, due(at) .. id, envelope[E_RANK])
+    wakes[queue] = wakes[queue] or true
+  else
+    zset('later:' .. queue, id, at)
+    if at - now < SOON then wakes[queue] = SOON end
+  end
+  if envelope[E_EXPIRES_AT] then zset('expiring:' .. queue, id, envelope[E_EXPIRES_AT]) end
+  count(queue, state, 1)
+  return true
+end

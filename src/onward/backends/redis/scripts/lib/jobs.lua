@@ -1,0 +1,148 @@
+-- Live jobs: reading them, moving them between states, ending them.  Whoever changes a live job's state or due time does it
+-- through `place` or `finish`, which keep the indexes true.
+
+local jobs = {}  -- by id, as they are now; false: no such live job
+local raws = {}  -- by id, as they were read, of those that were not taken apart yet
+
+-- Reads at once what will be looked at one by one.
+local function load(ids)
+  local missing = {}
+  for _, id in ipairs(ids) do
+    if jobs[id] == nil then missing[#missing + 1] = id end
+  end
+  hmget('jobs', missing, raws)
+end
+
+local function job(id)
+  local record = jobs[id]
+  if record == nil then
+    local raw = raws[id]
+    if raw == nil then raw = redis.call('HGET', P .. 'jobs', id) end
+    record = raw and is_live(raw) and decode(id, raw)
+    jobs[id] = record
+  end
+  return record
+end
+
+-- The finished job of this id; where another one lives under the id again, it was put aside, with what both would keep.
+local function finished_record(id)
+  local raw = hget('jobs', id)
+  if not raw or not is_live(raw) then return raw end
+  local older = hget('older', id)
+  return older and cmsgpack.unpack(older)
+end
+
+local function hold_keys(record)
+  local keys, carried = {}, fixed(record)
+  if carried[ONCE] then keys[1] = 'once:' .. carried[ONCE] end
+  if carried[SINGLE] then keys[#keys + 1] = 'single:' .. carried[SINGLE] end
+  return keys
+end
+
+local function waits_for_a_key(record)
+  return record[STATE] == SCHEDULED and record[WAITS] > 0 and not record[PARKED] and is(record, HAS_HOLDS)
+end
+
+-- Where a job stands in the order of claims: the score is its rank, equal scores sort by due time and id.
+local function index(record, now)
+  local id, queue, state = record.id, record[QUEUE], record[STATE]
+  if state == AVAILABLE then
+    zset('ready:' .. queue, due(record[AT]) .. id, record[RANK])
+    wakes[queue] = wakes[queue] or true
+  elseif state == EXECUTING then
+    set('leases:' .. record[OWNER], id, true)
+    set('owners', record[OWNER], true)
+    if record[ASKED] then set('asked:' .. record[OWNER], id, true) end
+  else
+    zset('later:' .. queue, id, record[AT])
+    if record[AT] - now < SOON then wakes[queue] = SOON end
+    if waits_for_a_key(record) then
+      for _, key in ipairs(hold_keys(record)) do zset('waiters:' .. key, due(record[AT]) .. id, record[RANK]) end
+    end
+  end
+  if state ~= EXECUTING and is(record, EXPIRES) then zset('expiring:' .. queue, id, fixed(record)[EXPIRES_AT]) end
+end
+
+local function unindex(record)
+  local id, queue, state = record.id, record[QUEUE], record[STATE]
+  if state == AVAILABLE then
+    zset('ready:' .. queue, due(record[AT]) .. id, false)
+  elseif state == EXECUTING then
+    set('leases:' .. record[OWNER], id, false)
+    if record[ASKED] then set('asked:' .. record[OWNER], id, false) end
+  else
+    zset('later:' .. queue, id, false)
+    if waits_for_a_key(record) then
+      for _, key in ipairs(hold_keys(record)) do zset('waiters:' .. key, due(record[AT]) .. id, false) end
+    end
+  end
+  if state ~= EXECUTING and is(record, EXPIRES) then zset('expiring:' .. queue, id, false) end
+end
+
+local function save(record)
+  hash('jobs', record.id, encode(record))
+end
+
+-- Another live state; `change` sets the fields that decide where the job then stands.
+local function place(record, state, now, change)
+  unindex(record)
+  count(record[QUEUE], record[STATE], -1)
+  record[STATE], record[OWNER] = state, nil
+  if change then
+    for field, value in pairs(change) do record[field] = value end
+  end
+  index(record, now)
+  count(record[QUEUE], state, 1)
+  save(record)
+end
+
+local function free_key(record)
+  if is(record, IS_UNIQUE) then
+    local key = fixed(record)[UNIQUE_KEY]
+    if hget('unique', key) == record.id then hash('unique', key, false) end
+  end
+end
+
+-- Out of the indexes of the finished.
+local function forget_finished(id, raw)
+  local old = decode_finished(id, raw)
+  if old[TOMB] == 1 then
+    zset('tombs', id, false)
+  else
+    zset('ended:' .. old[STATE], id, false)
+    count(old[QUEUE], old[STATE], -1)
+  end
+  hash('results', id, false)
+  return old
+end
+
+-- Among the finished.  A tombstone keeps no sealed bytes.
+local function finish(record, state, now, reason, result, tomb, ran)
+  local id = record.id
+  unindex(record)
+  free_key(record)
+  count(record[QUEUE], record[STATE], -1)
+  if is(record, IS_AGAIN) then
+    local raw = finished_record(id)
+    if raw then forget_finished(id, raw) end
+    hash('older', id, false)
+    record[FLAGS] = record[FLAGS] - IS_AGAIN
+  end
+  if tomb then
+    if record[SIZE] == 0 then hash('sealed', id, false) end
+    record[FIXED], record[SIZE] = sub(record[FIXED], 1, -record[SIZE] - 1), 0
+  end
+  record[ASKED] = nil
+  jobs[id] = false
+  zset('live', id, false)
+  hash('jobs', id, patch(state, now, reason, tomb, ran) .. encode(record))
+  record[STATE] = state
+  ended = ended + 1
+  if tomb then
+    zset('tombs', id, 0)
+  else
+    zset('ended:' .. state, id, 0)
+    count(record[QUEUE], state, 1)
+    if result then hash('results', id, result) end
+  end
+end

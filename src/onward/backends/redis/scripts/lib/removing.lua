@@ -1,0 +1,43 @@
+-- Removing finished jobs for good, with all that is kept under their ids.
+
+-- The finished among these, by id.
+local function finished_among(ids)
+  local found = hmget('jobs', ids, {})
+  for id, raw in pairs(found) do
+    if raw and is_live(raw) then found[id] = finished_record(id) end
+  end
+  return found
+end
+
+local function forget(id, raw)
+  local old = forget_finished(id, raw)
+  if hget('older', id) then
+    hash('older', id, false)  -- a live job of this id has the rest
+  else
+    hash('jobs', id, false)
+    hash('sealed', id, false)
+    hash('progress', id, false)
+  end
+  redis.call('DEL', P .. 'runs:' .. id)
+  return old
+end
+
+local function in_order(keys, after, limit, newest_first)
+  local found = {}
+  for _, key in ipairs(keys) do
+    local page
+    if newest_first then
+      page = redis.call('ZREVRANGEBYLEX', P .. key, after and '(' .. after or '+', '-', 'LIMIT', 0, limit)
+    else
+      page = redis.call('ZRANGEBYLEX', P .. key, after and '(' .. after or '-', '+', 'LIMIT', 0, limit)
+    end
+    for _, id in ipairs(page) do found[#found + 1] = id end
+  end
+  table.sort(found, newest_first and function(a, b) return a > b end or nil)
+  local ids = {}
+  for at, id in ipairs(found) do
+    if #ids == limit then break end
+    if id ~= ids[#ids] then ids[#ids + 1] = id end
+  end
+  return ids
+end

@@ -1,0 +1,167 @@
+-- Ending leases: the contract's table of moves, and what the evidence says of a settlement whose fence matches nothing.
+
+-- Places in a settlement.
+local S_ID, S_TOKEN, S_OWN, S_MOVE, S_RAN, S_RESULT, S_DROP, S_REASON, S_DELAY = 1, 2, 3, 4, 5, 6, 7, 8, 9
+local S_WAITS, S_FAILURE, S_DURATION, S_SPENT, S_LETTER = 10, 11, 12, 13, 14
+
+local TARGETS = {
+  ack = COMPLETED, skip = COMPLETED, nack = RETRYABLE, abandon = DISCARDED, snooze = SCHEDULED, park = SCHEDULED,
+  cancelled = CANCELLED, release = AVAILABLE, crashed = RETRYABLE,
+}
+local ALREADY, LOST, GONE = 10, 20, 21  -- an answer is the state gone to, ALREADY plus that state, or one of these
+
+local UNEXPLAINED = {'Failure', 'no details were given', ''}
+
+local function note_run(record, move, to, failure, now, duration)
+  hash('runs:' .. record.id, record[DELIVERY], cmsgpack.pack({
+    record[DELIVERY], record[ATTEMPTS] + 1, move, to, now, duration, failure[1], failure[2], failure[3],
+  }))
+end
+
+local function crash(record, now, cause)
+  record[CRASHES] = record[CRASHES] + 1
+  local crashes, to = record[CRASHES], RETRYABLE
+  if record[ASKED] then
+    to = CANCELLED
+  elseif crashes >= fixed(record)[MAX_CRASHES] then
+    to = DISCARDED
+  end
+  note_run(record, 'crashed', to, {'Crash', cause, ''}, now, 0)
+  if to == CANCELLED then
+    finish(record, to, now, record[ASKED])
+  elseif to == DISCARDED then
+    finish(record, to, now, string.format('crashed %d times: %s', crashes, cause))
+  else
+    local pause = crashes <= 1 and 0 or min(10 * 2 ^ min(crashes - 2, 10), 600) * 1000000
+    place(record, to, now, {[AT] = now + pause})
+  end
+  return to
+end
+
+local function classify(settlement)
+  local id, token, move = settlement[S_ID], settlement[S_TOKEN], settlement[S_MOVE]
+  local run = hget('runs:' .. id, token)
+  if run then
+    local noted = cmsgpack.unpack(run)
+    return noted[3] == move and ALREADY + noted[4] or LOST
+  end
+  local raw = finished_record(id)
+  if not raw then return job(id) and LOST or GONE end
+  local record = decode_finished(id, raw)
+  if record[DELIVERY] ~= token then return LOST end
+  local turned = record[STATE] == CANCELLED and move ~= 'ack'
+  return (turned or record[STATE] == TARGETS[move]) and ALREADY + record[STATE] or LOST
+end
+
+local function put_back(record, settlement, state, now)
+  local move = settlement[S_MOVE]
+  if move == 'release' then
+    place(record, state, now, {[WAITS] = settlement[S_WAITS]})
+    return
+  end
+  if settlement[S_SPENT] then record[SPENT] = settlement[S_SPENT] end
+  local parked = nil
+  if move == 'park' then parked = record[PARKED] or now end
+  unindex(record)
+  count(record[QUEUE], record[STATE], -1)
+  record[STATE], record[OWNER], record[PARKED] = state, nil, parked
+  record[WAITS], record[AT] = settlement[S_WAITS], now + settlement[S_DELAY]
+  index(record, now)
+  count(record[QUEUE], state, 1)
+  save(record)
+end
+
+-- The fence and the write are one: nobody else runs meanwhile.
+local function settle_one(settlement, owner, now)
+  local record, move = job(settlement[S_ID]), settlement[S_MOVE]
+  if not record or not settlement[S_OWN] or record[STATE] ~= EXECUTING
+      or record[DELIVERY] ~= settlement[S_TOKEN] or record[OWNER] ~= owner then
+    return classify(settlement)
+  end
+  if move == 'crashed' then return crash(record, now, settlement[S_REASON]), record end
+  local turned = record[ASKED] and move ~= 'ack'
+  local state = turned and CANCELLED or TARGETS[move]
+  if settlement[S_FAILURE] or move == 'nack' then
+    note_run(record, move, state, settlement[S_FAILURE] or UNEXPLAINED, now, settlement[S_DURATION])
+  end
+  if move == 'release' then record[INTERRUPTIONS] = record[INTERRUPTIONS] + 1 end
+  if state >= COMPLETED then
+    local reason = settlement[S_REASON]
+    if state ~= TARGETS[move] then reason = record[ASKED] end
+    local result = settlement[S_RESULT] and ARGV[settlement[S_RESULT]]
+    finish(record, state, now, reason, result, settlement[S_DROP], settlement[S_RAN])
+  else
+    if settlement[S_RAN] then record[ATTEMPTS] = record[ATTEMPTS] + 1 end
+    put_back(record, settlement, state, now)
+  end
+  return state, record
+end
+
+-- The usual case, many at a time: successes of jobs that carry no key and were not asked to cancel.  What is not usual is
+-- left in `others`, with its place.
+local function complete_usual(settlements, owner, now, answers)
+  local ids, records, ended_as, tombs, results, others = {}, {}, {}, {}, {}, {}
+  local usual, kept_count, tomb_count, result_count = 0, 0, 0, 0
+  local fences, length = {}, 6 + #owner
+  local finished, buried = patch(COMPLETED, now, nil, false, true), patch(COMPLETED, now, nil, true, true)
+  local by_queue, seen, large = {}, {}, {}
+  for at, settlement in ipairs(settlements) do
+    local id, token = settlement[S_ID], settlement[S_TOKEN]
+    local raw = settlement[S_MOVE] == 'ack' and settlement[S_OWN] and not settlement[S_REASON] and not seen[id]
+      and not settlement[S_FAILURE] and raws[id]
+    local fence = fences[token]
+    if not fence then
+      fence = struct.pack('>BI4', EXECUTING, token) .. owner_bytes(owner)
+      fences[token] = fence
+    end
+    seen[id] = true
+    if raw and sub(raw, 1, length) == fence and byte(raw, length + 1) == 0 then
+      usual = usual + 1
+      ids[usual] = id
+      local _, queue = cmsgpack.unpack_limit(raw, 1, length + 23)
+      local changes = by_queue[queue]
+      if not changes then
+        changes = {0, 0}
+        by_queue[queue] = changes
+      end
+      changes[1] = changes[1] + 1
+      if settlement[S_DROP] then
+        local size = struct.unpack('>I4', raw, length + 19)
+        if size == 0 then large[#large + 1] = id end
+        records[2 * usual - 1] = id
+        records[2 * usual] = buried .. sub(raw, 1, length + 18) .. '\0\0\0\0' .. sub(raw, length + 23, -size - 1)
+        tombs[tomb_count + 1], tombs[tomb_count + 2] = '0', id
+        tomb_count = tomb_count + 2
+      else
+        records[2 * usual - 1], records[2 * usual] = id, finished .. raw
+        ended_as[kept_count + 1], ended_as[kept_count + 2] = '0', id
+        kept_count = kept_count + 2
+        changes[2] = changes[2] + 1
+        if settlement[S_RESULT] then
+          results[result_count + 1], results[result_count + 2] = id, ARGV[settlement[S_RESULT]]
+          result_count = result_count + 2
+        end
+      end
+      jobs[id], answers[at] = false, COMPLETED
+    else
+      others[#others + 1] = at
+    end
+  end
+  if usual > 0 then
+    in_chunks('SREM', 'leases:' .. owner, ids)
+    in_chunks('ZREM', 'live', ids)
+    in_chunks('HSET', 'jobs', records)
+    if kept_count > 0 then in_chunks('ZADD', 'ended:' .. COMPLETED, ended_as) end
+    if result_count > 0 then in_chunks('HSET', 'results', results) end
+    if tomb_count > 0 then
+      in_chunks('ZADD', 'tombs', tombs)
+      in_chunks('HDEL', 'sealed', large)
+    end
+    for queue, changes in pairs(by_queue) do
+      count(queue, EXECUTING, -changes[1])
+      count(queue, COMPLETED, changes[2])
+    end
+    ended = ended + usual
+  end
+  return others
+end

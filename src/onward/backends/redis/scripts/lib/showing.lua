@@ -1,0 +1,13 @@
+-- A job as it is shown: its record, the sealed bytes, progress, result, and the records of its runs.
+
+local function shown(id, raw, live)
+  local sealed, progress = redis.call('HGET', P .. 'sealed', id), redis.call('HGET', P .. 'progress', id)
+  local older = not live and redis.call('HGET', P .. 'older', id)
+  if older then
+    local _
+    _, sealed, progress = cmsgpack.unpack(older)
+    progress = progress ~= '' and progress
+  end
+  local result = not live and redis.call('HGET', P .. 'results', id)
+  return {id, raw, sealed or '', progress, result, redis.call('HVALS', P .. 'runs:' .. id), live and 1 or 0}
+end

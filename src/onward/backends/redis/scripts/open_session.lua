@@ -1,0 +1,37 @@
+-- needs: records, writes, counting, waking, jobs, holds
+-- Open or renew a session; with `adopts` it inherits another's leases, and is told of all that it holds.
+local now, owner, about, adopts = instant(A[1]), A[2], A[3], A[4]
+
+if adopts and redis.call('HEXISTS', P .. 'sessions', adopts) == 0
+    and redis.call('HEXISTS', P .. 'sessions', owner) == 0 then
+  return false
+end
+even_if_full()
+local expires_at = now + about[1]
+if adopts and adopts ~= owner then
+  redis.call('HDEL', P .. 'sessions', adopts)
+  redis.call('ZREM', P .. 'expiry', adopts)
+end
+redis.call('HSET', P .. 'sessions', owner, cmsgpack.pack(about))
+redis.call('ZADD', P .. 'expiry', expires_at, owner)
+if not adopts then return {expires_at, now, {}, cmsgpack.pack({})} end
+
+if adopts ~= owner then
+  local inherited = redis.call('SMEMBERS', P .. 'leases:' .. adopts)
+  load(inherited)
+  for _, id in ipairs(inherited) do place(job(id), EXECUTING, now, {[OWNER] = owner}) end
+  flush()
+  flush_counts()
+end
+local held = redis.call('SMEMBERS', P .. 'leases:' .. owner)
+table.sort(held)
+load(held)
+local sealed, leases, holds = hmget('sealed', held, {}), {}, {}
+for at, id in ipairs(held) do
+  local record = job(id)
+  local hold, holder = hold_of(record, now)
+  holds[at] = {at - 1, hold, holder or ''}
+  leases[3 * at - 2], leases[3 * at - 1], leases[3 * at] = id, encode(record), sealed[id] or ''
+end
+flush()
+return {expires_at, now, leases, cmsgpack.pack(holds)}

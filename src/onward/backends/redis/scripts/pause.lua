@@ -1,0 +1,8 @@
+-- needs: records, waking
+-- Stop or allow claims from a queue.  True if that changed anything.
+local queue, paused = A[1], A[2]
+
+if paused then return redis.call('SADD', P .. 'paused', queue) end
+local changed = redis.call('SREM', P .. 'paused', queue)
+if redis.call('EXISTS', P .. 'ready:' .. queue) == 1 then leave_token(queue) end
+return changed

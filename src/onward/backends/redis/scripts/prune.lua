@@ -1,0 +1,25 @@
+-- needs: records, writes, counting, waking, jobs, removing
+-- One batch of a walk over the finished jobs by id.
+local now, cutoffs, after, limit, tombstone, holds = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
+
+even_if_full()
+for _, key in ipairs(redis.call('ZRANGEBYSCORE', P .. 'confirmed', '-inf', now, 'LIMIT', 0, holds)) do
+  local raw = redis.call('HGET', P .. 'holds', key)
+  local _, _, till = cmsgpack.unpack(raw or cmsgpack.pack('', 0))
+  if till and till <= now then hash('holds', key, false) end
+  zset('confirmed', key, false)
+end
+
+local ids = in_order({'ended:5', 'ended:6', 'ended:7', 'tombs'}, after, limit)
+local records, removed = finished_among(ids), {0, 0, 0}
+for _, id in ipairs(ids) do
+  local record = decode_finished(id, records[id])
+  local cutoff = record[TOMB] == 1 and now - tombstone or cutoffs[record[STATE] - RETRYABLE]
+  if cutoff and record[ENDED] < cutoff then
+    forget(id, records[id])
+    removed[record[STATE] - RETRYABLE] = removed[record[STATE] - RETRYABLE] + 1
+  end
+end
+flush()
+flush_counts()
+return {#ids == limit and ids[#ids] or false, removed}

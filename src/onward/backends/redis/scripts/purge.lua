@@ -1,0 +1,16 @@
+-- needs: records, writes, counting, waking, jobs, removing
+-- Remove these finished jobs for good, tombstones excepted.
+local ids = A[1]
+
+even_if_full()
+local records, removed = finished_among(ids), 0
+for _, id in ipairs(ids) do
+  local raw = records[id]
+  if raw and decode_finished(id, raw)[TOMB] == 0 then
+    forget(id, raw)
+    removed = removed + 1
+  end
+end
+flush()
+flush_counts()
+return removed

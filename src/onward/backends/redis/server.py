@@ -1,0 +1,89 @@
+"""What a server is and how it is set up, and what of that would void the promise.
+
+A job that was accepted is never lost: so the server must not evict keys when its memory is full, must write what it is told
+to a file, and must be the one that is written to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, NamedTuple, Protocol
+
+from onward.backends.redis.driver import redis
+
+__all__ = ["OLDEST", "Server", "dangers", "inspect"]
+
+OLDEST = (6, 2)
+
+
+class Asked(Protocol):
+    """Something that commands can be sent to."""
+
+    def ask(self, *command: Any) -> Any: ...
+
+
+class Server(NamedTuple):
+    """What a server says of itself."""
+
+    product: str = "Redis"
+    version: str = "0"
+    compatible: tuple[int, ...] = (0,)  # the version of Redis that it stands for
+    loading: bool = False  # it has just been started, and does not know itself yet
+    role: str = "master"
+    policy: str = "noeviction"
+    appends: bool = True
+    fsync: str = "everysec"  # as far as it may be asked
+    write_error: str = ""
+    used: int = 0
+    room: int = 0  # 0: as much as the machine has
+
+    @property
+    def durable(self) -> bool:
+        """Whether what it answered survives a power cut."""
+        return self.appends and self.fsync == "always" and self.policy == "noeviction"
+
+
+def inspect(connection: Asked) -> Server:
+    """Ask it.  What a hosted server hides is assumed to be its default."""
+    found = _fields(connection.ask("INFO"))
+    fsync = "everysec"
+    with contextlib.suppress(redis.ResponseError):
+        pairs = connection.ask("CONFIG", "GET", "appendfsync")
+        fsync = bytes(pairs[1]).decode() if pairs else fsync
+    compatible = found.get("redis_version", "0")
+    valkey = found.get("valkey_version")
+    bad = [name for name in ("aof_last_write_status", "aof_last_bgrewrite_status") if found.get(name, "ok") != "ok"]
+    return Server(
+        product="Valkey" if valkey else "Redis",
+        version=valkey or compatible,
+        compatible=tuple(int(part) for part in compatible.split(".") if part.isdecimal()),
+        loading=found.get("loading", "0") != "0",
+        role=found.get("role", "master"),
+        policy=found.get("maxmemory_policy", "noeviction"),
+        appends=found.get("aof_enabled", "1") == "1",
+        fsync=fsync,
+        write_error=", ".join(bad),
+        used=int(found.get("used_memory", "0")),
+        room=int(found.get("maxmemory", "0")),
+    )
+
+
+def dangers(server: Server) -> list[str]:
+    """What would lose jobs, each with the command that mends it."""
+    found = []
+    if server.policy != "noeviction":
+        found.append(
+            f"maxmemory-policy is {server.policy}: when its memory is full it throws jobs away: "
+            f"CONFIG SET maxmemory-policy noeviction, and the same in its configuration file"
+        )
+    if not server.appends:
+        found.append(
+            "appendonly is off: a restart loses what came since the last snapshot, or everything: "
+            "CONFIG SET appendonly yes, and the same in its configuration file"
+        )
+    return found
+
+
+def _fields(info: Any) -> dict[str, str]:
+    text = info.decode() if isinstance(info, bytes) else str(info)
+    return dict(line.split(":", 1) for line in text.splitlines() if ":" in line)

