@@ -27,10 +27,12 @@ SETTINGS = {"appendonly": "yes", "appendfsync": "always", "save": '""', "maxmemo
 class RedisServer:
     """A running server."""
 
+    socket_name = "s"
+
     def __init__(self, product, folder, program):
         self.product = product
         self.folder = folder
-        self.socket = folder / "s"
+        self.socket = folder / self.socket_name
         self._program = program
         self._process = None
         self._settings = {}
@@ -38,6 +40,10 @@ class RedisServer:
     def url(self, **options):
         query = "&".join(f"{name}={value}" for name, value in options.items())
         return f"redis+unix://{self.socket}" + (f"?{query}" if query else "")
+
+    def url_through(self, folder):
+        """The URL of somebody who listens in this folder instead."""
+        return f"redis+unix://{folder / self.socket_name}"
 
     def client(self, **options):
         return redis.Redis(unix_socket_path=str(self.socket), protocol=2, **options)

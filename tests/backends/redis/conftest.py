@@ -53,5 +53,5 @@ def raw(redis, url):
 
 @pytest.fixture
 def proxy(redis, url):
-    with proxy_to(redis, redis.socket.name) as proxy:
+    with proxy_to(redis) as proxy:
         yield proxy

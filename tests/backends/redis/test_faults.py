@@ -66,7 +66,7 @@ def test_errors_that_the_driver_has_names_for_are_told_in_our_words():
 
 @pytest.fixture
 def through_proxy(proxy, open_backend):
-    backend = open_backend(f"redis+unix://{proxy.socket}")
+    backend = open_backend(proxy.url)
     backend.settle([Settlement.ack(a_lease(backend), keep=False)])  # from now on the server knows the scripts
     return backend
 
