@@ -109,7 +109,11 @@ class PostgresCompletion:
             self.connection = lender.lend()
             # Within it the driver itself refuses a commit by the handler.
             self._block = self.connection.transaction()
-            self._block.__enter__()
+            try:
+                self._block.__enter__()
+            except BaseException:
+                lender.take_back(self.connection)
+                raise
         self._tx = _Within(self.connection, sql, moved)
         self._over = False
 
