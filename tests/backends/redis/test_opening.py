@@ -1,6 +1,7 @@
 """At the start a server is refused that would lose jobs, and the message says how to mend it."""
 
 import contextlib
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -156,3 +157,30 @@ def test_a_user_who_may_no_more_than_the_page_says_is_enough(own_server, open_ba
     assert backend.ack(lease).applied
     assert backend.capabilities.durable
     assert {check.status for check in backend.health()} == {"ok"}
+
+
+def test_a_server_is_reached_through_tls_and_its_certificate_is_checked(redis, open_backend):
+    if redis.product == "valkey":
+        pytest.skip("this build of Valkey has no TLS; the client is the same")
+    key, certificate = _certificate(redis.folder)
+    port = free_port()
+    settings = {"tls_port": port, "tls_cert_file": certificate, "tls_key_file": key, "tls_auth_clients": "no"}
+    with redis_server(redis.product, **settings):
+        url = f"rediss://localhost:{port}"
+
+        assert open_backend(f"{url}?ssl_ca_certs={certificate}").enqueue([an_envelope()])[0].created
+        with pytest.raises((BackendMisconfigured, BackendUnavailable), match=r"(?i)certificate"):
+            open_backend(url)
+
+
+def _certificate(folder):
+    """Where the server may read it."""
+    key, certificate = folder / "key.pem", folder / "certificate.pem"
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=localhost"]
+    subprocess.run(
+        [*command, "-addext", "subjectAltName=DNS:localhost", "-keyout", key, "-out", certificate],
+        check=True,
+        capture_output=True,
+    )
+    key.chmod(0o644)
+    return key, certificate

@@ -173,6 +173,12 @@ class RedisBackend(RedisInspection, Backend):
         """Whether a token was got."""
         with faults.translated(self._connections.place), self._connections.beside() as connection:
             while not self._connections.closed and (seconds := until - time.monotonic()) > 0:
-                if connection.ask("BLPOP", *tokens, max(_SHORTEST, min(seconds, _SLICE))) is not None:
+                try:
+                    token = connection.ask("BLPOP", *tokens, max(_SHORTEST, min(seconds, _SLICE)))
+                except redis.RedisError as error:
+                    if not self._connections.follow(error):
+                        raise
+                    return False  # whoever looks next finds the way
+                if token is not None:
                     return True
         return False
