@@ -59,6 +59,7 @@ end
 
 -- What was chosen: ids, their places in the order of claims and their queues; the record where it had to be taken apart.
 local ids, members, from, apart, chosen = {}, {}, {}, {}, 0
+local with_gaps = {}  -- queues in which somebody was passed over
 
 local function take(id, member, queue, record)
   chosen = chosen + 1
@@ -81,7 +82,9 @@ local function choose(queue)
         take(id, page[at], queue)
       else
         local record = job(id)
-        if not released[id] and not has_expired(record) then
+        if released[id] or has_expired(record) then
+          with_gaps[queue] = true
+        else
           if record[CRASHES] > 0 then
             if chosen == 0 then take(id, page[at], queue, record) end
             return false
@@ -141,7 +144,11 @@ local function claim_chosen()
     taken[#taken + 1] = members[at]
   end
   for queue, taken in pairs(by_queue) do
-    in_chunks('ZREM', 'ready:' .. queue, taken)
+    if with_gaps[queue] then
+      in_chunks('ZREM', 'ready:' .. queue, taken)
+    else
+      redis.call('ZREMRANGEBYRANK', P .. 'ready:' .. queue, 0, #taken - 1)  -- which looks for none of them
+    end
     count(queue, AVAILABLE, -#taken)
     count(queue, EXECUTING, #taken)
   end
