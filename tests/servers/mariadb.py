@@ -20,12 +20,15 @@ TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
 # Durable, as the server is by default; small, because there may be several.
 _SETTINGS = {
     "innodb-flush-log-at-trx-commit": 1,
+    "innodb-use-native-aio": 0,
     "innodb-buffer-pool-size": "256M",
     "innodb-log-file-size": "96M",
     "max-connections": 300,
     "skip-networking": 1,
     "performance-schema": 0,
 }
+# The kernel gives out only so many asynchronous requests, and every server asks for thousands.
+_FRUGAL = ("--innodb-use-native-aio=0",)
 
 
 class MariaDBServer:
@@ -127,9 +130,7 @@ def mariadb_server(*, in_memory=True, **settings):
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, UNPRIVILEGED)
-        options = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve"]
-        command = ["mariadb-install-db", "--no-defaults", f"--datadir={folder / 'data'}", *options]
-        subprocess.run(command, check=True, capture_output=True, **lent_user())
+        _install(folder / "data")
         server = MariaDBServer(folder, program)
         _give_us_a_user(server)
         server.start(**settings)
@@ -141,6 +142,13 @@ def mariadb_server(*, in_memory=True, **settings):
         shutil.rmtree(folder, ignore_errors=True)
 
 
+def _install(data):
+    options = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", *_FRUGAL]
+    command = ["mariadb-install-db", "--no-defaults", f"--datadir={data}", *options]
+    installed = subprocess.run(command, check=False, capture_output=True, text=True, **lent_user())
+    assert installed.returncode == 0, f"{installed.stdout}\n{installed.stderr}"
+
+
 def _give_us_a_user(server):
     statements = (
         b"FLUSH PRIVILEGES;\n"
@@ -148,7 +156,7 @@ def _give_us_a_user(server):
         b"GRANT ALL ON *.* TO onward@localhost WITH GRANT OPTION;\n"
         b"CREATE DATABASE jobs;\n"
     )
-    command = [server._program, "--no-defaults", f"--datadir={server.folder / 'data'}", "--bootstrap"]
+    command = [server._program, "--no-defaults", f"--datadir={server.folder / 'data'}", "--bootstrap", *_FRUGAL]
     subprocess.run(command, input=statements, check=True, capture_output=True, **lent_user())
 
 

@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import socket
 import subprocess
 import tempfile
 import time
@@ -43,7 +44,7 @@ def pgbouncer(server, **settings):
         process = subprocess.Popen([program, "-q", folder / "settings.ini"], stdin=subprocess.DEVNULL, **lent_user())
         try:
             deadline = time.monotonic() + PATIENCE
-            while not (folder / ".s.PGSQL.6432").exists():
+            while not _listens(folder / ".s.PGSQL.6432"):
                 assert process.poll() is None, "the pooler did not start"
                 assert time.monotonic() < deadline, "the pooler does not listen"
                 time.sleep(0.02)
@@ -51,6 +52,11 @@ def pgbouncer(server, **settings):
         finally:
             process.kill()
             process.wait(PATIENCE)
+
+
+def _listens(place):
+    with socket.socket(socket.AF_UNIX) as probe:
+        return probe.connect_ex(str(place)) == 0
 
 
 def _program():

@@ -129,7 +129,7 @@ def deaf(ctx: JobContext, name: str) -> None:
             wait_for(name)
 
 
-@jobs.job(timeout=1)
+@jobs.job(timeout=4)
 def punctual(ctx: JobContext, name: str) -> str:
     note("holding", name=name)
     wait_in(ctx, name)

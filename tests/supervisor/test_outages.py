@@ -54,7 +54,7 @@ def test_a_job_that_ended_in_time_is_not_late_because_nobody_could_be_told(shop,
         shop.let("done")
         shop.noted("held", name="done")
         fleet.said("ignores its time-out: " + deaf.id)
-        let_pass(2)  # its own time is out, and the supervisor looks once a second
+        let_pass(5)  # its own time is out, and the supervisor looks once a second
     (record,) = shop.ended(punctual)
 
     assert (record.state, record.attempts, record.delivery) == (State.COMPLETED, 1, 1)

@@ -114,7 +114,7 @@ class JoiningContract:
         assert (replaced.state, replaced.reason) == (State.CANCELLED, f"replaced by {rival.id}")
         assert backend.get(rival.id).state is State.AVAILABLE
 
-    def test_a_running_holder_is_asked_to_cancel(self, backend):
+    def test_a_running_holder_is_asked_to_cancel_by_the_commit(self, backend):
         lease = a_lease(backend, unique_key="k")
         rival = an_envelope(unique_key="k", unique_strategy="cancel_existing")
 
