@@ -147,7 +147,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     sessions: bool = True  # the store knows sessions: any client can adopt or reap another's, and they expire
     holds: bool = True  # idempotency keys and single instances
     prefetches: bool = True  # a lease that has not begun can be lost unharmed; else only what begins at once is claimed
-    knows_ids: bool = True  # an id is not stored twice, `retried` looks among the finished, and a batch is all or nothing
+    knows_ids: bool = (
+        True  # an id is not stored twice, `retried` looks among the finished, and a batch is all or nothing
+    )
+    promotes: bool = True  # a turn makes due what is due, so a queue is served strictly by priority, due time and id
     remembers: bool = True  # what was settled is known to every client, for as long as the contract says
 
 

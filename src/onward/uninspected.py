@@ -73,12 +73,12 @@ class Uninspected:
     def counts(self, queue: str | None = None) -> dict[State, int]:
         if isinstance(self._backend, Counting):
             return self._backend.counts(queue)
-        self._refuse("count jobs")
+        return self._refuse("count jobs")
 
     def queues(self) -> Sequence[QueueState]:
         if isinstance(self._backend, Counting):
             return self._backend.queues()
-        self._refuse("list queues")
+        return self._refuse("list queues")
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         self._refuse("give an overview")

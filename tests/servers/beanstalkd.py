@@ -12,6 +12,7 @@ import socket
 import subprocess
 import tempfile
 import time
+from datetime import timedelta
 from pathlib import Path
 
 import greenstalk
@@ -96,8 +97,9 @@ class BeanstalkdServer:
                             client.delete(peek())
 
     def set_time(self, instant):
+        self.time = instant
         text = self.folder / "time.new"
-        text.write_text(instant.strftime("%Y-%m-%d %H:%M:%S.%f"))
+        text.write_text(instant.strftime("%Y-%m-%d %H:%M:%S.%f")[:-3])  # finer it cannot be told
         text.rename(self.folder / "time")
 
     def _answers(self):
@@ -106,12 +108,13 @@ class BeanstalkdServer:
 
 
 class ServerClock(FakeClock):
-    """A clock that the server goes by, too."""
+    """A clock that the server goes by, too: as far ahead of its own beginning, for it never goes back there."""
 
     def __init__(self, server):
         super().__init__()
         self._server = server
         self._speaker = server.connect()
+        self._ahead = server.time.replace(microsecond=0) + timedelta(hours=1) - self.now()
         self._tell()
 
     def advance(self, by):
@@ -126,7 +129,7 @@ class ServerClock(FakeClock):
         self._speaker.close()
 
     def _tell(self):
-        self._server.set_time(self.now())
+        self._server.set_time(max(self._server.time, self.now() + self._ahead))
         for _ in range(2):  # it acts on the time after it has answered
             self._speaker.using()
 
@@ -134,9 +137,12 @@ class ServerClock(FakeClock):
 @contextlib.contextmanager
 def beanstalkd_server(*, fake_time=False, start=True):
     """Start a server; skip the test, loudly, where there is none (on CI that is a failure)."""
-    program = _installed("beanstalkd", lambda: shutil.which("beanstalkd") or shutil.which("beanstalkd", path="/usr/sbin"))
+    program = _installed(
+        "beanstalkd", lambda: shutil.which("beanstalkd") or shutil.which("beanstalkd", path="/usr/sbin")
+    )
     faketime = _installed("libfaketime", _faketime) if fake_time else None
-    folder = Path(tempfile.mkdtemp(prefix="beanstalkd-"))
+    memory = Path("/dev/shm")  # where a flush costs nothing: the server flushes all the same
+    folder = Path(tempfile.mkdtemp(prefix="beanstalkd-", dir=memory if memory.is_dir() else None))
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, UNPRIVILEGED)

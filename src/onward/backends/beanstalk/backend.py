@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from random import uniform
 from typing import NamedTuple
 
@@ -30,16 +31,16 @@ from onward.backend import (
     TurnResult,
 )
 from onward.backend import Session as Opened
-from onward.backends.beanstalk import health
+from onward.backends.beanstalk import health, settling
 from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection
 from onward.backends.beanstalk.session import Session
-from onward.backends.beanstalk.settling import Evidence, settle
+from onward.backends.beanstalk.settling import Evidence
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.beanstalk.url import Address, parse_url
 from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.lease import Settled, Settlement
+from onward.lease import UNKNOWN_CAUSE, Settled, Settlement
 from onward.shield import shield
 from onward.states import State
 
@@ -78,6 +79,7 @@ class BeanstalkBackend(Backend):
         holds=False,
         prefetches=False,
         knows_ids=False,
+        promotes=False,
         remembers=False,
     )
 
@@ -107,8 +109,7 @@ class BeanstalkBackend(Backend):
         with shield(), self._producing() as connection:
             stored: list[int] = []
             try:
-                for put in puts:
-                    stored.append(put.send(connection))
+                stored.extend(put.send(connection) for put in puts)
             except BackendError as error:
                 left = self._take_back(stored)
                 if left:
@@ -188,9 +189,8 @@ class BeanstalkBackend(Backend):
         lease = settlement.lease
         if lease.owner != owner or (lease.envelope.id, lease.token) not in session.held:
             return self._classify(settlement)
-        answer = settle(session, settlement, self._store_dead_letter(session), self.clock.micros())
-        if answer.applied and answer.state is not None:
-            self._evidence.note(settlement, answer.state)
+        answer = settling.settle(session, settlement, self._store_dead_letter(session), self.clock.micros())
+        self._evidence.note(settlement, answer)
         return answer
 
     def _store_dead_letter(self, session: Session) -> Callable[[Envelope], int]:
@@ -222,12 +222,11 @@ class BeanstalkBackend(Backend):
             del self._sessions[owner]
             with session.connection.lock:
                 try:
-                    for key, reserved in session.held.items():
-                        if started is not None and key not in started:
-                            session.connection.release(reserved.number, urgency(reserved.header.priority))
+                    begun = set(session.held) if started is None else set(started)
+                    give_back = partial(settling.give_back, session, self._evidence, cause or UNKNOWN_CAUSE)
+                    return [reaped for key in sorted(session.held) if (reaped := give_back(key, started=key in begun))]
                 finally:
                     session.connection.close()
-        return []
 
     # Waiting and looking
 
@@ -271,7 +270,8 @@ class BeanstalkBackend(Backend):
     def close(self) -> None:
         self._closed.set()
         with self._guard:
-            sessions, self._sessions = list(self._sessions.values()), {}
+            sessions = list(self._sessions.values())
+            self._sessions.clear()
         for connection in [*(each.connection for each in sessions), self._producer, self._asker]:
             if connection is not None:
                 connection.close()

@@ -48,7 +48,9 @@ def checks(connection: Connection, tubes: Tubes) -> list[Check]:
     ]
     if str(said["draining"]) == "true":
         found.append(
-            Check(name="draining", status="fail", detail="the server takes no jobs any more, not even retries: restart it")
+            Check(
+                name="draining", status="fail", detail="the server takes no jobs any more, not even retries: restart it"
+            )
         )
     return found
 

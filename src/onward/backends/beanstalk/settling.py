@@ -5,8 +5,8 @@
     nack, snooze, park, crashed    touch, put, delete
     abandon, crashed too often     [put the dead letter,] touch, put, reserve it, bury it, delete
 
-A touch that finds nothing: the lease was lost, and nothing is put.  The copy is stored before the original is removed, so who
-is killed between two commands leaves the job twice and never not at all.
+A touch that finds nothing: the lease was lost, and nothing is put.  The copy is stored before the original is removed: who
+is killed between two commands leaves the job twice, and never not at all.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Callable
 
 import msgspec
 
+from onward.backend import Reaped
 from onward.backends.beanstalk.body import Header
 from onward.backends.beanstalk.session import Reserved, Session
 from onward.backends.beanstalk.tubes import urgency
@@ -35,7 +36,7 @@ from onward.lease import (
 )
 from onward.states import TARGETS, State
 
-__all__ = ["Evidence", "settle"]
+__all__ = ["Evidence", "give_back", "settle"]
 
 _REMEMBERED = 10_000
 
@@ -46,9 +47,11 @@ class Evidence:
     def __init__(self) -> None:
         self._fates: OrderedDict[tuple[str, int], tuple[str, State] | None] = OrderedDict()
 
-    def note(self, settlement: Settlement, state: State) -> None:
+    def note(self, settlement: Settlement, answer: Settled) -> None:
+        if answer.state is None:
+            return
         # Of a job that was put back without a run no trace is kept: to say it again is to say it of a lease that is over.
-        fate = None if settlement.move in ("snooze", "park", "release") else (settlement.move, state)
+        fate = None if settlement.move in ("snooze", "park", "release") else (settlement.move, answer.state)
         self._fates[_key(settlement)] = fate
         while len(self._fates) > _REMEMBERED:
             self._fates.popitem(last=False)
@@ -72,10 +75,34 @@ def settle(session: Session, settlement: Settlement, store: Callable[[Envelope],
     return LEASE_LOST if state is None else applied(state)
 
 
+def give_back(
+    session: Session, evidence: Evidence, cause: str, key: tuple[str, int], *, started: bool
+) -> Reaped | None:
+    """Take a lease from a session that ends here; None if it was lost before."""
+    reserved = session.held[key]
+    lease = session.lease(reserved, "")
+    move = Settlement.crashed(lease, cause) if started else Settlement.release(lease)
+    answer = settle(session, move, lambda _: None, reserved.claimed_at)
+    evidence.note(move, answer)
+    if answer.state is None:
+        return None
+    header = reserved.header
+    return Reaped(
+        id=header.id,
+        queue=reserved.queue,
+        job=header.job,
+        token=lease.token,
+        to=answer.state,
+        cause=cause,
+        crashed=started,
+        crashes=header.crashes + started,
+    )
+
+
 def _apply(
     session: Session, settlement: Settlement, reserved: Reserved, store: Callable[[Envelope], object], now: int
 ) -> State | None:
-    target, header = TARGETS[settlement.move], _moved(settlement, reserved.header, now)
+    kept, target, header = False, TARGETS[settlement.move], _moved(settlement, reserved.header, now)
     match settlement.move:
         case "ack" | "skip" | "cancelled":
             kept = session.connection.delete(reserved.number)
