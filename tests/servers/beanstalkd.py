@@ -86,6 +86,11 @@ class BeanstalkdServer:
     def resume(self):
         self._process.send_signal(signal.SIGCONT)
 
+    def limit_files(self, size):
+        """How large a file of the server's may grow."""
+        command = ["prlimit", f"--pid={self.pid}", f"--fsize={size}:unlimited"]
+        subprocess.run(command, check=True, **lent_user())  # only its own user may
+
     def empty(self):
         """Remove every job that nobody has reserved."""
         with self.connect() as client:

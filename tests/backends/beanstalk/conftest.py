@@ -43,3 +43,17 @@ def open_backend(timed_server, clock):
 @pytest.fixture
 def backend(open_backend):
     return open_backend()
+
+
+@pytest.fixture
+def open_at():
+    """Opens a backend on a server that goes by the machine's clock."""
+    backends = []
+
+    def open_at(server, **options):
+        backends.append(backend := BeanstalkBackend.from_url(server.url(**options)))
+        return backend
+
+    yield open_at
+    for backend in backends:
+        backend.close()

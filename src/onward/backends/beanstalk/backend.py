@@ -89,9 +89,13 @@ class BeanstalkBackend(Backend):
         self._tubes = Tubes(namespace)
         self._closed = threading.Event()
         self._begin_anew()
-        said = self._asking().stats()
-        self._limit = int(said["max-job-size"])
-        self.capabilities = health.admitted(address, said, type(self).capabilities)
+        try:
+            said = self._asking().stats()
+            self._limit = int(said["max-job-size"])
+            self.capabilities = health.admitted(address, said, type(self).capabilities)
+        except BaseException:
+            self.close()
+            raise
         forks.watch(self)
 
     @classmethod
@@ -311,9 +315,7 @@ class BeanstalkBackend(Backend):
         """The connection that puts, for one thread at a time: which tube it uses is a property of it."""
         with self._guard:
             self._refuse_if_closed()
-            if self._producer is None or self._producer.stale():
-                self._producer = Connection(self._address)
-            producer = self._producer
+            producer = self._producer = self._fresh(self._producer)
         with producer.lock:
             yield producer
 
@@ -321,9 +323,15 @@ class BeanstalkBackend(Backend):
         """For questions, which anybody may ask and repeat."""
         with self._guard:
             self._refuse_if_closed()
-            if self._asker is None or self._asker.stale():
-                self._asker = Connection(self._address)
+            self._asker = self._fresh(self._asker)
             return self._asker
+
+    def _fresh(self, connection: Connection | None) -> Connection:
+        if connection is not None and not connection.stale():
+            return connection
+        if connection is not None:
+            connection.close()
+        return Connection(self._address)
 
     def _classify(self, settlement: Settlement) -> Settled:
         return self._evidence.classify(settlement, self._stored)

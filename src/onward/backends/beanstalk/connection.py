@@ -16,7 +16,7 @@ from typing import Any
 
 from onward.backends.beanstalk.driver import greenstalk
 from onward.backends.beanstalk.url import Address
-from onward.errors import BackendRefused, BackendUnavailable, StoreFull
+from onward.errors import BackendRefused, BackendUnavailable
 
 __all__ = ["Connection"]
 
@@ -46,11 +46,13 @@ class Connection:
                 self._using = tube
             try:
                 return self._client.put(body, priority, delay, ttr)
-            except greenstalk.BuriedError as error:  # it could not be written to the disk, or there is no memory
-                if error.id is not None:
-                    with suppress(_NOT_FOUND):
-                        self._client.delete(error.id)
-                raise StoreFull(f"{self.address.place} could not store the job: look at its disk and log") from error
+            except greenstalk.BuriedError as error:
+                # Its log could not be written.  The job is left alone: the server has it ready and buried at the same time,
+                # and to delete it leaves a dangling entry there (1.12).
+                raise BackendUnavailable(
+                    f"{self.address.place} could not write the job to its log, and writes nothing from now on: the job may "
+                    f"run, but is lost if the server ends; look at its disk, then restart it"
+                ) from error
 
     def reserve(self, tube: str) -> tuple[int, bytes] | None:
         """The next job of a queue, if one is ready now.  It never blocks: others need the connection."""
@@ -148,7 +150,7 @@ class Connection:
                 raise BackendUnavailable(f"the connection to {self.address.place} is closed")
             try:
                 yield
-            except (_NOT_FOUND, greenstalk.DeadlineSoonError, StoreFull):
+            except (_NOT_FOUND, greenstalk.DeadlineSoonError, BackendUnavailable):
                 raise
             except greenstalk.JobTooBigError as error:
                 raise BackendRefused(
