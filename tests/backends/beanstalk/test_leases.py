@@ -1,5 +1,8 @@
 """A lease is a reservation: how long it lasts, who counts what, and what a worker can do that has lost it."""
 
+import select
+import threading
+
 import pytest
 
 from onward.backend import Settlement
@@ -183,3 +186,20 @@ def test_the_next_queue_is_served_when_the_first_is_empty(backend):
     leases = backend.claim(a_claim(queues=("a", "b", "c"), limit=9))
 
     assert ids(leases) == [envelopes[1].id, envelopes[0].id, envelopes[2].id]
+
+
+def test_an_answer_on_its_way_is_not_taken_for_the_end_of_the_connection(backend):
+    """Two threads use one connection, as the pump and the renewal of a worker do."""
+    lease = a_lease(backend)
+    connection = backend._sessions["worker"].connection
+    alive = []
+    with connection.lock:  # in the middle of a command
+        connection._socket.sendall(b"list-tube-used\r\n")
+        assert select.select([connection._socket], [], [], 30)[0]
+        looks = threading.Thread(target=lambda: alive.append(not connection.stale()))
+        looks.start()
+        looks.join(30)
+        assert connection._client._reader.readline().startswith(b"USING")
+
+    assert alive == [True]
+    assert backend.ack(lease).applied

@@ -159,9 +159,12 @@ class BeanstalkBackend(Backend):
                 assert kept is not None
                 self._sessions.pop(adopts, None)
                 self._sessions[session.owner] = kept
-                with kept.connection.lock:
-                    return [kept.lease(reserved, session.owner) for reserved in kept.held.values()]
-        raise BackendMisconfigured("two living sessions cannot be made one: what is reserved belongs to its connection")
+            else:
+                raise BackendMisconfigured(
+                    "two living sessions cannot be made one: what is reserved belongs to its connection"
+                )
+        with kept.connection.lock:  # never under the guard: who holds it may need the guard
+            return [kept.lease(reserved, session.owner) for reserved in kept.held.values()]
 
     def turn(self, turn: Turn) -> TurnResult:
         with shield():
@@ -219,11 +222,12 @@ class BeanstalkBackend(Backend):
         self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
     ) -> list[Reaped]:
         """Others are reaped by the server.  Of one's own, what had not begun is released, and the connection ended."""
-        with shield(), self._guard:
-            session = self._living(owner)
-            if session is None or owner is None:
+        with shield():
+            with self._guard:
+                session = self._living(owner)
+                self._sessions.pop(owner or "", None)
+            if session is None:
                 return []
-            del self._sessions[owner]
             with session.connection.lock:
                 try:
                     begun = set(session.held) if started is None else set(started)

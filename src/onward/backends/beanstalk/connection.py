@@ -121,8 +121,16 @@ class Connection:
         """Whether the server has closed it while nobody asked anything."""
         if self.broken:
             return True
-        readable, _, _ = select.select([self._socket], [], [], 0)
-        return bool(readable)  # nothing was asked, so this is its end
+        if not self.lock.acquire(blocking=False):  # somebody is asking: what can be read is an answer
+            return False
+        try:
+            look = select.poll()
+            look.register(self._socket, select.POLLIN)
+            return bool(look.poll(0))  # nothing was asked, so this is its end
+        except (OSError, ValueError):  # it was closed this moment
+            return True
+        finally:
+            self.lock.release()
 
     def close(self) -> None:
         self.broken = True
