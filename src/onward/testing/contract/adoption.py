@@ -149,7 +149,7 @@ class AdoptionContract:
 
         assert (len(first), second) == (1, None)
 
-    @needs("deduplicates")
+    @needs("holds")
     @pytest.mark.parametrize("key", [{"idempotency_key": "k"}, {"single_instance": True}], ids=["once", "single"])
     def test_an_adopted_lease_still_holds_its_key(self, backend, key):
         a_lease(backend, owner="old", **key)
@@ -160,7 +160,7 @@ class AdoptionContract:
         assert adopted.hold is Hold.HELD
         assert (follower.hold, follower.holder) == (Hold.BUSY, adopted.envelope.id)
 
-    @needs("deduplicates")
+    @needs("holds")
     def test_an_adopted_lease_that_met_a_busy_key_still_says_so(self, backend):
         holder = a_lease(backend, owner="holder", idempotency_key="k")
         a_lease(backend, owner="old", idempotency_key="k")
