@@ -7,23 +7,23 @@ import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, cast, overload
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
 from onward import handlers as keyed
 from onward._attempt import Attempt, Runtime
 from onward._ledger import Ledger
-from onward.backend import Backend, Check, Inline, Inspection, Lease, Overview, QueueState, Reaped
+from onward.backend import Backend, Check, Inline, Lease, Overview, QueueState, Reaped
 from onward.builder import Builder
-from onward.client import Client
+from onward.client import Client, refuse_what_it_lacks
 from onward.clock import Clock, SystemClock
 from onward.config import Settings, SettingsOptions, load
 from onward.context import JobContext
 from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
 from onward.durations import Duration
-from onward.errors import BackendMisconfigured, BackendUnavailable, OptionError
+from onward.errors import BackendUnavailable, OptionError
 from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
 from onward.inspector import Inspector
@@ -37,6 +37,7 @@ from onward.stores import open_store
 from onward.telemetry import Event, Metrics, Telemetry
 from onward.transactions.completing import Blocks, remark
 from onward.transactions.joining import Joining, Joins
+from onward.uninspected import inspection_of
 from onward.worker import Worker, WorkerOptions, WorkerParts, stop_all
 
 __all__ = ["Onward"]
@@ -78,8 +79,7 @@ class Onward:
 
     def _wire(self, default_retry: RetryPolicy, queue_retry: Mapping[str, RetryPolicy]) -> None:
         settings, backend = self.settings, self.backend
-        if not isinstance(backend, Inspection):
-            raise BackendMisconfigured(f"{type(backend).__name__} cannot be inspected, which this version needs")
+        inspection = self._inspection = inspection_of(backend)
         self._ledger = ledger = Ledger(self.metrics, self.telemetry)
         self.client = Client(
             backend,
@@ -92,11 +92,11 @@ class Onward:
             max_payload=settings.max_payload,
             after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
         )
-        self.dead_letters = DeadLetters(backend, self.client, queue=settings.dead_letter_queue)
-        self._handles = HandleSource(backend, cancel=self.cancel, hopeless=self._nobody_works)
+        self.dead_letters = DeadLetters(inspection, self.client, queue=settings.dead_letter_queue)
+        self._handles = HandleSource(inspection, cancel=self.cancel, hopeless=self._nobody_works)
         self._inspector = Inspector(
             backend,
-            backend,
+            inspection,
             clock=self._clock,
             ledger=ledger,
             telemetry=self.telemetry,
@@ -329,6 +329,13 @@ class Onward:
         if not callable(function):
             raise OptionError("@jobs.job decorates a function; options are keywords: @jobs.job(queue='mail')")
         entry = FunctionEntry(define(getattr(function, "__name__", ""), options), function)
+        definition = entry.definition
+        refuse_what_it_lacks(
+            self.backend.capabilities,
+            definition.handler,
+            single_instance=definition.single_instance,
+            priority=definition.priority != 0,
+        )
         self._registry.add(entry)
         return Job(entry, self.client, self._handles)
 
@@ -375,6 +382,6 @@ class Onward:
     def _report_progress(self, lease: Lease, fraction: float, note: str | None) -> bool:
         progress = {"fraction": fraction, "note": None if note is None else storable(note)}
         try:
-            return cast("Inspection", self.backend).progress(lease, msgspec.json.encode(progress))
+            return self._inspection.progress(lease, msgspec.json.encode(progress))
         except BackendUnavailable:
             return True  # it is told next time; a job does not fail for it

@@ -95,6 +95,7 @@ __all__ = [
     "Capabilities",
     "Check",
     "Claim",
+    "Counting",
     "Enqueued",
     "Envelope",
     "Failure",
@@ -142,6 +143,15 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     fences_expired: bool = True  # a lease that was given back can change nothing, even before the next claim
     durable: bool = True  # an enqueue that returned survives the death of the process and of the machine
     shared: bool = True  # other processes see the same jobs
+    # What a broker lacks.
+    sessions: bool = True  # the store knows sessions: any client can adopt or reap another's, and they expire
+    holds: bool = True  # idempotency keys and single instances
+    prefetches: bool = True  # a lease that has not begun can be lost unharmed; else only what begins at once is claimed
+    knows_ids: bool = (
+        True  # an id is not stored twice, `retried` looks among the finished, and a batch is all or nothing
+    )
+    promotes: bool = True  # a turn makes due what is due, so a queue is served strictly by priority, due time and id
+    remembers: bool = True  # what was settled is known to every client, for as long as the contract says
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -193,6 +203,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):
     alive: bool
     cancel_requested: tuple[Held, ...] = ()
+    lost: tuple[Held, ...] = ()  # where leases are renewed one by one: those that came too late
 
 
 class Reaped(msgspec.Struct, frozen=True, kw_only=True):
@@ -380,6 +391,15 @@ class Backend(Protocol):
 
     def release(self, lease: Lease) -> Settled:
         return self.settle([Settlement.release(lease)])[0]
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A store that can count its jobs, if nothing else.  The words are those of `Inspection`."""
+
+    def counts(self, queue: str | None = None) -> dict[State, int]: ...
+
+    def queues(self) -> Sequence[QueueState]: ...
 
 
 @runtime_checkable

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from onward.arguments import encode_value
-from onward.backend import Backend, Enqueued
+from onward.backend import Backend, Capabilities, Enqueued
 from onward.clock import SECOND, Clock
 from onward.definition import EnqueueOptions, JobDefinition
 from onward.envelope import Envelope, Form, Letter, seal
@@ -25,7 +25,7 @@ from onward.shield import shield
 from onward.telemetry import JobDeduplicated, JobEnqueued, Telemetry
 from onward.transacts import refuse_to_wait
 
-__all__ = ["Client", "Sealer"]
+__all__ = ["Client", "Sealer", "refuse_what_it_lacks"]
 
 logger = logging.getLogger("onward")
 
@@ -58,7 +58,7 @@ class Client:
         self.max_payload = max_payload
         self._after_enqueue = after_enqueue
         self._new_id = IdMaker(clock)
-        self._commit = GroupCommit(backend.enqueue)
+        self._commit = GroupCommit(backend.enqueue, repeats=backend.capabilities.knows_ids)
         self._warned_about_loop = False
 
     def enqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
@@ -174,6 +174,15 @@ class Client:
         **fields: Any,
     ) -> Letter:
         now, delay = self._clock.micros(), round(options.delay * SECOND)
+        refuse_what_it_lacks(
+            self._backend.capabilities,
+            job,
+            unique_key=options.unique_key is not None,
+            idempotency_key=options.idempotency_key is not None,
+            single_instance=fields["single_instance"],
+            priority=fields["priority"] != 0,
+            delay=delay > 0 or options.at is not None,
+        )
         return Letter(
             id=self._new_id(),
             namespace=self._namespace,
@@ -240,6 +249,25 @@ class Client:
         logger.warning(
             "enqueue() blocks the running event loop until the job is durable: use `await job.aenqueue(...)`"
         )
+
+
+_NEEDED = {
+    "unique_key": "deduplicates",
+    "idempotency_key": "holds",
+    "single_instance": "holds",
+    "priority": "priorities",
+    "delay": "delays",
+}
+
+
+def refuse_what_it_lacks(capabilities: Capabilities, job: str, **asked: bool) -> None:
+    """An option that this store cannot keep is an error before anything is stored, and never silently dropped."""
+    for option, given in asked.items():
+        if given and not getattr(capabilities, _NEEDED[option]):
+            raise OptionError(
+                f"{job}: this store cannot keep {option} (it declares no `{_NEEDED[option]}`): leave it away, or use a "
+                f"database as the store"
+            )
 
 
 def _plain(meta: Mapping[str, Any]) -> Any:

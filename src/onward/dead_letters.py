@@ -14,11 +14,12 @@ from onward._attempt import Attempt
 from onward.backend import Inspection, Query, Reaped, StoredJob
 from onward.client import Client
 from onward.envelope import Envelope
-from onward.errors import OnwardError
+from onward.errors import OnwardError, Unsupported
 from onward.ids import derived_id
 from onward.outcome import Dead
 from onward.record import JobRecord, record_of
 from onward.states import State
+from onward.uninspected import stored_of
 
 __all__ = ["DEAD_LETTER_JOB", "DeadLetters", "Replay"]
 
@@ -106,7 +107,7 @@ class DeadLetters:
 
     def copy_of(self, attempt: Attempt, dead: Dead) -> Envelope | None:
         """The job that goes to the dead-letter queue together with a discard; None if there is no such queue."""
-        stored = self._stored(attempt.lease.envelope.id, attempt.lease.envelope.queue)
+        stored = self._of_lease(attempt)
         if stored is None:
             return None
         errors = _errors(stored)
@@ -157,6 +158,14 @@ class DeadLetters:
         if self._queue is None or queue == self._queue:  # a dead letter's own death leaves no letter
             return None
         return self._backend.get(job_id)
+
+    def _of_lease(self, attempt: Attempt) -> StoredJob | None:
+        """The job as the store knows it; or, if it cannot be asked, as its lease does: without the earlier errors."""
+        lease = attempt.lease
+        try:
+            return self._stored(lease.envelope.id, lease.envelope.queue)
+        except Unsupported:
+            return stored_of(lease, "" if attempt.letter is None else attempt.letter.job)
 
     def _copy(self, stored: StoredJob, token: int, reason: str, attempts: int, errors: Any) -> Envelope:
         assert self._queue is not None

@@ -98,6 +98,7 @@ class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
     idempotency_key: str | None = None
     idempotency_ttl: int = 86_400 * SECOND
     single_instance: str | None = None
+    timeout: float | None = None  # seconds; for stores whose leases are measured when a job is stored
 
 
 Sign = Callable[[bytes], tuple[str, str]]  # the sealed bytes -> key id and signature
@@ -135,6 +136,7 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
         idempotency_key=None if letter.idempotency_key is None else f"{scope}/{letter.idempotency_key}",
         idempotency_ttl=86_400 * SECOND if ttl is None else round(ttl * SECOND),
         single_instance=letter.job if letter.single_instance else None,
+        timeout=letter.timeout,
     )
 
 

@@ -58,8 +58,10 @@ class _Ticket:
 class GroupCommit:
     """Coalesces `enqueue` calls of many threads."""
 
-    def __init__(self, enqueue: Enqueue) -> None:
+    def __init__(self, enqueue: Enqueue, *, repeats: bool = True) -> None:
+        """``repeats``: the store knows ids, so that to enqueue again what may have arrived is harmless."""
         self._enqueue = enqueue
+        self._repeats = repeats
         self._begin_anew()
         forks.watch(self)
 
@@ -182,7 +184,7 @@ class GroupCommit:
             except StoreFull:
                 raise
             except BackendUnavailable:
-                if time.monotonic() + pause > deadline:
+                if not self._repeats or time.monotonic() + pause > deadline:
                     raise
             time.sleep(uniform(pause / 2, pause))
             pause, retried = min(pause * 2, 1.0), True

@@ -22,10 +22,10 @@ from onward import forks
 from onward._attempt import Attempt, Ready, Runtime, prepare, run, run_async
 from onward._ledger import Ledger
 from onward._settle import DeadLetterCopy, Exchange, exchange, settlement
-from onward.backend import Backend, Claim, Held, Inline, Inspection, Lease, Session
+from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
 from onward.clock import SECOND, Clock
 from onward.context import JobContext
-from onward.errors import BackendUnavailable, OnwardError
+from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.event_loop import LoopThread
 from onward.failure import Failure
 from onward.ids import random_owner
@@ -122,7 +122,8 @@ class Runner:
         self._loop.close()
 
     def _queues(self) -> Sequence[str]:
-        assert isinstance(self._backend, Inspection)
+        if not isinstance(self._backend, Counting):
+            raise Unsupported("this store cannot say which queues it has: name them, drain('default', …)")
         return [queue.name for queue in self._backend.queues() if queue.live and not queue.paused]
 
     def _next(self, queue: str) -> WorkerResult | None:

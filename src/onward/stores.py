@@ -37,6 +37,7 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
         "mysql": lambda: _open_mysql(settings, clock),
         "mariadb": lambda: _open_mysql(settings, clock),
         **dict.fromkeys(_REDIS, lambda: _open_redis(settings, clock)),
+        "beanstalk": lambda: _open_beanstalk(settings, clock),
     }
     return _chosen(schemes, settings.url)()
 
@@ -51,7 +52,7 @@ def tables_of(settings: Settings) -> Tables:
         "mariadb": lambda: _mysql_tables(settings),
     }
     scheme = urlsplit(settings.url).scheme
-    if scheme in ("memory", "sync", *_REDIS):
+    if scheme in ("memory", "sync", "beanstalk", *_REDIS):
         raise BackendMisconfigured(f"{scheme}:// has no tables: there is nothing to migrate")
     return _chosen(schemes, settings.url)()
 
@@ -93,3 +94,9 @@ def _open_redis(settings: Settings, clock: Clock | None) -> Backend:
     from onward.backends.redis import RedisBackend
 
     return RedisBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)
+
+
+def _open_beanstalk(settings: Settings, clock: Clock | None) -> Backend:
+    from onward.backends.beanstalk import BeanstalkBackend
+
+    return BeanstalkBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
+from tests.servers.beanstalkd import beanstalkd_server
 from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import postgres_server
 from tests.servers.redis import redis_server
@@ -41,6 +42,10 @@ def server(page):
     if page.name == "redis.md":
         with redis_server("redis") as server:
             yield {"REDIS_URL": server.url()}
+        return
+    if page.name == "beanstalkd.md":
+        with beanstalkd_server() as server:
+            yield {"BEANSTALK_URL": server.url()}
         return
     if page.name != "postgres.md":
         yield {}

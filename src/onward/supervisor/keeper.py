@@ -11,9 +11,9 @@ import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from random import uniform
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
-from onward.backend import Backend, Held, Inspection, Reaped
+from onward.backend import Backend, Counting, Held, Inspection, Reaped
 from onward.clock import SystemClock
 from onward.config import Settings
 from onward.contact import Contact, boottime
@@ -155,7 +155,9 @@ class Keeper:
         self._next_renewal = boottime() + self._interval
         asked = boottime()
         # Even if there is nobody to renew the store is asked: without an answer there was no contact.
-        for number, owner in self._sessions() or [(-1, _NOBODY)]:
+        # Where only a process itself can renew what it claimed, it does.
+        ours = self._sessions() if self._backend.capabilities.remote_extend else ()
+        for number, owner in ours or [(-1, _NOBODY)]:
             asked = boottime()
             renewal = self._backend.extend(owner)
             self._renewed(
@@ -165,8 +167,10 @@ class Keeper:
         self._contact.made(asked)
 
     def _prune(self) -> Iterator[int]:
+        if not isinstance(self._backend, Inspection):
+            return iter(())  # it keeps nothing that could be forgotten
         clock = getattr(self._backend, "clock", None) or SystemClock()
-        return prune(cast("Inspection", self._backend), cutoffs(self._settings.retention, clock.micros()))
+        return prune(self._backend, cutoffs(self._settings.retention, clock.micros()))
 
     def _tell(self, reaped: Sequence[Reaped]) -> None:
         if reaped:
@@ -190,7 +194,7 @@ class Keeper:
 
 
 def _warn_of_unserved(backend: Backend, served: Sequence[str]) -> None:
-    if not isinstance(backend, Inspection):
+    if not isinstance(backend, Counting):
         return
     try:
         unserved = [queue.name for queue in backend.queues() if queue.live and queue.name not in served]

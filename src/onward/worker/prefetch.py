@@ -16,8 +16,10 @@ _LARGEST_CLAIM = 500
 class Prefetch:
     """Watches how fast jobs are finished."""
 
-    def __init__(self, concurrency: int) -> None:
+    def __init__(self, concurrency: int, *, ahead: bool = True) -> None:
+        """``ahead``: False for a store that counts a crash for whatever was claimed by a process that died."""
         self._concurrency = concurrency
+        self._ahead = _AHEAD if ahead else 0.0
         self._rate = 0.0
         self._since: float | None = None
         self._finished = 0
@@ -57,4 +59,4 @@ class Prefetch:
         if self._since is not None and now - self._since > _AHEAD:
             # Nothing tells that it fell when nothing is finished at all.
             rate = min(rate, (self._finished + 1) / (now - self._since))
-        return max(0, min(self._concurrency + int(rate * _AHEAD) - in_hand, _LARGEST_CLAIM))
+        return max(0, min(self._concurrency + int(rate * self._ahead) - in_hand, _LARGEST_CLAIM))

@@ -111,7 +111,7 @@ class Pump:
         self._lost = lost
         self._asked_to_stop = asked_to_stop
         self._gave_back = gave_back
-        self._prefetch = Prefetch(hand.concurrency)
+        self._prefetch = Prefetch(hand.concurrency, ahead=parts.backend.capabilities.prefetches)
         self._done: deque[Attempt] = deque()
         self._known: dict[Key, str] = {}  # every lease in hand or outbox, with its queue; only this thread changes it
         self._order = 0

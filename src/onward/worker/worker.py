@@ -81,7 +81,7 @@ class Worker:
             died=self._die,
             clock=clock,
             witness=self._witness,
-            supervised=self._supervised,
+            supervised=self._supervised and parts.backend.capabilities.remote_extend,
         )
         runtime = self._parts.runtime
         self._solitary = (
@@ -314,6 +314,10 @@ class Worker:
             work = self._hand.find(key)
             if work is not None:
                 self._stop_work(work)
+        for key in renewal.lost:
+            work = self._hand.find(key)
+            if work is not None:
+                self._on_lost(work)
         self.facts.note("renewed")
 
     def _stop_work(self, work: Work) -> None:

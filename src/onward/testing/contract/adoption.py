@@ -84,6 +84,7 @@ class AdoptionContract:
 
         assert ids(backend.open_session(a_session("new"), adopts="old")) == [lease.envelope.id]
 
+    @needs("sessions")
     def test_a_copy_of_an_adoption_that_comes_after_both_sessions_died_revives_neither(self, backend, clock):
         lease = a_lease(backend, owner="old", lease_for=30)
         backend.open_session(a_session("new", lease_for=30), adopts="old")
@@ -120,6 +121,7 @@ class AdoptionContract:
 
         assert (adopted.crashes, adopted.interruptions, adopted.attempts) == (0, 0, 0)
 
+    @needs("sessions")
     def test_an_adoption_returns_all_that_the_new_owner_holds(self, backend):
         mine = a_lease(backend, owner="new")
         theirs = a_lease(backend, owner="old")
@@ -147,7 +149,7 @@ class AdoptionContract:
 
         assert (len(first), second) == (1, None)
 
-    @needs("deduplicates")
+    @needs("holds")
     @pytest.mark.parametrize("key", [{"idempotency_key": "k"}, {"single_instance": True}], ids=["once", "single"])
     def test_an_adopted_lease_still_holds_its_key(self, backend, key):
         a_lease(backend, owner="old", **key)
@@ -158,7 +160,7 @@ class AdoptionContract:
         assert adopted.hold is Hold.HELD
         assert (follower.hold, follower.holder) == (Hold.BUSY, adopted.envelope.id)
 
-    @needs("deduplicates")
+    @needs("holds")
     def test_an_adopted_lease_that_met_a_busy_key_still_says_so(self, backend):
         holder = a_lease(backend, owner="holder", idempotency_key="k")
         a_lease(backend, owner="old", idempotency_key="k")
@@ -236,6 +238,7 @@ class LostRepliesContract:
 
         assert ids(backend.open_session(a_session("new"), adopts="old")) == [held.envelope.id]
 
+    @needs("sessions")
     def test_a_turn_racing_its_adoption_is_seen_or_does_nothing(self, backend, open_client):
         other = open_client()
         for number in range(20):

@@ -236,6 +236,7 @@ class ExpiryContract:
 
         assert backend.claim(a_claim()) == []
 
+    @needs("sessions")
     def test_a_running_job_does_not_expire(self, backend, clock):
         backend.enqueue([self._expiring(clock)])
         (lease,) = backend.claim(a_claim())

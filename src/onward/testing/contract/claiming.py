@@ -136,6 +136,7 @@ class ClaimingContract:
 
 
 class OrderContract:
+    @needs("promotes")
     def test_jobs_of_one_microsecond_come_out_in_the_order_of_their_ids(self, backend):
         envelopes = some_envelopes(50)
         backend.enqueue(Random(7).sample(envelopes, k=50))
@@ -158,7 +159,7 @@ class OrderContract:
 
         assert ids(backend.claim(a_claim(limit=3))) == ids([high, middle, low])
 
-    @needs("delays")
+    @needs("delays", "promotes")
     def test_the_earlier_due_comes_first_whenever_it_was_enqueued(self, backend, clock):
         late, early = an_envelope(delay=20), an_envelope(delay=10)
         backend.enqueue([late, early])
@@ -167,7 +168,7 @@ class OrderContract:
 
         assert ids(backend.claim(a_claim(limit=2))) == ids([early, late])
 
-    @needs("priorities", "delays")
+    @needs("priorities", "delays", "promotes")
     def test_priority_comes_before_due_time_and_due_time_before_id(self, backend, clock):
         plain_late, plain_early = an_envelope(delay=20), an_envelope(delay=10)
         urgent_late, urgent_twin = an_envelope(delay=20, priority=1), an_envelope(delay=20, priority=1)
@@ -244,6 +245,7 @@ class PromotionContract:
 
         assert ids(backend.claim(a_claim())) == [lease.envelope.id]
 
+    @needs("promotes")
     def test_a_turn_says_how_many_jobs_fell_due(self, backend, clock):
         backend.open_session(a_session())
         backend.enqueue(some_envelopes(3, delay=60))
@@ -301,6 +303,7 @@ class LeasesContract:
 
         assert (lease.owner, lease.claimed_at) == ("me", clock.micros())
 
+    @needs("sessions")
     def test_a_lease_carries_its_sessions_expiry(self, backend, clock):
         lease = a_lease(backend, lease_for=45)
 

@@ -35,11 +35,13 @@ class DurabilityContract:
 
         assert ids(again.claim(a_claim())) == [envelope.id]
 
+    @needs("sessions")
     def test_a_lease_can_still_be_settled(self, backend, reopen):
         lease = a_lease(backend)
 
         assert reopen().ack(lease).applied
 
+    @needs("remembers")
     def test_a_settlement_is_still_known(self, backend, reopen):
         ack = Settlement.ack(a_lease(backend))
         backend.settle([ack])
@@ -48,6 +50,7 @@ class DurabilityContract:
 
         assert answer.already_applied
 
+    @needs("sessions")
     def test_a_session_that_expired_meanwhile_is_swept(self, backend, clock, reopen):
         lease = a_lease(backend, lease_for=30)
         again = reopen()

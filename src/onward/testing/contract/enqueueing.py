@@ -83,6 +83,7 @@ class EnqueueingContract:
         assert not answer.created
         assert answer.existing_id == stage.id
 
+    @needs("knows_ids")
     def test_an_id_twice_in_one_batch_is_stored_once(self, backend):
         envelope = an_envelope()
 
@@ -92,6 +93,7 @@ class EnqueueingContract:
         assert answers[1].existing_id == envelope.id
         assert len(backend.claim(a_claim(limit=9))) == 1
 
+    @needs("knows_ids")
     @pytest.mark.promise("F20")
     def test_the_id_of_a_running_job_enqueued_again_leaves_one_job(self, backend):
         envelope = an_envelope()
@@ -107,6 +109,7 @@ class EnqueueingContract:
 
 @pytest.mark.promise("F28")
 class RetriedEnqueueContract:
+    @needs("knows_ids")
     def test_a_retried_enqueue_that_had_arrived_stores_nothing_more(self, backend):
         envelope = an_envelope()
         backend.enqueue([envelope])
@@ -134,6 +137,7 @@ class RetriedEnqueueContract:
         assert (answer.created, answer.existing_id) == (False, stage.id)
         assert backend.claim(a_claim(queues=("stage",))) == []
 
+    @needs("knows_ids")
     def test_a_retried_enqueue_finds_the_tombstone_of_its_job(self, backend):
         envelope = an_envelope()
         backend.enqueue([envelope])
@@ -145,6 +149,7 @@ class RetriedEnqueueContract:
         assert (answer.created, answer.existing_id) == (False, envelope.id)
         assert backend.claim(a_claim()) == []
 
+    @needs("knows_ids")
     def test_a_retried_batch_is_answered_job_by_job(self, backend):
         done, live, new = some_envelopes(3)
         backend.enqueue([done])

@@ -90,6 +90,7 @@ class EvidenceContract:
         assert answer.already_applied
         assert answer.state is state
 
+    @needs("remembers")
     @evidence_is_kept
     def test_a_repeat_is_recognised_by_another_client(self, backend, open_client, name, state):
         settlement = SETTLEMENTS[name](a_lease(backend))

@@ -114,6 +114,7 @@ class FencingContract:
 
 
 class GenerationsContract:
+    @needs("sessions")
     @pytest.mark.promise("F07")
     def test_a_late_ack_cannot_undo_the_new_holder(self, backend, clock):
         slow = a_lease(backend, owner="slow", lease_for=30)
@@ -124,6 +125,7 @@ class GenerationsContract:
         assert backend.ack(slow).lease_lost
         assert backend.ack(fresh).applied
 
+    @needs("sessions")
     @pytest.mark.promise("F07")
     def test_of_two_clients_that_both_finish_one_is_heard(self, backend, open_client):
         other = open_client()

@@ -26,7 +26,7 @@ SINGLE: dict[str, Any] = {"single_instance": True}
 either_kind = pytest.mark.parametrize("key", [ONCE, SINGLE], ids=["once", "single"])
 
 
-@needs("deduplicates")
+@needs("holds")
 @pytest.mark.promise("S33", "S35")
 class HoldsContract:
     SINGLES = 40
@@ -136,7 +136,7 @@ class HoldsContract:
         assert holds.count(Hold.HELD) == 1
 
 
-@needs("deduplicates")
+@needs("holds")
 @pytest.mark.promise("S33")
 class ConfirmedContract:
     def test_a_success_makes_the_key_done(self, backend):
@@ -224,7 +224,7 @@ class ConfirmedContract:
         assert a_lease(backend, **ONCE).hold is Hold.BUSY
 
 
-@needs("deduplicates")
+@needs("holds")
 class TwoHoldsContract:
     """A job with an idempotency key that is also a single instance: done beats busy beats held."""
 

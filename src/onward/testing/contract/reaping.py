@@ -26,6 +26,7 @@ class ReapedContract:
         assert (reaped.to, reaped.crashed, reaped.crashes) == (State.RETRYABLE, True, 1)
         assert reaped.cause == "killed by signal 9"
 
+    @needs("sessions")
     def test_a_sweep_by_expiry_names_a_cause_too(self, backend, clock):
         a_lease(backend, lease_for=30)
         clock.advance(31)
@@ -41,6 +42,7 @@ class ReapedContract:
 
         assert (reaped.to, reaped.crashed, reaped.crashes) == (State.AVAILABLE, False, 0)
 
+    @needs("sessions")
     def test_by_expiry_every_lease_counts_as_begun(self, backend, clock):
         backend.enqueue(some_envelopes(3))
         backend.claim(a_claim(limit=3, lease_for=30))

@@ -131,6 +131,7 @@ class DeadLetterContract:
 
         assert backend.claim(a_claim(queues=("failed",))) == []
 
+    @needs("knows_ids")
     def test_a_dead_letter_that_is_there_already_does_not_hurt(self, backend):
         lease = a_lease(backend)
         letter = an_envelope(queue="failed")

@@ -39,6 +39,7 @@ class SessionsContract:
 
         assert backend.reap() == []
 
+    @needs("sessions")
     def test_a_session_is_swept_at_its_very_microsecond(self, backend, clock):
         a_lease(backend, lease_for=30)
 
@@ -72,6 +73,7 @@ class SessionsContract:
         assert backend.reap() == []
         assert backend.ack(lease).applied
 
+    @needs("sessions")
     def test_a_session_is_extended_by_its_own_length(self, backend, clock):
         a_lease(backend, lease_for=100)
         clock.advance(90)
@@ -104,6 +106,7 @@ class SessionsContract:
         assert backend.reap() == []
         assert backend.ack(lease).applied
 
+    @needs("sessions")
     def test_an_extension_renews_no_other_session(self, backend, clock):
         lease = a_lease(backend, owner="other", lease_for=30)
         backend.open_session(a_session("mine", lease_for=30))
@@ -149,6 +152,7 @@ class DeadSessionsContract:
     def test_a_swept_session_is_not_alive(self, backend, dead):
         assert not backend.extend(dead).alive
 
+    @needs("sessions")
     def test_a_session_without_leases_is_swept_too(self, backend, clock):
         backend.open_session(a_session("idle", lease_for=30))
         clock.advance(31)
@@ -208,6 +212,7 @@ class DeadSessionsContract:
 class SweepsContract:
     UNREAPABLE = 200
 
+    @needs("sessions")
     def test_a_job_of_a_dead_worker_is_delivered_again(self, backend, clock):
         lease = a_lease(backend, owner="dead", lease_for=30)
         clock.advance(31)
@@ -218,6 +223,7 @@ class SweepsContract:
         assert again.envelope.id == lease.envelope.id
         assert again.token > lease.token
 
+    @needs("sessions")
     def test_a_sweep_leaves_living_sessions_alone(self, backend, clock):
         living = a_lease(backend, owner="living", lease_for=300)
         dead = a_lease(backend, owner="dead", lease_for=30)
@@ -268,6 +274,7 @@ class SweepsContract:
         assert backend.reap() == []
         assert backend.ack(held).applied
 
+    @needs("sessions")
     @pytest.mark.promise("F10")
     def test_a_sweep_needs_to_know_nothing_of_the_job(self, backend, clock):
         strange = msgspec.structs.replace(an_envelope(job="nobody.knows"), data=b"\x00 not a job at all")
@@ -279,6 +286,7 @@ class SweepsContract:
 
         assert (reaped.id, reaped.to) == (strange.id, State.RETRYABLE)
 
+    @needs("sessions")
     @pytest.mark.promise("F11")
     def test_many_leases_that_may_not_be_taken_back_do_not_hide_one_that_must_be(self, backend, clock):
         backend.enqueue(some_envelopes(self.UNREAPABLE))
@@ -288,6 +296,7 @@ class SweepsContract:
 
         assert [each.id for each in backend.reap()] == [dead.envelope.id]
 
+    @needs("sessions")
     def test_all_leases_of_all_dead_sessions_come_back_in_one_sweep(self, backend, clock):
         envelopes = some_envelopes(30)
         backend.enqueue(envelopes)
@@ -297,6 +306,7 @@ class SweepsContract:
 
         assert sorted(each.id for each in backend.reap()) == sorted(ids(envelopes))
 
+    @needs("sessions")
     @pytest.mark.promise("F09")
     def test_of_many_sweeps_at_once_each_lease_is_taken_back_by_one(self, backend, open_client, clock):
         envelopes = some_envelopes(40, max_crashes=9)

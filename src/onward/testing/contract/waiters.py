@@ -34,7 +34,7 @@ def _waiter(backend: Backend, **options: Any) -> Lease:
     return lease
 
 
-@needs("deduplicates", "inspection")
+@needs("holds", "inspection")
 @pytest.mark.promise("S35")
 class WakingContract:
     @either_kind
@@ -135,7 +135,7 @@ class WakingContract:
         assert (taken.envelope.id, taken.hold) == (waiter.envelope.id, Hold.HELD)
 
 
-@needs("deduplicates", "inspection")
+@needs("holds", "inspection")
 @pytest.mark.promise("S33", "S35")
 class WaitersContract:
     def _waiters(self, backend: Backend, count: int, **options: Any) -> list[str]:

@@ -1,0 +1,352 @@
+"""The contract's verbs in beanstalkd's commands.
+
+A session is a connection: the server itself gives back what a dead one held, so nobody reaps, nobody renews for another, and
+a session cannot be adopted once its connection is broken.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import partial
+from random import uniform
+from typing import NamedTuple
+
+from onward import forks
+from onward.backend import (
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    QueueState,
+    Reaped,
+    Renewal,
+    Turn,
+    TurnResult,
+)
+from onward.backend import Session as Opened
+from onward.backends.beanstalk import health, settling
+from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
+from onward.backends.beanstalk.connection import Connection
+from onward.backends.beanstalk.session import Session
+from onward.backends.beanstalk.settling import Evidence
+from onward.backends.beanstalk.tubes import Tubes, urgency
+from onward.backends.beanstalk.url import Address, parse_url
+from onward.clock import SECOND, Clock, SystemClock
+from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
+from onward.lease import UNKNOWN_CAUSE, Settled, Settlement
+from onward.shield import shield
+from onward.states import State
+
+__all__ = ["BeanstalkBackend"]
+
+_MARGIN = 30  # seconds that a job may be its worker's beyond its time-out
+_LONGEST_DELAY = 2**32 - 1
+_LOOK_FIRST, _LOOK_LATER = 0.01, 0.1  # seconds between two looks for work
+_STATES = {
+    State.AVAILABLE: "current-jobs-ready",
+    State.SCHEDULED: "current-jobs-delayed",
+    State.EXECUTING: "current-jobs-reserved",
+    State.DISCARDED: "current-jobs-buried",
+}
+
+
+class _Put(NamedTuple):
+    tube: str
+    body: bytes
+    priority: int
+    delay: int
+    ttr: int
+
+    def send(self, connection: Connection) -> int:
+        return connection.put(self.tube, self.body, priority=self.priority, delay=self.delay, ttr=self.ttr)
+
+
+class BeanstalkBackend(Backend):
+    """Jobs in the tubes of one namespace."""
+
+    capabilities = Capabilities(
+        deduplicates=False,
+        remote_extend=False,
+        fences_expired=False,
+        sessions=False,
+        holds=False,
+        prefetches=False,
+        knows_ids=False,
+        promotes=False,
+        remembers=False,
+    )
+
+    def __init__(self, address: Address, *, namespace: str = "default", clock: Clock | None = None) -> None:
+        self.clock = clock or SystemClock()
+        self._address = address
+        self._tubes = Tubes(namespace)
+        self._closed = threading.Event()
+        self._begin_anew()
+        try:
+            said = self._asking().stats()
+            self._limit = int(said["max-job-size"])
+            self.capabilities = health.admitted(address, said, type(self).capabilities)
+        except BaseException:
+            self.close()
+            raise
+        forks.watch(self)
+
+    @classmethod
+    def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> BeanstalkBackend:
+        return cls(parse_url(url), namespace=namespace, clock=clock)
+
+    # Enqueueing
+
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        """One put after the other: the server knows no batches.  If one fails, those before it are taken back."""
+        now = self.clock.micros()
+        puts = [self._as_put(envelope, now) for envelope in envelopes]  # all checked before the first is sent
+        if not puts:
+            return []
+        with shield(), self._producing() as connection:
+            stored: list[int] = []
+            try:
+                stored.extend(put.send(connection) for put in puts)
+            except BackendError as error:
+                left = self._take_back(stored)
+                if left:
+                    raise BackendUnavailable(f"{error}; {left} of {len(puts)} jobs may have been stored") from error
+                raise
+        return [Enqueued(envelope.id) for envelope in envelopes]
+
+    def _as_put(self, envelope: Envelope, now: int) -> _Put:
+        ttr = self._address.ttr
+        if envelope.timeout is not None:
+            ttr = max(ttr, math.ceil(envelope.timeout) + _MARGIN)
+        body = encode(Header.of(envelope, ttr), envelope.data, self._limit)
+        if len(body) > self._limit - ROOM:
+            raise PayloadTooLarge(len(body), self._limit - ROOM, "job, as beanstalkd would keep it,")
+        wait = max(now + envelope.delay, envelope.not_before or 0) - now
+        delay = min(math.ceil(wait / SECOND), _LONGEST_DELAY)  # whole seconds there, and never too early
+        return _Put(self._tubes.of(envelope.queue), body, urgency(envelope.priority), delay, ttr)
+
+    def _take_back(self, stored: Sequence[int]) -> int:
+        """How many of a batch that failed could not be removed again: its connection is gone, or they run already."""
+        left = len(stored)
+        try:
+            connection = self._asking()
+            for number in stored:
+                left -= connection.delete(number)
+        except BackendError:
+            pass
+        return left
+
+    # Working
+
+    def open_session(self, session: Opened, *, adopts: str | None = None) -> list[Lease] | None:
+        with shield(), self._guard:
+            own, old = self._living(session.owner), self._living(adopts)
+            if adopts is None:
+                if own is None:
+                    self._sessions[session.owner] = self._new_session()
+                return []
+            if own is None and old is None:
+                return None  # what they held went back when their connection broke
+            if own is None or old is None:
+                kept = own or old
+                assert kept is not None
+                self._sessions.pop(adopts, None)
+                self._sessions[session.owner] = kept
+            else:
+                raise BackendMisconfigured(
+                    "two living sessions cannot be made one: what is reserved belongs to its connection"
+                )
+        with kept.connection.lock:  # never under the guard: who holds it may need the guard
+            return [kept.lease(reserved, session.owner) for reserved in kept.held.values()]
+
+    def turn(self, turn: Turn) -> TurnResult:
+        with shield():
+            session = self._living(turn.owner)
+            if session is None:
+                settled = [self._classify(settlement) for settlement in turn.settlements]
+                return TurnResult(settled=settled, leases=[], alive=False)
+            with session.connection.lock:
+                try:
+                    return self._turn(session, turn)
+                except BackendError:
+                    if session.connection.broken:
+                        session.held.clear()
+                    raise
+
+    def _turn(self, session: Session, turn: Turn) -> TurnResult:
+        settled: list[Settled | None] = [None] * len(turn.settlements)
+        # Releases come last: what was released must not be claimed by the same turn.
+        order = sorted(range(len(settled)), key=lambda at: turn.settlements[at].move == "release")
+        first_release = sum(settlement.move != "release" for settlement in turn.settlements)
+        for at in order[:first_release]:
+            settled[at] = self._settle(session, turn.settlements[at], turn.owner)
+        leases = session.claim(turn.claim, turn.owner) if turn.claim is not None else []
+        for at in order[first_release:]:
+            settled[at] = self._settle(session, turn.settlements[at], turn.owner)
+        return TurnResult(settled=[each for each in settled if each is not None], leases=leases)
+
+    def _settle(self, session: Session, settlement: Settlement, owner: str) -> Settled:
+        lease = settlement.lease
+        if lease.owner != owner or (lease.envelope.id, lease.token) not in session.held:
+            return self._classify(settlement)
+        answer = settling.settle(session, settlement, self._store_dead_letter(session), self.clock.micros())
+        self._evidence.note(settlement, answer)
+        return answer
+
+    def _store_dead_letter(self, session: Session) -> Callable[[Envelope], int]:
+        def store(envelope: Envelope) -> int:
+            try:
+                return self._as_put(envelope, self.clock.micros()).send(session.connection)
+            except PayloadTooLarge as error:
+                raise BackendRefused(str(error)) from error
+
+        return store
+
+    def extend(self, owner: str) -> Renewal:
+        with shield():
+            session = self._living(owner)
+            if session is None:
+                self._asking().stats()  # whoever asks wants to know whether there is contact, too
+                return Renewal(alive=False)
+            with session.connection.lock:
+                return Renewal(alive=True, lost=tuple(session.renew()))
+
+    def reap(
+        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+    ) -> list[Reaped]:
+        """Others are reaped by the server.  Of one's own, what had not begun is released, and the connection ended."""
+        with shield():
+            with self._guard:
+                session = self._living(owner)
+                self._sessions.pop(owner or "", None)
+            if session is None:
+                return []
+            with session.connection.lock:
+                try:
+                    begun = set(session.held) if started is None else set(started)
+                    give_back = partial(settling.give_back, session, self._evidence, cause or UNKNOWN_CAUSE)
+                    return [reaped for key in sorted(session.held) if (reaped := give_back(key, started=key in begun))]
+                finally:
+                    session.connection.close()
+
+    # Waiting and looking
+
+    def wait(self, queues: Sequence[str], timeout: float) -> None:
+        """Look for ready jobs on a connection of its own.  One that blocked in a reservation would have to give it back."""
+        deadline, pause = time.monotonic() + timeout, _LOOK_FIRST
+        tubes = [self._tubes.of(queue) for queue in queues]
+        while not any(self._asking().has_ready(tube) for tube in tubes):
+            left = deadline - time.monotonic()
+            if left <= 0 or self._closed.wait(min(left, uniform(pause / 2, pause))):
+                return
+            pause = min(pause * 1.5, _LOOK_LATER)
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        """By what the server counts: a retry is scheduled there like any other job, and what has ended leaves no trace."""
+        counts = dict.fromkeys(State, 0)
+        for name in self._names() if queue is None else [queue]:
+            said = self._asking().stats_tube(self._tubes.of(name)) or {}
+            for state, word in _STATES.items():
+                counts[state] += int(said.get(word, 0))
+        return counts
+
+    def queues(self) -> Sequence[QueueState]:
+        living = (State.AVAILABLE, State.SCHEDULED, State.EXECUTING)
+        found = []
+        for name in self._names():
+            counts = self.counts(name)
+            if live := sum(counts[state] for state in living):
+                found.append(QueueState(name=name, paused=False, live=live))
+        return found
+
+    def health(self) -> list[Check]:
+        return health.checks(self._asking(), self._tubes)
+
+    def _names(self) -> list[str]:
+        queues = (self._tubes.queue(tube) for tube in self._asking().tubes())
+        return sorted(queue for queue in queues if queue is not None)
+
+    # Connections
+
+    def close(self) -> None:
+        self._closed.set()
+        with self._guard:
+            sessions = list(self._sessions.values())
+            self._sessions.clear()
+        for connection in [*(each.connection for each in sessions), self._producer, self._asker]:
+            if connection is not None:
+                connection.close()
+
+    def before_fork(self) -> None:
+        """Nothing to do: connections stay with the parent."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            for connection in [*(each.connection for each in self._sessions.values()), self._producer, self._asker]:
+                if connection is not None:
+                    connection.forget()
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._guard = threading.RLock()
+        self._sessions: dict[str, Session] = {}
+        self._producer: Connection | None = None
+        self._asker: Connection | None = None
+        self._evidence = Evidence()
+
+    def _living(self, owner: str | None) -> Session | None:
+        with self._guard:
+            session = self._sessions.get(owner or "")
+            if session is not None and session.connection.stale():
+                session.connection.close()
+                del self._sessions[owner or ""]
+                return None
+            return session
+
+    def _new_session(self) -> Session:
+        self._refuse_if_closed()
+        return Session(Connection(self._address), self._tubes, self.clock, self._limit)
+
+    @contextmanager
+    def _producing(self) -> Iterator[Connection]:
+        """The connection that puts, for one thread at a time: which tube it uses is a property of it."""
+        with self._guard:
+            self._refuse_if_closed()
+            producer = self._producer = self._fresh(self._producer)
+        with producer.lock:
+            yield producer
+
+    def _asking(self) -> Connection:
+        """For questions, which anybody may ask and repeat."""
+        with self._guard:
+            self._refuse_if_closed()
+            self._asker = self._fresh(self._asker)
+            return self._asker
+
+    def _fresh(self, connection: Connection | None) -> Connection:
+        if connection is not None and not connection.stale():
+            return connection
+        if connection is not None:
+            connection.close()
+        return Connection(self._address)
+
+    def _classify(self, settlement: Settlement) -> Settled:
+        return self._evidence.classify(settlement, self._stored)
+
+    def _stored(self, number: int) -> str | None:
+        body = self._asking().peek(number)
+        try:
+            return None if body is None else decode(body)[0].id
+        except NotOurs:
+            return None
+
+    def _refuse_if_closed(self) -> None:
+        if self._closed.is_set():
+            raise BackendError("this backend is closed")

@@ -1,0 +1,92 @@
+r"""What a job is to the server: bytes.  A line of ours with the counters, then the sealed bytes as they came.
+
+    onward-beanstalk/1 {"id": …, "attempts": 2, …}\n<sealed bytes>
+
+The server counts reservations, releases and time-outs of a job, but forgets them when it restarts, and a job that is put
+back is a new one to it.  So what must last is in the line, and is written anew whenever the job is.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from onward.envelope import Envelope
+from onward.failure import Failure
+
+__all__ = ["ROOM", "Header", "NotOurs", "decode", "encode"]
+
+_MAGIC = b"onward-beanstalk/1 "
+# The line grows when a job is put back; what was accepted must still fit then.
+ROOM = 2048
+_REASON = 400  # characters of each of two, far below that
+
+
+class NotOurs(ValueError):
+    """A body that no Onward wrote."""
+
+
+class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the store knows of a job, apart from what the server counts."""
+
+    id: str
+    job: str
+    enqueued_at: int
+    max_crashes: int
+    priority: int = 0
+    ttr: int = 120
+    expires_at: int | None = None
+    attempts: int = 0
+    crashes: int = 0
+    interruptions: int = 0
+    delivery: int = 0
+    waits: int = 0
+    parked_since: int | None = None
+    spent: str | None = None
+    # Of a dead job only:
+    reason: str | None = None
+    ended_at: int | None = None
+    failure: Failure | None = None
+
+    @property
+    def dead(self) -> bool:
+        return self.ended_at is not None
+
+    @classmethod
+    def of(cls, envelope: Envelope, ttr: int) -> Header:
+        return cls(
+            id=envelope.id,
+            job=envelope.job,
+            enqueued_at=envelope.enqueued_at,
+            max_crashes=envelope.max_crashes,
+            priority=envelope.priority,
+            ttr=ttr,
+            expires_at=envelope.expires_at,
+        )
+
+
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Header).decode
+
+
+def encode(header: Header, data: bytes, limit: int) -> bytes:
+    """The body.  What explains a death is cut until it fits: the job itself never is."""
+    if header.spent is not None or header.reason is not None:
+        header = msgspec.structs.replace(header, spent=_cut(header.spent), reason=_cut(header.reason))
+    body = _MAGIC + _encode(header) + b"\n" + data
+    if len(body) > limit and header.failure is not None:
+        body = _MAGIC + _encode(msgspec.structs.replace(header, failure=None)) + b"\n" + data
+    return body
+
+
+def decode(body: bytes) -> tuple[Header, bytes]:
+    if not body.startswith(_MAGIC):
+        raise NotOurs("it does not begin as a job of ours does")
+    end = body.find(b"\n")
+    try:
+        return _decode(body[len(_MAGIC) : end]), body[end + 1 :]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise NotOurs(str(error)) from None
+
+
+def _cut(text: str | None) -> str | None:
+    return text if text is None or len(text) <= _REASON else text[: _REASON - 1] + "…"

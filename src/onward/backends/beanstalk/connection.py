@@ -1,0 +1,178 @@
+"""One connection: what it reserved belongs to it, and goes back to its queue when it breaks.
+
+An answer that does not come in time is never waited for again: the connection is closed, for what comes next on it would be
+taken for another answer.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from typing import Any
+
+from onward.backends.beanstalk.driver import greenstalk
+from onward.backends.beanstalk.url import Address
+from onward.errors import BackendRefused, BackendUnavailable
+
+__all__ = ["Connection"]
+
+_NOT_FOUND = greenstalk.NotFoundError
+
+
+class Connection:
+    """The commands that we use.  Those that may find nothing say so by their answer."""
+
+    def __init__(self, address: Address) -> None:
+        self.address = address
+        self.lock = threading.RLock()
+        self.broken = False
+        self._using = self._watching = "default"
+        try:
+            self._socket = socket.create_connection((address.host, address.port), address.timeout)
+            self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+            self._client = greenstalk.Client(self._socket, encoding=None)
+        except OSError as error:
+            raise BackendUnavailable(f"{address.place} does not answer: {error}") from error
+
+    def put(self, tube: str, body: bytes, *, priority: int, delay: int, ttr: int) -> int:
+        with self._talking():
+            if tube != self._using:
+                self._client.use(tube)
+                self._using = tube
+            try:
+                return self._client.put(body, priority, delay, ttr)
+            except greenstalk.BuriedError as error:
+                # Its log could not be written.  The job is left alone: the server has it ready and buried at the same time,
+                # and to delete it leaves a dangling entry there (1.12).
+                raise BackendUnavailable(
+                    f"{self.address.place} could not write the job to its log, and writes nothing from now on: the job may "
+                    f"run, but is lost if the server ends; look at its disk, then restart it"
+                ) from error
+
+    def reserve(self, tube: str) -> tuple[int, bytes] | None:
+        """The next job of a queue, if one is ready now.  It never blocks: others need the connection."""
+        with self._talking():
+            if tube != self._watching:
+                self._client.watch(tube)
+                self._client.ignore(self._watching)
+                self._watching = tube
+            try:
+                job = self._client.reserve(timeout=0)
+            except greenstalk.TimedOutError:
+                return None
+            return job.id, job.body
+
+    def reserve_one(self, job: int) -> bool:
+        """A job by its number, wherever it waits."""
+        return self._found(lambda: self._client.reserve_job(job))
+
+    def touch(self, job: int) -> bool:
+        return self._found(lambda: self._client.touch(_named(job)))
+
+    def delete(self, job: int) -> bool:
+        return self._found(lambda: self._client.delete(job))
+
+    def release(self, job: int, priority: int) -> bool:
+        return self._found(lambda: self._client.release(_named(job), priority, 0))
+
+    def bury(self, job: int, priority: int) -> bool:
+        return self._found(lambda: self._client.bury(_named(job), priority))
+
+    def peek(self, job: int) -> bytes | None:
+        with self._talking(), suppress(_NOT_FOUND):
+            return self._client.peek(job).body
+        return None
+
+    def has_ready(self, tube: str) -> bool:
+        with self._talking():
+            if tube != self._using:
+                self._client.use(tube)
+                self._using = tube
+            try:
+                self._client.peek_ready()
+            except _NOT_FOUND:
+                return False
+            return True
+
+    def stats(self) -> Mapping[str, Any]:
+        with self._talking():
+            return dict(self._client.stats())
+
+    def stats_job(self, job: int) -> Mapping[str, Any] | None:
+        with self._talking(), suppress(_NOT_FOUND):
+            return dict(self._client.stats_job(job))
+        return None
+
+    def stats_tube(self, tube: str) -> Mapping[str, Any] | None:
+        with self._talking(), suppress(_NOT_FOUND):
+            return dict(self._client.stats_tube(tube))
+        return None
+
+    def tubes(self) -> list[str]:
+        with self._talking():
+            return self._client.tubes()
+
+    def stale(self) -> bool:
+        """Whether the server has closed it while nobody asked anything."""
+        if self.broken:
+            return True
+        if not self.lock.acquire(blocking=False):  # somebody is asking: what can be read is an answer
+            return False
+        try:
+            look = select.poll()
+            look.register(self._socket, select.POLLIN)
+            return bool(look.poll(0))  # nothing was asked, so this is its end
+        except (OSError, ValueError):  # it was closed this moment
+            return True
+        finally:
+            self.lock.release()
+
+    def close(self) -> None:
+        self.broken = True
+        with suppress(OSError):
+            self._client.close()
+
+    def forget(self) -> None:
+        """In a fork: our copy of the socket is closed, and the parent's goes on."""
+        self.broken = True
+        with suppress(OSError):
+            os.close(self._socket.detach())
+
+    def _found(self, command: Any) -> bool:
+        with self._talking():
+            try:
+                command()
+            except _NOT_FOUND:
+                return False
+            return True
+
+    @contextmanager
+    def _talking(self) -> Iterator[None]:
+        with self.lock:
+            if self.broken:
+                raise BackendUnavailable(f"the connection to {self.address.place} is closed")
+            try:
+                yield
+            except (_NOT_FOUND, greenstalk.DeadlineSoonError, BackendUnavailable):
+                raise
+            except greenstalk.JobTooBigError as error:
+                raise BackendRefused(
+                    "beanstalkd refuses a job of this size: start it with a larger -z, or store the data elsewhere"
+                ) from error
+            except (greenstalk.DrainingError, greenstalk.OutOfMemoryError, greenstalk.InternalError) as error:
+                raise BackendUnavailable(f"{self.address.place} says {type(error).__name__}") from error
+            except BaseException as error:
+                # No answer, half an answer, or we were interrupted before it came.
+                self.close()
+                if isinstance(error, Exception):
+                    raise BackendUnavailable(f"{self.address.place} did not answer: {error!r}") from error
+                raise
+
+
+def _named(job: int) -> Any:
+    return greenstalk.Job(job, b"")

@@ -1,0 +1,12 @@
+"""The driver is an extra; without it, say which."""
+
+from __future__ import annotations
+
+from onward.errors import BackendMisconfigured
+
+try:
+    import greenstalk
+except ImportError as error:
+    raise BackendMisconfigured("beanstalk:// needs the driver greenstalk: pip install 'onward[beanstalk]'") from error
+
+__all__ = ["greenstalk"]

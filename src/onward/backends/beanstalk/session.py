@@ -1,0 +1,201 @@
+"""A session is a connection, and what it has reserved.
+
+    reserve ──▶ not ours: buried where it is             crashed before, and again: put back with a pause
+            ──▶ expired: deleted                          crashed too often: handed out as spent, to be dead-lettered
+            ──▶ dead, not kicked: buried                  otherwise: a lease
+
+The server gives every reserved job back when the connection ends, at once, and a job that is not touched for its time to
+run.  A reservation that ended in neither a release nor a burial was a crash; the server counts, until it is restarted, and
+what it had counted is written down whenever the job is put back.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import msgspec
+
+from onward.backend import Claim, Lease, Sealed
+from onward.backends.beanstalk.body import Header, NotOurs, decode, encode
+from onward.backends.beanstalk.connection import Connection
+from onward.backends.beanstalk.driver import greenstalk
+from onward.backends.beanstalk.tubes import Tubes, urgency
+from onward.clock import SECOND, Clock
+from onward.failure import Failure
+from onward.lease import crash_pause
+from onward.logs import get_logger
+
+__all__ = ["Reserved", "Session"]
+
+logger = get_logger("onward.beanstalk")
+
+_A_MOMENT = 60  # seconds in which a dead copy is buried; who is killed meanwhile leaves it to the next who finds it
+_CRASHED = "its process died, or did not renew it in time"
+
+
+class Reserved(NamedTuple):
+    """A job that is ours."""
+
+    number: int  # the server's
+    queue: str
+    header: Header  # with what the server has counted
+    data: bytes
+    claimed_at: int
+
+    @property
+    def token(self) -> int:
+        return self.header.delivery
+
+
+class Session:
+    """What one owner holds.  All of it is called under the connection's lock."""
+
+    def __init__(self, connection: Connection, tubes: Tubes, clock: Clock, limit: int) -> None:
+        self.connection = connection
+        self._tubes = tubes
+        self._clock = clock
+        self._limit = limit
+        self.held: dict[tuple[str, int], Reserved] = {}
+
+    # Taking
+
+    def claim(self, claim: Claim, owner: str) -> list[Lease]:
+        """Queue by queue.  A suspect ends it: it comes alone, or waits for the next."""
+        leases: list[Lease] = []
+        for queue in dict.fromkeys(claim.queues):
+            most = min(claim.limit, len(leases) + claim.at_most.get(queue, claim.limit))
+            while len(leases) < most:
+                reserved = self._reserve(queue)
+                if reserved is None:
+                    break
+                if reserved.header.crashes and leases:
+                    self.connection.release(reserved.number, urgency(reserved.header.priority))
+                    return leases
+                self.held[reserved.header.id, reserved.token] = reserved
+                leases.append(self.lease(reserved, owner))
+                if reserved.header.crashes:
+                    return leases
+        return leases
+
+    def _reserve(self, queue: str) -> Reserved | None:
+        """The next job that may run."""
+        tube = self._tubes.of(queue)
+        while (found := self._next(tube)) is not None:
+            number, body = found
+            try:
+                header, data = decode(body)
+            except NotOurs as error:
+                logger.error("job %d of tube %s is buried: no Onward wrote it (%s)", number, tube, error)  # noqa: TRY400
+                self.connection.bury(number, 0)
+                continue
+            reserved = self._counted(Reserved(number, queue, header, data, self._clock.micros()))
+            if reserved is not None:
+                return reserved
+        return None
+
+    def _next(self, tube: str) -> tuple[int, bytes] | None:
+        try:
+            return self.connection.reserve(tube)
+        except greenstalk.DeadlineSoonError:  # one of ours was forgotten: renew, and ask again
+            self.renew()
+        try:
+            return self.connection.reserve(tube)
+        except greenstalk.DeadlineSoonError:
+            return None
+
+    def _counted(self, reserved: Reserved) -> Reserved | None:
+        """With the counters as they are now; None if it may not run."""
+        number, header = reserved.number, reserved.header
+        stats = self.connection.stats_job(number)
+        if stats is None:
+            return None
+        if header.dead:
+            if not stats["kicks"]:
+                self.connection.bury(number, urgency(header.priority))
+                return None
+            header = _revived(header)  # somebody gave it another life
+        elif header.expires_at is not None and header.expires_at <= reserved.claimed_at:
+            self.connection.delete(number)
+            return None
+        crashes = max(0, stats["reserves"] - 1 - stats["releases"] - stats["buries"])
+        header = msgspec.structs.replace(
+            header,
+            crashes=header.crashes + crashes,
+            interruptions=header.interruptions + stats["releases"],
+            delivery=header.delivery + stats["reserves"],
+        )
+        reserved = reserved._replace(header=header)
+        if crashes and header.crashes >= header.max_crashes:
+            spent = header.spent or f"crashed {header.crashes} times: {_CRASHED}"
+            return reserved._replace(header=msgspec.structs.replace(header, spent=spent))
+        pause = crash_pause(header.crashes) if crashes else 0
+        if pause:
+            self.put_back(reserved, header, pause)
+            return None
+        return reserved
+
+    def lease(self, reserved: Reserved, owner: str) -> Lease:
+        header = reserved.header
+        return Lease(
+            envelope=Sealed(header.id, reserved.queue, reserved.data),
+            token=reserved.token,
+            owner=owner,
+            expires_at=reserved.claimed_at + header.ttr * SECOND,
+            claimed_at=reserved.claimed_at,
+            attempts=header.attempts,
+            crashes=header.crashes,
+            interruptions=header.interruptions,
+            waits=header.waits,
+            parked_since=header.parked_since,
+            spent=header.spent,
+            receipt=reserved.number,
+        )
+
+    def renew(self) -> list[tuple[str, int]]:
+        """Touch everything; gives what is ours no longer."""
+        lost = [key for key, reserved in list(self.held.items()) if not self.connection.touch(reserved.number)]
+        for key in lost:
+            del self.held[key]
+        return lost
+
+    # Ending
+
+    def put_back(self, reserved: Reserved, header: Header, delay: int) -> bool:
+        """Store the job anew with other counters, then remove it as it was: who dies in between leaves it twice."""
+        if not self.connection.touch(reserved.number):
+            return False
+        self._put(reserved, header, math.ceil(delay / SECOND))
+        self.connection.delete(reserved.number)
+        return True
+
+    def bury(self, reserved: Reserved, header: Header, reason: str, failure: Failure | None) -> bool:
+        """The same for a job that is dead.  The copy says why; until it is buried, whoever finds it buries it."""
+        if not self.connection.touch(reserved.number):
+            return False
+        dead = msgspec.structs.replace(header, reason=reason, failure=failure, ended_at=self._clock.micros())
+        copy = self._put(reserved, dead, _A_MOMENT)
+        if self.connection.reserve_one(copy):
+            self.connection.bury(copy, urgency(header.priority))
+        self.connection.delete(reserved.number)
+        return True
+
+    def _put(self, reserved: Reserved, header: Header, delay: int) -> int:
+        body = encode(header, reserved.data, self._limit)
+        tube, priority = self._tubes.of(reserved.queue), urgency(header.priority)
+        return self.connection.put(tube, body, priority=priority, delay=delay, ttr=header.ttr)
+
+
+def _revived(header: Header) -> Header:
+    return msgspec.structs.replace(
+        header,
+        attempts=0,
+        crashes=0,
+        interruptions=0,
+        waits=0,
+        parked_since=None,
+        spent=None,
+        reason=None,
+        ended_at=None,
+        failure=None,
+    )

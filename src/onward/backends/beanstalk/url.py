@@ -1,0 +1,70 @@
+"""Reading ``beanstalk://host:port?option=value``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from urllib.parse import parse_qsl, urlsplit
+
+from onward.errors import BackendMisconfigured
+from onward.names import suggestion
+
+__all__ = ["Address", "parse_url"]
+
+_PORT = 11300
+
+
+class Address(NamedTuple):
+    """Where the server is, and what is ours of the things that may follow the question mark."""
+
+    host: str
+    port: int
+    ttr: int = 120  # seconds that a job is its worker's, unless touched; a job with a longer time-out gets more
+    timeout: float = 10.0  # seconds to wait for an answer
+    allow_lossy: bool = False  # a server that keeps nothing on a disk will do
+
+    @property
+    def place(self) -> str:
+        return f"beanstalk://{self.host}:{self.port}"
+
+
+def parse_url(url: str) -> Address:
+    """
+    >>> parse_url("beanstalk://queue.example?ttr=300")
+    Address(host='queue.example', port=11300, ttr=300, timeout=10.0, allow_lossy=False)
+    """
+    try:
+        parts = urlsplit(url)
+        host, port = parts.hostname or "127.0.0.1", parts.port or _PORT
+    except ValueError:
+        raise BackendMisconfigured("this URL cannot be read: write beanstalk://host:port") from None
+    if parts.username is not None or parts.path.strip("/"):
+        raise BackendMisconfigured("beanstalkd knows no users and no databases: write beanstalk://host:port")
+    address = Address(host, port)
+    for name, value in parse_qsl(parts.query, keep_blank_values=True):
+        if name not in _READ:
+            raise BackendMisconfigured(f"beanstalk:// has no option {name!r}{suggestion(name, _READ)}")
+        address = address._replace(**{name: _READ[name](name, value)})
+    return address
+
+
+def _ttr(name: str, value: str) -> int:
+    # Under three seconds the server says DEADLINE_SOON instead of giving jobs, and no renewal would be in time.
+    if not value.isdecimal() or not 10 <= int(value) <= 86_400:
+        raise BackendMisconfigured(f"{name} is {value!r}: use seconds from 10 to 86400")
+    return int(value)
+
+
+def _timeout(name: str, value: str) -> float:
+    if not value.isdecimal() or not 1 <= int(value) <= 600:
+        raise BackendMisconfigured(f"{name} is {value!r}: use seconds from 1 to 600")
+    return float(value)
+
+
+def _flag(name: str, value: str) -> bool:
+    if value not in ("true", "false"):
+        raise BackendMisconfigured(f"{name} is {value!r}: use 'true' or 'false'")
+    return value == "true"
+
+
+_READ: dict[str, Callable[[str, str], Any]] = {"ttr": _ttr, "timeout": _timeout, "allow_lossy": _flag}
