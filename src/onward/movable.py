@@ -7,7 +7,7 @@ what lies there runs nowhere, whatever is paused or resumed meanwhile.
     source  withhold    changes its queue to the transit queue      at the source, at rest
     target  accept      is stored in the transit queue, all of it   in both, at rest
     source  forget      is removed, if it is what was copied        at the target, at rest
-    target  release     changes its queue to its own                at the target, ready to run
+    target  admit       changes its queue to its own                at the target, ready to run
 
 Each verb is one transaction and may be repeated.  So a move that ends anywhere is finished by running it again, and at every
 instant a job can run in at most one of the stores.
@@ -141,7 +141,7 @@ class Movable(Protocol):
         """
         ...
 
-    def release(self, transit: str, queue: str, ids: Sequence[str]) -> int:
+    def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
         """Put those that are at rest there into the queue; gives how many."""
         ...
 

@@ -91,7 +91,7 @@ class SqlMoving:
 
         return self._moving(act) if parcels else []
 
-    def release(self, transit: str, queue: str, ids: Sequence[str]) -> int:
+    def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
         def act(tx: Asking) -> int:
             staged = [job_id for (job_id,) in tx.ask("staged", ids=list(ids), queue=transit).rows()]
             _requeue(tx, staged, transit, queue)
