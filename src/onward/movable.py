@@ -144,7 +144,3 @@ class Movable(Protocol):
     def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
         """Put those that are at rest there into the queue; gives how many."""
         ...
-
-    def known(self, ids: Sequence[str]) -> Sequence[str]:
-        """Those of which there is any trace: live, finished, or a tombstone."""
-        ...

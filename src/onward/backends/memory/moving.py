@@ -60,10 +60,6 @@ class MemoryMoving:
         with self._writing():
             return self._requeue(transit, queue, ids)
 
-    def known(self, ids: Sequence[str]) -> Sequence[str]:
-        with self._writing():
-            return sorted(job_id for job_id in set(ids) if self._store.find(job_id) is not None)
-
     def _at_rest(self, queue: str) -> Iterable[Job]:
         jobs = (*self._store.live.values(), *self._store.finished.values())
         return [job for job in jobs if job.queue == queue and job.state in MOVABLE and not job.tombstone]

@@ -100,12 +100,6 @@ class SqlMoving:
 
         return self._moving(act) if ids else 0
 
-    def known(self, ids: Sequence[str]) -> Sequence[str]:
-        def look(tx: Asking) -> Sequence[str]:
-            return sorted({job_id for (job_id,) in tx.ask("known", ids=list(ids)).rows()})
-
-        return self._looking(look) if ids else []
-
 
 def _requeue(tx: Asking, ids: Sequence[str], queue: str, onto: str) -> None:
     if ids:
