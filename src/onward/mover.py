@@ -106,6 +106,7 @@ class Mover:
         self._target = target
         self._batch = batch
         self._owner = ""
+        self._renewed = 0.0
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
@@ -179,7 +180,10 @@ class Mover:
                 self._source.reap(owner=rival.owner)
 
     def _renew(self) -> None:
-        if self._owner and not self._source.extend(self._owner).alive:
+        if not self._owner or time.monotonic() < self._renewed + _LEASE.total_seconds() / 5:
+            return
+        self._renewed = time.monotonic()
+        if not self._source.extend(self._owner).alive:
             raise BackendUnavailable(
                 "this move slept so long that it was taken for dead, and another may have begun: run it again"
             )

@@ -737,7 +737,7 @@ SELECT job.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.queue = :queue
- UNION
+ UNION ALL
 SELECT done.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
@@ -747,7 +747,7 @@ SELECT done.id
 SELECT job.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
- UNION
+ UNION ALL
 SELECT done.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;

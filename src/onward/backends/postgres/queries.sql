@@ -925,16 +925,22 @@ SELECT done.id, done.job, done.sealed, done.state, -done.rank, done.available_at
                       WHERE kind = 'once' AND key = done.idempotency_key AND done_until IS NOT NULL LIMIT 1) AS hold ON true;
 
 -- name: staged
-SELECT wanted.id
+SELECT job.id
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
- WHERE EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = wanted.id AND queue = :queue)
-    OR EXISTS (SELECT 1 FROM onward_finished WHERE onward_finished.id = wanted.id AND queue = :queue);
+ CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id AND queue = :queue LIMIT 1) AS job
+ UNION ALL
+SELECT done.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_finished WHERE id = wanted.id AND queue = :queue LIMIT 1) AS done;
 
 -- name: known
-SELECT wanted.id
+SELECT job.id
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
- WHERE EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = wanted.id)
-    OR EXISTS (SELECT 1 FROM onward_finished WHERE onward_finished.id = wanted.id);
+ CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
+ UNION ALL
+SELECT done.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
 -- name: lock_moving_live
 -- As they were copied: what changed meanwhile stays.

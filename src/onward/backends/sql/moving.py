@@ -66,14 +66,14 @@ class SqlMoving:
     def accept(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[Accepted]:
         def act(tx: Asking) -> Sequence[Accepted]:
             ids = [parcel.id for parcel in parcels]
-            staged = [job_id for (job_id,) in tx.ask("staged", ids=ids, queue=transit).rows()]
+            staged = _staged(tx, ids, transit)
             _drop(tx, staged, staged, transit)
             there = {job_id for (job_id,) in tx.ask("known", ids=ids).rows()}
             # By the keys, so that two who want the same ones do not wait for each other.
             new = sorted((each for each in parcels if each.id not in there), key=lambda each: each.unique_key or "")
             live, dead = [each for each in new if not each.is_dead], [each for each in new if each.is_dead]
             self._store_parcels(tx, transit, live, dead)
-            stored = {job_id for (job_id,) in tx.ask("staged", ids=ids, queue=transit).rows()}
+            stored = set(_staged(tx, ids, transit))
             self._store_runs(tx, [each for each in new if each.id in stored and each.runs])
             _confirm(tx, [each for each in new if each.id in stored])
             keys = sorted({each.unique_key for each in new if each.unique_key is not None and each.id not in stored})
@@ -93,12 +93,17 @@ class SqlMoving:
 
     def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
         def act(tx: Asking) -> int:
-            staged = [job_id for (job_id,) in tx.ask("staged", ids=list(ids), queue=transit).rows()]
+            staged = _staged(tx, ids, transit)
             _requeue(tx, staged, transit, queue)
             self._rouse(tx, queue)
             return len(staged)
 
         return self._moving(act) if ids else 0
+
+
+def _staged(tx: Asking, ids: Sequence[str], transit: str) -> list[str]:
+    """Those of them that are at rest there."""
+    return sorted({job_id for (job_id,) in tx.ask("staged", ids=list(ids), queue=transit).rows()})
 
 
 def _requeue(tx: Asking, ids: Sequence[str], queue: str, onto: str) -> None:

@@ -567,7 +567,7 @@ SELECT done.id, done.job, done.sealed, done.state, -done.rank, done.available_at
 
 -- name: staged
 SELECT job.id FROM json_each(:ids) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value WHERE +job.queue = :queue
- UNION
+ UNION ALL
 SELECT done.id FROM json_each(:ids) AS wanted CROSS JOIN onward_finished AS done ON done.id = wanted.value
  WHERE done.queue = :queue;
 
