@@ -247,16 +247,8 @@ class Mover:
         for page in self._at_rest(self._target, way):
             known = {job.id: job for job in self._source.list(Query(ids=tuple(page), limit=len(page)))}
             copies = {parcel.id: parcel for parcel in self._target.export(way.name, page)}
-            revoked = [
-                parcel
-                for parcel in copies.values()
-                if parcel.id in known
-                and (
-                    known[parcel.id].queue == way.name
-                    # The same bytes: it is this life that was cancelled, not an earlier one of the same id.
-                    or (known[parcel.id].state is State.CANCELLED and known[parcel.id].data == parcel.sealed)
-                )
-            ]
+            # Whatever it is there now, at rest or cancelled.  A record in another queue is of an earlier life of its id.
+            revoked = [copies[job_id] for job_id in copies if job_id in known and known[job_id].queue == way.name]
             self._target.forget(way.name, revoked)
             sole = sorted(copies.keys() - {parcel.id for parcel in revoked})
             report.moved += self._target.admit(way.name, way.queue, sole)

@@ -5,6 +5,7 @@ queue and run what they get, with no history kept, until even the tombstones are
 """
 
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -44,15 +45,21 @@ class Fragile:
 
 
 class Fuse:
-    def __init__(self, length, side):
+    """At its end the mover dies, or something else happens."""
+
+    def __init__(self, length, side, act=None):
         self.left = length
         self.side = side
+        self.act = act
 
     def burn(self, side):
-        if side == self.side:
-            self.left -= 1
-            if self.left == 0:
+        if side != self.side:
+            return
+        self.left -= 1
+        if self.left == 0:
+            if self.act is None:
                 raise Killed
+            self.act()
 
 
 def run_all(store, clock, runs):
@@ -110,12 +117,46 @@ def writes_of_a_move(open_store, kind):
     return 10_000 - fuse.left
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-@pytest.mark.parametrize(
-    "meanwhile",
-    [nothing, the_target_runs, the_source_runs, both_run, people_retry_and_cancel],
-    ids=lambda act: act.__name__,
+def check_that_every_job_ran_once(source, target, clock, runs, envelopes):
+    left = [queue.name for store in (source, target) for queue in store.queues() if Transit.parse(queue.name)]
+    assert left == []
+    assert sum(source.counts("default")[state] for state in MOVABLE) == 0
+    for store in (source, target):
+        store.replay(Query(states=frozenset({State.DISCARDED}), limit=10))
+        run_all(store, clock, runs)
+    assert runs == Counter({each.id: 1 for each in envelopes})
+
+
+# In memory, which is quick, all of it; on a file the worst.
+MEANWHILE = pytest.mark.parametrize(
+    ("kind", "meanwhile"),
+    [
+        ("memory", nothing),
+        ("memory", the_target_runs),
+        ("memory", the_source_runs),
+        ("memory", people_retry_and_cancel),
+        ("memory", both_run),
+        ("sqlite", both_run),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
 )
+
+
+@MEANWHILE
+def test_every_job_runs_once_whatever_happens_between_two_writes(open_store, clock, kind, meanwhile):
+    for number in range(1, writes_of_a_move(open_store, kind) + 1):
+        source, target = open_store(kind, f"source-{number}"), open_store("memory")
+        envelopes = filled(source)
+        runs = Counter()
+        fuse = Fuse(number, "after", partial(meanwhile, source, target, clock, runs))
+
+        Mover(Fragile(source, fuse), Fragile(target, fuse), batch=2).move("default")
+        Mover(source, target, batch=2).move("default")
+
+        check_that_every_job_ran_once(source, target, clock, runs, envelopes)
+
+
+@MEANWHILE
 def test_every_job_runs_once_wherever_the_mover_dies(open_store, clock, kind, meanwhile, report):
     writes = writes_of_a_move(open_store, kind)
     for number in range(1, writes + 1):
@@ -130,13 +171,7 @@ def test_every_job_runs_once_wherever_the_mover_dies(open_store, clock, kind, me
             meanwhile(source, target, clock, runs)
             Mover(source, target, batch=2).move("default")
 
-            left = [queue.name for store in (source, target) for queue in store.queues() if Transit.parse(queue.name)]
-            assert left == [], (number, side)
-            assert sum(source.counts("default")[state] for state in MOVABLE) == 0
-            for store in (source, target):
-                store.replay(Query(states=frozenset({State.DISCARDED}), limit=10))
-                run_all(store, clock, runs)
-            assert runs == Counter({each.id: 1 for each in envelopes}), (number, side)
+            check_that_every_job_ran_once(source, target, clock, runs, envelopes)
     report(
         f"a mover that dies at {writes} writes of {kind}, before and after, then {meanwhile.__name__}: every job ran once"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
-from tests.proof import deep, enqueuers, exactly_once, kills, labour, long_log, restarts, snapshots, soak
+from tests.proof import deep, enqueuers, exactly_once, kills, labour, long_log, moves, restarts, snapshots, soak
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
 from tests.proof.once_shop import STEPS
@@ -23,6 +23,7 @@ __all__ = [
     "Proof",
     "claims_behind_a_snapshot",
     "claims_in_full_tables",
+    "jobs_move_house",
     "log_behind_a_reader",
     "many_rivals_for_one_key",
     "processes_enqueue_one_by_one",
@@ -130,6 +131,14 @@ def redis_is_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
     )
 
 
+def jobs_move_house(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store("postgres", folder) as postgres, private_store("mariadb", folder) as mariadb:
+        urls = [f"sqlite:///{folder}/old.db", postgres.url(), mariadb.url(), f"sqlite:///{folder}/new.db"]
+        return moves.between_stores(
+            urls, jobs=max(2_000, round(100_000 * scale)), kills=max(3, round(10 * scale)), tell=tell
+        )
+
+
 PROOFS: tuple[Proof, ...] = (
     processes_share_a_file,
     threads_share_a_file,
@@ -147,6 +156,7 @@ PROOFS: tuple[Proof, ...] = (
     transactions_on_a_file,
     transactions_on_postgres,
     transactions_on_mariadb,
+    jobs_move_house,
     claims_behind_a_snapshot,
     claims_in_full_tables,
     redis_is_killed,
