@@ -90,7 +90,7 @@ def _move_all(args: Namespace, mover: Mover, waiting: dict[str, tuple[int, int]]
     with output.progress(args, "moving", sum(number for number, _ in waiting.values())) as advance:
         for queue in waiting:
             output.say(args, f"{queue} is paused at both ends, and stays so until it is resumed")
-            report = mover.move(queue, wait=args.wait, tell=advance)
+            report = mover.move(queue, wait=args.patience, tell=advance)
             _tell(args, report)
             moved.append(report)
     return moved
@@ -171,7 +171,7 @@ COMMAND = Command(
         argument("--to", "the store to move to", metavar="URL", dest="target"),
         argument("--queue", "only this queue; may be given several times", metavar="NAME", action="append"),
         argument(
-            "--wait",
+            "--patience",
             "how long to wait for jobs that still run at the source: 90s, 5m",
             metavar="DURATION",
             type=values.duration,
