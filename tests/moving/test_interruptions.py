@@ -127,7 +127,7 @@ def check_that_every_job_ran_once(source, target, clock, runs, envelopes):
     assert runs == Counter({each.id: 1 for each in envelopes})
 
 
-# In memory, which is quick, all of it; on a file the worst.
+# In memory, which is quick, all of it; elsewhere the worst.
 MEANWHILE = pytest.mark.parametrize(
     ("kind", "meanwhile"),
     [
@@ -137,6 +137,7 @@ MEANWHILE = pytest.mark.parametrize(
         ("memory", people_retry_and_cancel),
         ("memory", both_run),
         ("sqlite", both_run),
+        ("redis", both_run),
     ],
     ids=lambda value: getattr(value, "__name__", value),
 )

@@ -30,6 +30,8 @@ def everything(store):
     [
         ("memory", "sqlite", "postgres", "mariadb", "memory"),
         ("sqlite", "mariadb", "postgres", "sqlite"),
+        ("sqlite", "postgres", "redis", "sqlite"),
+        ("redis", "mariadb", "memory", "redis", "memory"),
         ("postgres", "memory", "mariadb", "sqlite", "memory"),
     ],
     ids="-".join,
@@ -53,7 +55,7 @@ def test_a_job_that_moved_is_what_it_was(open_store, clock, kinds):
         open_sealed(Sealed(job.id, job.queue, job.data))
 
 
-@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb"])
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb", "redis"])
 def test_a_key_that_was_confirmed_at_the_source_is_confirmed_at_the_target(open_store, clock, kind):
     source, target = open_store("memory"), open_store(kind)
     a_colourful_queue(source, clock)

@@ -17,6 +17,7 @@ from tests.servers.databases import in_mariadb, in_postgres, in_sqlite
 from tests.servers.engines import private_store
 from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
+from tests.servers.redis import redis_server
 
 __all__ = [
     "PROOFS",
@@ -132,8 +133,13 @@ def redis_is_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
 
 
 def jobs_move_house(folder: Path, scale: float, tell: Tell) -> Ledger:
-    with private_store("postgres", folder) as postgres, private_store("mariadb", folder) as mariadb:
-        urls = [f"sqlite:///{folder}/old.db", postgres.url(), mariadb.url(), f"sqlite:///{folder}/new.db"]
+    with (
+        private_store("postgres", folder) as postgres,
+        private_store("mariadb", folder) as mariadb,
+        redis_server("redis") as redis,
+    ):
+        servers = [postgres.url(), redis.url(), mariadb.url()]
+        urls = [f"sqlite:///{folder}/old.db", *servers, f"sqlite:///{folder}/new.db"]
         return moves.between_stores(
             urls, jobs=max(2_000, round(100_000 * scale)), kills=max(3, round(10 * scale)), tell=tell
         )
