@@ -143,6 +143,7 @@ MEANWHILE = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.promise("A22")
 @MEANWHILE
 def test_every_job_runs_once_whatever_happens_between_two_writes(open_store, clock, kind, meanwhile):
     for number in range(1, writes_of_a_move(open_store, kind) + 1):
@@ -157,6 +158,7 @@ def test_every_job_runs_once_whatever_happens_between_two_writes(open_store, clo
         check_that_every_job_ran_once(source, target, clock, runs, envelopes)
 
 
+@pytest.mark.promise("A22")
 @MEANWHILE
 def test_every_job_runs_once_wherever_the_mover_dies(open_store, clock, kind, meanwhile, report):
     writes = writes_of_a_move(open_store, kind)
@@ -178,6 +180,7 @@ def test_every_job_runs_once_wherever_the_mover_dies(open_store, clock, kind, me
     )
 
 
+@pytest.mark.promise("A22")
 def test_two_sources_do_not_take_each_other_s_jobs_for_their_own(open_store, clock):
     one, other, target = open_store("memory"), open_store("memory"), open_store("memory")
     one.enqueue(mine := some_envelopes(3))

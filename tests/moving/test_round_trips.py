@@ -25,6 +25,7 @@ def everything(store):
     ]
 
 
+@pytest.mark.promise("A22")
 @pytest.mark.parametrize(
     "kinds",
     [

@@ -65,6 +65,7 @@ def _shown(backend: Any, queue: str) -> list[Any]:
 
 @needs("movable", "inspection")
 class WithholdingContract:
+    @pytest.mark.promise("A22")
     def test_what_is_at_rest_is_handed_to_nobody(self, backend):
         backend.enqueue(some_envelopes(3))
         backend.pause("default")
@@ -131,6 +132,7 @@ class WithholdingContract:
 
         assert (rival.created, rival.existing_id) == (False, holder.id)
 
+    @pytest.mark.promise("A22")
     def test_only_what_is_still_as_it_was_copied_is_forgotten(self, backend, clock):
         envelopes = some_envelopes(4, delay=60)
         retried, replayed, cancelled, same = ids_of = [each.id for each in envelopes]
@@ -174,6 +176,7 @@ class WithholdingContract:
 
 @needs("movable", "inspection")
 class AcceptingContract:
+    @pytest.mark.promise("A22")
     def test_a_job_comes_with_all_that_makes_it_what_it_is(self, backend, clock):
         a_colourful_queue(backend, clock)
         before = _shown(backend, "default")
@@ -220,6 +223,7 @@ class AcceptingContract:
         (lease,) = backend.claim(a_claim())
         assert (str(lease.hold), lease.holder) == ("done", parcel.confirmed.job_id)
 
+    @pytest.mark.promise("A22")
     def test_a_copy_at_rest_is_replaced_by_a_newer_one(self, backend):
         backend.enqueue(some_envelopes(2, delay=60))
         backend.pause("default")
