@@ -7,7 +7,7 @@ copied stays there, and its copy is withdrawn.  So a run that was killed leaves 
     at rest at the source                copied again, whether or not there is a copy already
     at rest at the target, only          the source let go of it: admitted
     at rest at the target, but the       withdrawn: the source decides what becomes of it
-      source has it, or cancelled it
+      source still has it
 
 The transit queue has a tag, which a paused queue of its name keeps at the source until all is done.  So a target knows the
 jobs at rest of one source from those of another; and a store that shows the same mark at both ends is one store, not two.
@@ -26,12 +26,12 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from onward.backend import Inspection, Query, Renewal, Session, SessionState
+from onward.backend import Inspection, Query, Renewal, Session, SessionState, StoredJob
 from onward.clock import SECOND
 from onward.errors import BackendMisconfigured, BackendRefused, BackendUnavailable, InvalidName
 from onward.ids import random_owner
 from onward.movable import MOVABLE, Accepted, Movable, Parcel, Transit
-from onward.states import State
+from onward.states import LIVE, State
 from onward.version import __version__
 
 __all__ = ["BATCH", "House", "Moved", "Mover", "Tell", "movable_queues", "waiting_in"]
@@ -220,6 +220,8 @@ class Mover:
             if len(parcels) > 1:  # one of them: find out which
                 half = len(parcels) // 2
                 return self._accept(way, parcels[:half], report) | self._accept(way, parcels[half:], report)
+            # A copy that an earlier move has left goes first.
+            self._target.forget(way.name, self._target.export(way.name, [parcels[0].id]))
             self._keep(way, {parcels[0].id: str(error)}, report)
             return {}
         kept = {each.id: f"its unique key is held there by {each.holder}" for each in answers if each.holder}
@@ -245,14 +247,18 @@ class Mover:
         for page in self._at_rest(self._source, way):
             self._carry(way, page, report, tell)
         for page in self._at_rest(self._target, way):
-            known = {job.id: job for job in self._source.list(Query(ids=tuple(page), limit=len(page)))}
-            copies = {parcel.id: parcel for parcel in self._target.export(way.name, page)}
-            # Whatever it is there now, at rest or cancelled.  A record in another queue is of an earlier life of its id.
-            revoked = [copies[job_id] for job_id in copies if job_id in known and known[job_id].queue == way.name]
+            copies = self._target.export(way.name, page)
+            revoked = self._revoked(way, copies)
             self._target.forget(way.name, revoked)
-            sole = sorted(copies.keys() - {parcel.id for parcel in revoked})
+            sole = sorted({parcel.id for parcel in copies} - {parcel.id for parcel in revoked})
             report.moved += self._target.admit(way.name, way.queue, sole)
             tell(len(sole))
+
+    def _revoked(self, way: Transit, copies: Sequence[Parcel]) -> list[Parcel]:
+        """Those of these copies that the source has the jobs of."""
+        ids = tuple(copy.id for copy in copies)
+        known = {job.id: job for job in self._source.list(Query(ids=ids, limit=len(ids)))}
+        return [copy for copy in copies if _has(known.get(copy.id), copy, way)]
 
     def _left(self, way: Transit, report: Moved) -> bool:
         """Whether there is anything that another round could move."""
@@ -281,12 +287,19 @@ class Mover:
         return sum(each[state] for each in counts for state in MOVABLE)
 
     def _copies(self, way: Transit) -> int:
-        """How many jobs are at rest at both ends."""
-        number = 0
-        for page in self._at_rest(self._target, way):
-            known = self._source.list(Query(ids=tuple(page), queue=way.name, states=MOVABLE, limit=len(page)))
-            number += len(known)
-        return number
+        """How many of the jobs at rest at the target are counted at the source, or are to be withdrawn."""
+        pages = self._at_rest(self._target, way)
+        return sum(len(self._revoked(way, self._target.export(way.name, page))) for page in pages)
+
+
+def _has(known: StoredJob | None, copy: Parcel, way: Transit) -> bool:
+    """Whether the source still has a job that was copied: on its way, in whatever state, or live with the same bytes.
+
+    Any other record of its id is of an earlier life.
+    """
+    if known is None:
+        return False
+    return known.queue == way.name or (known.state in LIVE and known.data == copy.sealed)
 
 
 def _ways(house: House, queue: str) -> list[Transit]:

@@ -10,6 +10,7 @@ from functools import partial
 import pytest
 
 from onward.backend import Query, Settlement
+from onward.errors import BackendRefused
 from onward.movable import MOVABLE, Transit
 from onward.mover import Mover
 from onward.states import State
@@ -197,6 +198,50 @@ def test_two_sources_do_not_take_each_other_s_jobs_for_their_own(open_store, clo
     assert Mover(one, target).move("default").is_complete
     run_all(target, clock, runs)
     assert {runs[each.id] for each in mine} == {1}
+
+
+@pytest.mark.promise("A22")
+def test_a_copy_of_a_job_that_cannot_go_any_more_is_withdrawn(open_store, clock):
+    source, target = open_store("memory"), open_store("memory")
+    source.enqueue([envelope := an_envelope()])
+    with pytest.raises(Killed):
+        Mover(source, Stops(target, "accept", Fuse(1, "after"))).move("default")
+
+    report = Mover(source, Refuses(target)).move("default")
+
+    assert report.stayed == {envelope.id: "no room"}
+    assert list(target.list(Query())) == []
+    assert Mover(source, target).move("default").moved == 1
+    runs = Counter()
+    run_all(source, clock, runs)
+    run_all(target, clock, runs)
+    assert runs == {envelope.id: 1}
+
+
+@pytest.mark.promise("A22")
+def test_a_job_that_is_enqueued_again_while_its_copy_is_at_rest_runs_once(open_store, clock):
+    source, target = open_store("memory"), open_store("memory")
+    source.enqueue([envelope := an_envelope()])
+    with pytest.raises(Killed):  # the source has let go of it
+        Mover(source, Stops(target, "admit", Fuse(1, "before"))).move("default")
+
+    source.enqueue([envelope], retried=True)  # by somebody who was not answered
+    assert Mover(source, target).move("default").is_complete
+
+    runs = Counter()
+    run_all(source, clock, runs)
+    run_all(target, clock, runs)
+    assert runs == {envelope.id: 1}
+
+
+class Refuses(Fragile):
+    """Nothing fits in there."""
+
+    def __init__(self, store):
+        super().__init__(store, Fuse(-1, "never"))
+
+    def accept(self, transit, parcels):
+        raise BackendRefused("no room")
 
 
 class Stops(Fragile):
