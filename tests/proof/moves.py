@@ -34,15 +34,17 @@ def between_stores(urls: Sequence[str], *, jobs: int, kills: int, tell: Tell) ->
     """From each store to the next, with so many kills on every way."""
     dice = random.Random(7)
     before = _fill(urls[0], jobs)
-    dead = changed = lost = doubled = unfinished = 0
+    dead = changed = lost = doubled = 0
+    errors: list[str] = []
     begun = time.monotonic()
     for number, (source, target) in enumerate(pairwise(urls)):
         for _ in range(kills):
             dead += _strike(source, target, after=dice.uniform(0, len(before) / 15_000))
             tell(dead)
         with _move(source, target) as mover:
-            mover.communicate(timeout=_PATIENCE)
-        unfinished += mover.returncode not in (Exit.OK, Exit.NOTHING)
+            _, said = mover.communicate(timeout=_PATIENCE)
+        if mover.returncode not in (Exit.OK, Exit.NOTHING):
+            errors.append(f"{scheme_of(source)} -> {scheme_of(target)} ended with {mover.returncode}: {said[-500:]}")
         after, left = _contents(target), _contents(source)
         lost += len(before.keys() - after.keys())
         doubled += len(left) + len(after.keys() - before.keys())
@@ -52,7 +54,8 @@ def between_stores(urls: Sequence[str], *, jobs: int, kills: int, tell: Tell) ->
     return Ledger(
         f"moves {way}",
         {"jobs": len(before), "kills": dead, "seconds": time.monotonic() - begun},
-        {"lost": lost, "in both": doubled, "changed": changed, "unfinished": unfinished},
+        {"lost": lost, "in both": doubled, "changed": changed},
+        errors,
     )
 
 
