@@ -9,7 +9,7 @@ from typing import Any
 
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
-from tests.proof import deep, enqueuers, exactly_once, kills, labour, long_log, restarts, snapshots, soak
+from tests.proof import deep, enqueuers, exactly_once, kills, labour, long_log, moves, restarts, snapshots, soak
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
 from tests.proof.once_shop import STEPS
@@ -17,12 +17,14 @@ from tests.servers.databases import in_mariadb, in_postgres, in_sqlite
 from tests.servers.engines import private_store
 from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
+from tests.servers.redis import redis_server
 
 __all__ = [
     "PROOFS",
     "Proof",
     "claims_behind_a_snapshot",
     "claims_in_full_tables",
+    "jobs_move_house",
     "log_behind_a_reader",
     "many_rivals_for_one_key",
     "processes_enqueue_one_by_one",
@@ -130,6 +132,19 @@ def redis_is_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
     )
 
 
+def jobs_move_house(folder: Path, scale: float, tell: Tell) -> Ledger:
+    with (
+        private_store("postgres", folder) as postgres,
+        private_store("mariadb", folder) as mariadb,
+        redis_server("redis") as redis,
+    ):
+        servers = [postgres.url(), redis.url(), mariadb.url()]
+        urls = [f"sqlite:///{folder}/old.db", *servers, f"sqlite:///{folder}/new.db"]
+        return moves.between_stores(
+            urls, jobs=max(2_000, round(100_000 * scale)), kills=max(3, round(10 * scale)), tell=tell
+        )
+
+
 PROOFS: tuple[Proof, ...] = (
     processes_share_a_file,
     threads_share_a_file,
@@ -147,6 +162,7 @@ PROOFS: tuple[Proof, ...] = (
     transactions_on_a_file,
     transactions_on_postgres,
     transactions_on_mariadb,
+    jobs_move_house,
     claims_behind_a_snapshot,
     claims_in_full_tables,
     redis_is_killed,

@@ -21,7 +21,7 @@ from onward.names import suggestion
 if TYPE_CHECKING:
     from onward.app import Onward
 
-__all__ = ["given", "load", "on_new_store", "on_store", "split"]
+__all__ = ["given", "load", "on_new_store", "on_store", "refuse_missing", "split"]
 
 Run = Callable[["Onward", Namespace], int]
 
@@ -94,14 +94,14 @@ def _opened(args: Namespace, *, creates: bool) -> Onward:
         if args.app is not None:
             return load(args.app, given(args))
         if not creates:
-            _refuse_missing(config.explain(given(args))["url"])
+            refuse_missing(config.explain(given(args))["url"])
         settings: Any = given(args)
         return Onward(**settings)
     except (OptionError, InvalidName, InvalidTime) as error:
         raise CommandError(str(error), Exit.CONFIG) from error
 
 
-def _refuse_missing(url: config.Origin) -> None:
+def refuse_missing(url: config.Origin) -> None:
     """SQLite makes the file it is asked for, and a slip of the pen would look like an empty store."""
     if urlsplit(url.value).scheme == "sqlite":
         from onward.backends.sqlite.url import parse_url

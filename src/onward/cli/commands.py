@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onward.cli import completion, config, dead, demo, enqueue, jobs, maintenance, migrate, queues, top, worker
+from onward.cli import completion, config, dead, demo, enqueue, jobs, maintenance, migrate, move, queues, top, worker
 from onward.cli.command import Command, Group, argument
 
 __all__ = ["GLOBALS", "TREE"]
@@ -29,6 +29,7 @@ TREE: tuple[Command | Group, ...] = (
     queues.GROUP,
     *maintenance.COMMANDS,
     migrate.COMMAND,
+    move.COMMAND,
     *config.COMMANDS,
     demo.COMMAND,
     completion.COMMAND,

@@ -25,6 +25,7 @@ from onward.backend import (
 )
 from onward.backends.memory import settling
 from onward.backends.memory.inspection import MemoryInspection
+from onward.backends.memory.moving import MemoryMoving
 from onward.backends.memory.store import Job, OpenSession, Store
 from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendError, BackendMisconfigured
@@ -34,7 +35,7 @@ from onward.states import State
 __all__ = ["MemoryBackend"]
 
 
-class MemoryBackend(MemoryInspection, Backend):
+class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
     """Each one is its own store, seen by this process only and gone with it."""
 
     capabilities = Capabilities(durable=False, shared=False)

@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Literal
 
+import msgspec
+
 from onward.backend import Run, Session, StoredJob
 from onward.envelope import Envelope
 from onward.states import State
@@ -124,10 +126,10 @@ class Store:
     leased: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # owner -> ids
     ended: int = 0  # how many jobs, in all
 
-    def add(self, job: Job) -> None:
+    def add(self, job: Job, *, with_key: bool = True) -> None:
         """Let a job live, with its unique key if it has one."""
         self.live[job.id] = job
-        if job.envelope.unique_key is not None:
+        if with_key and job.envelope.unique_key is not None:
             self.unique[job.envelope.unique_key] = job.id
             job.key_held = True
         self._index(job)
@@ -139,6 +141,11 @@ class Store:
         job.owner = owner
         if available_at is not None:
             job.available_at = available_at
+        self._index(job)
+
+    def change_queue(self, job: Job, queue: str) -> None:
+        self._unindex(job)
+        job.envelope = msgspec.structs.replace(job.envelope, queue=queue)
         self._index(job)
 
     def finish(self, job: Job, state: State, now: int, reason: str | None) -> None:

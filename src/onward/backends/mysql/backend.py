@@ -29,6 +29,7 @@ from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
+from onward.backends.mysql.moving import MySQLMoving
 from onward.backends.mysql.settling import LeaseLost, Settling, classify
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
@@ -50,7 +51,7 @@ _TRIES = 10  # how often a transaction is run again that was undone for another'
 _LATE = 2  # and if that was because a lock came too late, for which it has waited long already
 
 
-class MySQLBackend(MySQLInspection, Backend):
+class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"

@@ -30,6 +30,7 @@ from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.marks import Marks
+from onward.backends.postgres.moving import PostgresMoving
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
@@ -51,7 +52,7 @@ Result = TypeVar("Result")
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
 
 
-class PostgresBackend(PostgresInspection, Backend):
+class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "postgresql"

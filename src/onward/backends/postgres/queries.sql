@@ -875,3 +875,148 @@ SELECT 'slot', slot_name, '', 0, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), 
   FROM pg_replication_slots
  WHERE NOT active
  ORDER BY 4 DESC, 5 DESC;
+
+-- Moving house.
+
+-- name: requeue_live
+WITH held AS MATERIALIZED (
+    SELECT job.id
+      FROM unnest(cast(:ids AS text[])) AS wanted (id)
+     CROSS JOIN LATERAL (SELECT id
+                           FROM onward_jobs
+                          WHERE id = wanted.id AND queue = :queue AND state IN ('scheduled', 'available', 'retryable')
+                            FOR UPDATE) AS job
+)
+UPDATE onward_jobs SET queue = :onto WHERE id = ANY (ARRAY (SELECT id FROM held));
+
+-- name: requeue_dead
+WITH held AS MATERIALIZED (
+    SELECT done.id
+      FROM unnest(cast(:ids AS text[])) AS wanted (id)
+     CROSS JOIN LATERAL (SELECT id
+                           FROM onward_finished
+                          WHERE id = wanted.id AND queue = :queue AND state = 'discarded' AND sealed IS NOT NULL
+                            FOR UPDATE) AS done
+)
+UPDATE onward_finished SET queue = :onto WHERE id = ANY (ARRAY (SELECT id FROM held));
+
+-- name: moving
+-- All that makes a job what it is, and who has confirmed its idempotency key.
+SELECT job.id, job.job, job.sealed, job.state, -job.rank, job.available_at, job.expires_at, job.enqueued_at, job.started_at,
+       job.max_crashes, job.delivery, job.attempts, job.crashes, job.interruptions, job.waits, job.parked_since, job.spent,
+       job.unique_key, job.key_held IS NOT NULL, job.idempotency_key, job.idempotency_ttl, job.single_instance, job.progress,
+       NULL, NULL, NULL, NULL, hold.job_id, hold.token, hold.done_until
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id AND queue = :queue AND state <> 'executing' LIMIT 1) AS job
+  LEFT JOIN LATERAL (SELECT job_id, token, done_until
+                       FROM onward_holds
+                      WHERE kind = 'once' AND key = job.idempotency_key AND done_until IS NOT NULL LIMIT 1) AS hold ON true
+ UNION ALL
+SELECT done.id, done.job, done.sealed, done.state, -done.rank, done.available_at, done.expires_at, done.enqueued_at,
+       done.started_at, done.max_crashes, done.delivery, done.attempts, done.crashes, done.interruptions, done.waits,
+       done.parked_since, NULL, done.unique_key, false, done.idempotency_key, done.idempotency_ttl, done.single_instance,
+       done.progress, done.owner, done.finished_at, done.reason, done.result, hold.job_id, hold.token, hold.done_until
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT *
+                       FROM onward_finished
+                      WHERE id = wanted.id AND queue = :queue AND state = 'discarded' AND sealed IS NOT NULL LIMIT 1) AS done
+  LEFT JOIN LATERAL (SELECT job_id, token, done_until
+                       FROM onward_holds
+                      WHERE kind = 'once' AND key = done.idempotency_key AND done_until IS NOT NULL LIMIT 1) AS hold ON true;
+
+-- name: staged
+SELECT job.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id AND queue = :queue LIMIT 1) AS job
+ UNION ALL
+SELECT done.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_finished WHERE id = wanted.id AND queue = :queue LIMIT 1) AS done;
+
+-- name: known
+SELECT job.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
+ UNION ALL
+SELECT done.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
+
+-- name: lock_moving_live
+-- As they were copied: what changed meanwhile stays.
+SELECT job.id
+  FROM jsonb_array_elements(cast(:seen AS jsonb)) AS seen
+ CROSS JOIN LATERAL (SELECT id
+                       FROM onward_jobs
+                      WHERE id = seen ->> 0 AND queue = :queue AND state <> 'executing' AND state = seen ->> 1
+                        AND delivery = cast(seen ->> 2 AS bigint) AND attempts = cast(seen ->> 3 AS bigint)
+                        AND crashes = cast(seen ->> 4 AS bigint) AND interruptions = cast(seen ->> 5 AS bigint)
+                        AND available_at = cast(seen ->> 6 AS bigint)
+                        FOR UPDATE) AS job;
+
+-- name: lock_moving_dead
+SELECT done.id
+  FROM jsonb_array_elements(cast(:seen AS jsonb)) AS seen
+ CROSS JOIN LATERAL (SELECT id
+                       FROM onward_finished
+                      WHERE id = seen ->> 0 AND queue = :queue AND state = seen ->> 1
+                        AND delivery = cast(seen ->> 2 AS bigint) AND attempts = cast(seen ->> 3 AS bigint)
+                        AND crashes = cast(seen ->> 4 AS bigint) AND interruptions = cast(seen ->> 5 AS bigint)
+                        AND finished_at = cast(seen ->> 6 AS bigint)
+                        FOR UPDATE) AS done;
+
+-- name: drop_moving_live
+DELETE FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND queue = :queue AND state <> 'executing';
+
+-- name: drop_moving_dead
+DELETE FROM onward_finished WHERE id = ANY (cast(:ids AS text[])) AND queue = :queue;
+
+-- name: accept_live
+INSERT INTO onward_jobs (queue, id, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
+                         delivery, attempts, crashes, interruptions, waits, parked_since, spent, unique_key, key_held,
+                         idempotency_key, idempotency_ttl, single_instance, progress)
+SELECT :queue, *
+  FROM unnest(cast(:ids AS text[]), cast(:jobs AS text[]), cast(:sealed AS bytea[]), cast(:states AS text[]),
+              cast(:ranks AS bigint[]), cast(:available_at AS bigint[]), cast(:expires_at AS bigint[]),
+              cast(:enqueued_at AS bigint[]), cast(:started_at AS bigint[]), cast(:max_crashes AS bigint[]),
+              cast(:deliveries AS bigint[]), cast(:attempts AS integer[]), cast(:crashes AS integer[]),
+              cast(:interruptions AS integer[]), cast(:waits AS integer[]), cast(:parked_since AS bigint[]),
+              cast(:spent AS text[]), cast(:unique_keys AS text[]), cast(:keys_held AS text[]),
+              cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]), cast(:single_instances AS text[]),
+              cast(:progress AS bytea[]))
+ON CONFLICT DO NOTHING;
+
+-- name: accept_dead
+INSERT INTO onward_finished (queue, id, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
+                             delivery, attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key,
+                             idempotency_ttl, single_instance, progress, owner, finished_at, reason, result)
+SELECT :queue, *
+  FROM unnest(cast(:ids AS text[]), cast(:jobs AS text[]), cast(:sealed AS bytea[]), cast(:states AS text[]),
+              cast(:ranks AS bigint[]), cast(:available_at AS bigint[]), cast(:expires_at AS bigint[]),
+              cast(:enqueued_at AS bigint[]), cast(:started_at AS bigint[]), cast(:max_crashes AS bigint[]),
+              cast(:deliveries AS bigint[]), cast(:attempts AS integer[]), cast(:crashes AS integer[]),
+              cast(:interruptions AS integer[]), cast(:waits AS integer[]), cast(:parked_since AS bigint[]),
+              cast(:unique_keys AS text[]), cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]),
+              cast(:single_instances AS text[]), cast(:progress AS bytea[]), cast(:owners AS text[]),
+              cast(:finished_at AS bigint[]), cast(:reasons AS text[]), cast(:results AS bytea[]))
+ON CONFLICT DO NOTHING;
+
+-- name: accept_runs
+INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
+SELECT *
+  FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:attempts AS integer[]), cast(:moves AS text[]),
+              cast(:states AS text[]), cast(:at AS bigint[]), cast(:durations AS bigint[]), cast(:kinds AS text[]),
+              cast(:messages AS text[]), cast(:tracebacks AS text[]))
+ON CONFLICT (job_id, token) DO UPDATE
+   SET (attempt, move, state, at, duration_ms, kind, message, traceback)
+     = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.kind,
+            excluded.message, excluded.traceback);
+
+-- name: accept_holds
+-- A key that is held here now, or done for longer, stays as it is.
+INSERT INTO onward_holds (kind, key, job_id, token, done_until)
+SELECT 'once', new ->> 0, new ->> 1, cast(new ->> 2 AS bigint), cast(new ->> 3 AS bigint)
+  FROM jsonb_array_elements(cast(:confirmed AS jsonb)) AS new
+ON CONFLICT (kind, key) DO UPDATE
+   SET job_id = excluded.job_id, token = excluded.token, done_until = excluded.done_until
+ WHERE onward_holds.done_until < excluded.done_until;

@@ -25,6 +25,7 @@ from onward.backends.redis import faults, health, packing, scripts, server
 from onward.backends.redis.connection import Connections
 from onward.backends.redis.driver import redis
 from onward.backends.redis.inspection import RedisInspection
+from onward.backends.redis.moving import RedisMoving
 from onward.backends.redis.url import parse_url
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendUnavailable
@@ -38,7 +39,7 @@ _SLICE = 0.5  # so soon a sleeper notices that its backend was closed
 _SHORTEST = 0.001
 
 
-class RedisBackend(RedisInspection, Backend):
+class RedisBackend(RedisInspection, RedisMoving, Backend):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:

@@ -15,12 +15,16 @@ from onward.clock import SECOND
 from onward.envelope import Envelope, Sealed
 from onward.failure import Failure
 from onward.lease import GONE, LEASE_LOST, Hold, Settled, already_applied, applied
+from onward.movable import Parcel
 from onward.states import State
 
 __all__ = [
+    "FEW",
     "STATES",
+    "Fixed",
     "Message",
     "answers",
+    "carried",
     "checked_owner",
     "existing",
     "held",
@@ -28,8 +32,11 @@ __all__ = [
     "obstacles",
     "pack",
     "packed_envelope",
+    "packed_record",
+    "packed_run",
     "packed_settlement",
     "plain_batch",
+    "pointer",
     "reaped",
     "session_state",
     "stored_job",
@@ -47,6 +54,7 @@ STATES = {
     6: State.DISCARDED,
     7: State.CANCELLED,
 }
+_NUMBERS = {state: number for number, state in STATES.items()}
 _HOLDS = (Hold.FREE, Hold.HELD, Hold.BUSY, Hold.DONE)
 _ANSWERS: dict[int, Settled] = {
     **{number: applied(state) for number, state in STATES.items()},
@@ -60,6 +68,7 @@ _FENCE = struct.Struct(">BIB")  # state, delivery, the owner's length plus one
 _HEADER = struct.Struct(">BBQQI")  # flags, suspect, started, due, size of the sealed bytes that follow
 _LENGTH = struct.Struct(">I")
 _LONGEST_OWNER = 254  # bytes
+FEW = 256  # sealed bytes that travel in the record, as in the scripts
 
 
 class Fixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -324,6 +333,76 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         tombstone=bool(patch.tombstone),
         runs=_runs(runs),
     )
+
+
+def carried(shown: Sequence[Any]) -> tuple[Fixed, str | None]:
+    """What a job as `shown` gives it carries beside what everybody sees."""
+    raw, is_live = shown[1], shown[6]
+    if not is_live:
+        (length,) = _LENGTH.unpack_from(raw)
+        raw = raw[_LENGTH.size + length :]
+    _, _, length = _FENCE.unpack_from(raw)
+    start = _FENCE.size + max(0, length - 1)
+    *_, size = _HEADER.unpack_from(raw, start)
+    record = _rest(raw[start + _HEADER.size : len(raw) - size])
+    return record.fixed, record.spent
+
+
+def pointer(raw: bytes) -> tuple[str, int, int | None]:
+    """Who has a key, by which lease, and until when a success confirmed it: three values, one after the other."""
+    job_id, token, until = msgspec.msgpack.decode(b"\x93" + raw, type=tuple[str, int, int | None])
+    return job_id, token, until
+
+
+def packed_record(parcel: Parcel, queue: str, sealed: bytes) -> bytes:
+    """A record as the scripts write it; a dead job's is its last live one behind a patch."""
+    flags = (
+        (_IS_UNIQUE if parcel.unique_key is not None else 0)
+        + (_HAS_HOLDS if (parcel.idempotency_key, parcel.single_instance) != (None, None) else 0)
+        + (_EXPIRES if parcel.expires_at is not None else 0)
+    )
+    owner = None if parcel.owner is None else parcel.owner.encode()
+    state = State.EXECUTING if parcel.is_dead else parcel.state
+    fixed = (
+        parcel.job,
+        parcel.enqueued_at,
+        parcel.max_crashes,
+        parcel.expires_at,
+        parcel.unique_key,
+        parcel.idempotency_key,
+        parcel.idempotency_ttl,
+        parcel.single_instance,
+    )
+    rest = (
+        queue,
+        -parcel.priority,
+        parcel.attempts,
+        parcel.crashes,
+        parcel.interruptions,
+        parcel.waits,
+        parcel.parked_since,
+        None,
+        parcel.spent,
+        fixed,
+    )
+    record = b"".join(
+        (
+            _FENCE.pack(_NUMBERS[state], parcel.delivery, 0 if owner is None else len(owner) + 1),
+            owner or b"",
+            _HEADER.pack(flags, parcel.crashes > 0, parcel.started_at or 0, parcel.available_at, len(sealed)),
+            pack(rest),
+            sealed,
+        )
+    )
+    if not parcel.is_dead:
+        return record
+    patch = pack((_NUMBERS[parcel.state], parcel.finished_at, parcel.reason, 0, 0))
+    return _LENGTH.pack(len(patch)) + patch + record
+
+
+def packed_run(run: Run) -> bytes:
+    failure = (run.failure.kind, run.failure.message, run.failure.traceback)
+    return pack((run.token, run.attempt, run.move, _NUMBERS[run.to], run.at, run.duration_ms, *failure))
 
 
 def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:

@@ -12,7 +12,7 @@ from onward.backends.sql.asking import Asking
 from onward.backends.sql.rows import Row
 from onward.states import LIVE, State
 
-__all__ = ["FINISHED_AT", "REPLAYABLE", "SqlInspection", "cancelled", "matching", "once"]
+__all__ = ["FINISHED_AT", "REPLAYABLE", "SqlInspection", "cancelled", "matching", "once", "page"]
 
 Result = TypeVar("Result")
 
@@ -69,7 +69,7 @@ def matching(tx: Asking, query: Query, *, within: frozenset[State]) -> list[Row]
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
         return []
-    ids = _page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
+    ids = page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
     found: dict[str, Row] = {}
     for row in tx.ask("pick", ids=ids).rows():
         job_id, queue, job, sealed, state, *_ = row
@@ -78,7 +78,8 @@ def matching(tx: Asking, query: Query, *, within: frozenset[State]) -> list[Row]
     return [found[job_id] for job_id in ids if job_id in found][: query.limit]
 
 
-def _page(tx: Asking, query: Query, states: frozenset[State]) -> list[str]:
+def page(tx: Asking, query: Query, states: frozenset[State]) -> list[str]:
+    """The ids of a page, in its order."""
     if states == {State.EXECUTING}:  # those are few, and have an index: no need to walk along all that waits
         running = tx.ask("running", queue=query.queue, job=query.job).rows()
         return rows.ids_named(query, [job_id for (job_id,) in running])[: query.limit]

@@ -11,13 +11,19 @@ from onward.backend import Query, Run, SessionState, StoredJob
 from onward.failure import Failure
 from onward.states import State
 
-__all__ = ["Row", "ids_named", "session_state", "stored_jobs"]
+__all__ = ["Row", "ids_named", "runs_by_job", "session_state", "stored_jobs"]
 
 Row = tuple[Any, ...]
 
 
 def stored_jobs(picked: Sequence[Row], runs: Iterable[Row]) -> list[StoredJob]:
     """Rows of `pick`, with the rows of `runs_of` that belong to them."""
+    runs_of = runs_by_job(runs)
+    return [_stored_job(row, tuple(runs_of[row[0]])) for row in picked]
+
+
+def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
+    """Rows of `runs_of`, by the job they belong to."""
     runs_of: defaultdict[str, list[Run]] = defaultdict(list)
     for job_id, token, attempt, move, state, at, duration_ms, *failure in runs:
         run = Run(
@@ -30,7 +36,7 @@ def stored_jobs(picked: Sequence[Row], runs: Iterable[Row]) -> list[StoredJob]:
             duration_ms=duration_ms,
         )
         runs_of[job_id].append(run)
-    return [_stored_job(row, tuple(runs_of[row[0]])) for row in picked]
+    return runs_of
 
 
 def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:

@@ -40,6 +40,7 @@ from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
+from onward.backends.sqlite.moving import SqliteMoving
 from onward.backends.sqlite.transaction import Transaction
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
 from onward.backends.sqlite.wake import Bell, Watch
@@ -54,7 +55,7 @@ _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 
 
-class SqliteBackend(SqliteInspection, Backend):
+class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"

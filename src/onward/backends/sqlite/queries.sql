@@ -534,3 +534,98 @@ SELECT min(started_at) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing'
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session
                     WHERE session.owner = onward_jobs.owner AND session.expires_at > ?1);
+
+-- Moving house.  These take named parameters, as in the other dialects: they are asked for by shared code.
+
+-- name: requeue_live
+UPDATE onward_jobs SET queue = :onto
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND +queue = :queue AND state IN ('scheduled', 'available', 'retryable');
+
+-- name: requeue_dead
+UPDATE onward_finished SET queue = :onto
+ WHERE id IN (SELECT value FROM json_each(:ids)) AND queue = :queue AND +state = 'discarded' AND sealed IS NOT NULL;
+
+-- name: moving
+-- All that makes a job what it is, and who has confirmed its idempotency key.
+SELECT job.id, job.job, job.sealed, job.state, -job.rank, job.available_at, job.expires_at, job.enqueued_at, job.started_at,
+       job.max_crashes, job.delivery, job.attempts, job.crashes, job.interruptions, job.waits, job.parked_since, job.spent,
+       job.unique_key, job.key_held IS NOT NULL, job.idempotency_key, job.idempotency_ttl, job.single_instance, job.progress,
+       NULL, NULL, NULL, NULL, hold.job_id, hold.token, hold.done_until
+  FROM json_each(:ids) AS wanted
+ CROSS JOIN onward_jobs AS job ON job.id = wanted.value
+  LEFT JOIN onward_holds AS hold ON hold.kind = 'once' AND hold.key = job.idempotency_key AND hold.done_until IS NOT NULL
+ WHERE +job.queue = :queue AND job.state <> 'executing'
+ UNION ALL
+SELECT done.id, done.job, done.sealed, done.state, -done.rank, done.available_at, done.expires_at, done.enqueued_at,
+       done.started_at, done.max_crashes, done.delivery, done.attempts, done.crashes, done.interruptions, done.waits,
+       done.parked_since, NULL, done.unique_key, 0, done.idempotency_key, done.idempotency_ttl, done.single_instance,
+       done.progress, done.owner, done.finished_at, done.reason, done.result, hold.job_id, hold.token, hold.done_until
+  FROM json_each(:ids) AS wanted
+ CROSS JOIN onward_finished AS done ON done.id = wanted.value
+  LEFT JOIN onward_holds AS hold ON hold.kind = 'once' AND hold.key = done.idempotency_key AND hold.done_until IS NOT NULL
+ WHERE done.queue = :queue AND +done.state = 'discarded' AND done.sealed IS NOT NULL;
+
+-- name: staged
+SELECT job.id FROM json_each(:ids) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value WHERE +job.queue = :queue
+ UNION ALL
+SELECT done.id FROM json_each(:ids) AS wanted CROSS JOIN onward_finished AS done ON done.id = wanted.value
+ WHERE done.queue = :queue;
+
+-- name: known
+SELECT job.id FROM json_each(:ids) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value
+ UNION ALL
+SELECT done.id FROM json_each(:ids) AS wanted CROSS JOIN onward_finished AS done ON done.id = wanted.value;
+
+-- name: key_holders
+SELECT holder.key_held, holder.id
+  FROM json_each(:keys) AS wanted
+ CROSS JOIN onward_jobs AS holder INDEXED BY onward_jobs_held_idx ON holder.key_held = wanted.value;
+
+-- name: lock_moving_live
+-- As they were copied: what changed meanwhile stays.
+SELECT job.id
+  FROM json_each(:seen) AS seen
+ CROSS JOIN onward_jobs AS job ON job.id = seen.value ->> 0
+ WHERE +job.queue = :queue AND job.state <> 'executing' AND job.state = seen.value ->> 1 AND job.delivery = seen.value ->> 2
+   AND job.attempts = seen.value ->> 3 AND job.crashes = seen.value ->> 4 AND job.interruptions = seen.value ->> 5
+   AND job.available_at = seen.value ->> 6;
+
+-- name: lock_moving_dead
+SELECT done.id
+  FROM json_each(:seen) AS seen
+ CROSS JOIN onward_finished AS done ON done.id = seen.value ->> 0
+ WHERE done.queue = :queue AND +done.state = seen.value ->> 1 AND done.delivery = seen.value ->> 2
+   AND done.attempts = seen.value ->> 3 AND done.crashes = seen.value ->> 4 AND done.interruptions = seen.value ->> 5
+   AND done.finished_at = seen.value ->> 6;
+
+-- name: drop_moving_live
+DELETE FROM onward_jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND +queue = :queue AND state <> 'executing';
+
+-- name: drop_moving_dead
+DELETE FROM onward_finished WHERE id IN (SELECT value FROM json_each(:ids)) AND queue = :queue;
+
+-- name: accept_live
+INSERT INTO onward_jobs (id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
+                         delivery, attempts, crashes, interruptions, waits, parked_since, spent, unique_key, key_held,
+                         idempotency_key, idempotency_ttl, single_instance, progress)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)
+ON CONFLICT DO NOTHING;
+
+-- name: accept_dead
+INSERT INTO onward_finished (id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
+                             delivery, attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key,
+                             idempotency_ttl, single_instance, progress, owner, finished_at, reason, result)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)
+ON CONFLICT DO NOTHING;
+
+-- name: accept_run
+INSERT OR REPLACE INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+
+-- name: accept_holds
+-- A key that is held here now, or done for longer, stays as it is.
+INSERT INTO onward_holds (kind, key, job_id, token, done_until)
+SELECT 'once', new.value ->> 0, new.value ->> 1, new.value ->> 2, new.value ->> 3 FROM json_each(:confirmed) AS new WHERE true
+ON CONFLICT (kind, key) DO UPDATE
+   SET job_id = excluded.job_id, token = excluded.token, done_until = excluded.done_until
+ WHERE onward_holds.done_until < excluded.done_until;

@@ -50,6 +50,10 @@ class Transaction:
         """The one value of a statement that always gives one row."""
         return self._connection.execute(self._sql[name], parameters).fetchone()[0]
 
+    def is_named(self, name: str) -> bool:
+        """Whether its parameters have names."""
+        return "?1" not in self._sql[name]
+
     def hold(self, asks: Asks[T]) -> T:
         """Hold a conversation that somebody else's connection could hold as well."""
         return answered(asks, lambda asked: self.rows(asked.name, asked.parameters))

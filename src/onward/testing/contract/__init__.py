@@ -35,6 +35,7 @@ TOPICS = (
     "fencing",
     "holds",
     "inspection",
+    "moving",
     "overview",
     "pausing",
     "reaping",

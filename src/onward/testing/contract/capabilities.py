@@ -3,8 +3,8 @@
     @needs("priorities")
     def test_…(self, backend): ...
 
-The words are the fields of `onward.backend.Capabilities`, and ``inspection`` and ``transacts`` for backends with those
-protocols.
+The words are the fields of `onward.backend.Capabilities`, and ``inspection``, ``transacts`` and ``movable`` for backends
+with those protocols.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from onward.backend import Capabilities, Inspection
+from onward.movable import Movable
 from onward.transacts import Transacts
 
 __all__ = ["missing", "needs"]
 
 Item = TypeVar("Item", bound=Callable[..., Any])
 
-_PROTOCOLS: dict[str, Any] = {"inspection": Inspection, "transacts": Transacts}
+_PROTOCOLS: dict[str, Any] = {"inspection": Inspection, "transacts": Transacts, "movable": Movable}
 _WORDS = {*Capabilities.__struct_fields__, *_PROTOCOLS}
 _ATTRIBUTE = "__onward_needs__"
 

@@ -31,6 +31,7 @@ from onward.testing.contract.evidence import (
 from onward.testing.contract.fencing import FencingContract, GenerationsContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
+from onward.testing.contract.moving import AcceptingContract, WithholdingContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
@@ -110,6 +111,8 @@ class BackendContract(
     WaitingContract,
     JoiningContract,
     CompletingContract,
+    WithholdingContract,
+    AcceptingContract,
 ):
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 

@@ -1,0 +1,19 @@
+-- needs: records, writes, counting, waking, jobs, removing, showing, moving
+-- Those of these jobs that are at rest in this queue, as they are shown; whether each holds its unique key, and who has its
+-- idempotency key.
+local ids, queue = A[1], A[2]
+
+load(ids)
+local found = {}
+for _, id in ipairs(ids) do
+  local record = waiting_in(id, queue)
+  local lives = record and true or false
+  record = record or dead_in(id, queue)
+  if record then
+    local carried = fixed(record)
+    local holds = lives and carried[UNIQUE_KEY] and hget('unique', carried[UNIQUE_KEY]) == id
+    local pointer = carried[ONCE] and hget('holds', 'once:' .. carried[ONCE])
+    found[#found + 1] = {shown(id, redis.call('HGET', P .. 'jobs', id), lives), holds and 1 or 0, pointer or ''}
+  end
+end
+return found

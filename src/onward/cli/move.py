@@ -1,0 +1,185 @@
+"""``onward move``: taking the jobs of one store to another."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Sequence
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from onward import config
+from onward.cli import output, values
+from onward.cli.application import refuse_missing
+from onward.cli.command import Command, argument
+from onward.cli.exits import CommandError, Exit
+from onward.errors import InvalidName, InvalidTime, OptionError
+
+if TYPE_CHECKING:
+    from onward.mover import House, Moved, Mover
+
+__all__ = ["COMMAND"]
+
+_NAMED = 20  # jobs that stayed are named up to this number
+
+
+def move(args: Namespace) -> int:
+    """Move, queue by queue; or say what would be moved."""
+    from onward.mover import Mover, movable_queues, waiting_in
+
+    _check(args)
+    with ExitStack() as stores:
+        source = _open(stores, args, args.source, exists=True)
+        queues = args.queue or movable_queues(source)
+        waiting = {queue: waiting_in(source, queue) for queue in dict.fromkeys(queues)}
+        if args.dry_run:
+            return _foretell(args, waiting)
+        target = _open(stores, args, args.target, exists=False)
+        mover = Mover(source, target, batch=args.batch)
+        with mover.at_work():
+            moved = _move_all(args, mover, waiting)
+    return _sum_up(args, moved)
+
+
+def _check(args: Namespace) -> None:
+    if args.app is not None or args.url is not None:
+        raise CommandError("name the two stores with --from and --to", Exit.USAGE)
+    if args.source is None or args.target is None:
+        raise CommandError("name the store to move from with --from, and the one to move to with --to", Exit.USAGE)
+    if args.source == args.target:
+        raise CommandError("--from and --to name the same store", Exit.USAGE)
+
+
+def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> House:
+    from onward.mover import House
+    from onward.stores import open_store
+
+    given = {"url": url} | ({} if args.namespace is None else {"namespace": args.namespace})
+    try:
+        if exists:
+            refuse_missing(config.explain(given)["url"])
+        settings = config.load(given)
+    except (OptionError, InvalidName, InvalidTime) as error:
+        raise CommandError(str(error), Exit.CONFIG) from error
+    store = stores.enter_context(closing(open_store(settings)))
+    place = urlsplit(url).scheme  # not the rest of it: a URL may carry a password
+    if not store.capabilities.shared:
+        raise CommandError(f"a {place} store is seen by one process only: there is nothing to move", Exit.CONFIG)
+    if not isinstance(store, House):
+        raise CommandError(
+            f"a {place} store cannot list its jobs with all that belongs to them: nothing moves from it or to it",
+            Exit.CONFIG,
+        )
+    return store
+
+
+def _foretell(args: Namespace, waiting: dict[str, tuple[int, int]]) -> int:
+    for queue, (number, running) in waiting.items():
+        if args.json:
+            output.json_line({"queue": queue, "jobs": number, "running": running})
+        else:
+            output.write(f"{queue}: {_jobs(number)} would move{_and_running(running)}")
+    if not any(number for number, _ in waiting.values()):
+        output.say(args, "nothing to move")
+        return Exit.NOTHING
+    return Exit.OK
+
+
+def _move_all(args: Namespace, mover: Mover, waiting: dict[str, tuple[int, int]]) -> list[Moved]:
+    moved = []
+    with output.progress(args, "moving", sum(number for number, _ in waiting.values())) as advance:
+        for queue in waiting:
+            output.say(args, f"{queue} is paused at both ends, and stays so until it is resumed")
+            report = mover.move(queue, wait=args.patience, tell=advance)
+            _tell(args, report)
+            moved.append(report)
+    return moved
+
+
+def _tell(args: Namespace, report: Moved) -> None:
+    if args.json:
+        output.json_line(
+            {
+                "queue": report.queue,
+                "moved": report.moved,
+                "there": report.there,
+                "running": report.running,
+                "stayed": [{"id": job_id, "reason": why} for job_id, why in sorted(report.stayed.items())],
+                "before": report.before,
+                "after": report.after,
+                "complete": report.is_complete,
+            }
+        )
+        return
+    there = f", {report.there:,} were there already" if report.there else ""
+    output.write(f"{report.queue}: {_jobs(report.moved)} moved{there}")
+    for job_id, why in sorted(report.stayed.items())[:_NAMED]:
+        output.write(f"  {job_id} stayed: {why}")
+    if len(report.stayed) > _NAMED:
+        output.write(f"  and {len(report.stayed) - _NAMED:,} more stayed")
+
+
+def _sum_up(args: Namespace, moved: Sequence[Moved]) -> int:
+    for report in moved:
+        queue = report.queue
+        if report.running:
+            output.say(args, f"{queue}: {_jobs(report.running)} still running at the source: stop the workers there")
+        if not report.source_paused:
+            output.say(args, f"{queue}: somebody resumed it at the source in the middle of the move")
+        if not report.target_paused:
+            output.say(args, f"{queue}: somebody resumed it at the target already: the jobs there were not counted")
+        elif report.missing:
+            output.say(
+                args,
+                f"{queue}: there were {_jobs(report.before)} and there are {report.after:,}: look for who took them",
+            )
+    if not all(report.is_complete for report in moved):
+        output.say(args, "not everything has moved: run the same command again")
+        return Exit.FAILURE
+    if not any(report.moved or report.there for report in moved):
+        output.say(args, "nothing to move")
+        return Exit.NOTHING
+    names = " ".join(report.queue for report in moved)
+    output.say(
+        args, f"counted: what was there is there.  Let it run: onward queue resume {names} --url {_place(args.target)}"
+    )
+    return Exit.OK
+
+
+def _place(url: str) -> str:
+    """A URL that may be shown."""
+    parts = urlsplit(url)
+    if parts.password is None:
+        return url
+    return parts._replace(netloc=f"{parts.username}:***@{parts.netloc.rpartition('@')[2]}").geturl()
+
+
+def _jobs(number: int) -> str:
+    return f"{number:,} {'job' if number == 1 else 'jobs'}"
+
+
+def _and_running(running: int) -> str:
+    return f", and {_jobs(running)} running there: stop the workers first" if running else ""
+
+
+COMMAND = Command(
+    "move",
+    "move waiting, scheduled, retryable and dead jobs from one store to another",
+    move,
+    (
+        argument("--from", "the store to move from", metavar="URL", dest="source"),
+        argument("--to", "the store to move to", metavar="URL", dest="target"),
+        argument("--queue", "only this queue; may be given several times", metavar="NAME", action="append"),
+        argument(
+            "--patience",
+            "how long to wait for jobs that still run at the source: 90s, 5m",
+            metavar="DURATION",
+            type=values.duration,
+            default=0.0,
+        ),
+        argument("--batch", "how many jobs to move at a time", metavar="N", type=values.count, default=500),
+        argument("--dry-run", "change nothing; say what would be moved", action="store_true"),
+    ),
+    about="The queues are paused at both ends and stay so; the source should get no new jobs meanwhile. It may be "
+    "interrupted at any point and run again. Exit code 1: something stayed, which is named; 6: there was nothing to move.",
+)
