@@ -5,7 +5,7 @@ import os
 import pytest
 from hypothesis import settings
 
-from tests.servers.mariadb import mariadb_server
+from tests.servers.mariadb import crashed, mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.redis import PRODUCTS, redis_server
 
@@ -52,6 +52,17 @@ def redis(request):
     """A Redis and a Valkey server of its own for every process of the test run."""
     with redis_server(request.param) as server:
         yield server
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item, call):
+    """A server that crashes by itself is not our failure: the test is skipped, loudly, and the server started again."""
+    report = yield
+    if report.failed and (crashes := crashed()):
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), item.location[1], f"Skipped: {', '.join(crashes)}")
+        report.user_properties.append(("report", f"{item.nodeid}: SKIPPED, {', '.join(crashes)}"))
+    return report
 
 
 def pytest_terminal_summary(terminalreporter):

@@ -8,6 +8,7 @@ import socket
 import subprocess
 import tempfile
 import time
+import weakref
 from pathlib import Path
 
 import pymysql
@@ -29,6 +30,19 @@ _SETTINGS = {
 }
 # The kernel gives out only so many asynchronous requests, and every server asks for thousands.
 _FRUGAL = ("--innodb-use-native-aio=0",)
+
+
+_started = weakref.WeakSet()
+
+
+def crashed():
+    """Which servers have ended by themselves, and how; they are started again."""
+    found = []
+    for server in list(_started):
+        if (code := server.ended_by_itself()) is not None:
+            server.start()
+            found.append(f"mariadbd crashed: {signal.Signals(-code).name if code < 0 else f'exit code {code}'}")
+    return found
 
 
 class MariaDBServer:
@@ -68,11 +82,16 @@ class MariaDBServer:
                 stderr=log,
                 **lent_user(),
             )
+        _started.add(self)
         deadline = time.monotonic() + PATIENCE
         while not self._answers():
             assert self._process.poll() is None, (self.folder / "log").read_text()
             assert time.monotonic() < deadline, "the server does not answer"
             time.sleep(0.02)
+
+    def ended_by_itself(self):
+        """Its exit code, if it has ended and nobody told it to."""
+        return None if self._process is None else self._process.poll()
 
     def stop(self, how=signal.SIGKILL):
         """At once, as if the power had gone, unless another signal is sent: SIGTERM ends its sessions and shuts down."""

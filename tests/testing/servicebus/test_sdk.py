@@ -355,7 +355,7 @@ def test_a_message_lives_as_long_as_its_sender_says(sdk, bus, clock):
     sdk.sender.send_messages(ServiceBusMessage("short", time_to_live=timedelta(seconds=10)))
     assert len(bus.messages("mail")) == 1
 
-    clock.advance(10)
+    clock.advance(11)
 
     assert bus.messages("mail") == []
 
