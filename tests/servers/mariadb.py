@@ -66,6 +66,7 @@ class MariaDBServer:
 
     def connect(self, database=None, **options):
         """Past the backend."""
+        assert self._answers(), "the server is gone"  # the driver would not close its socket
         given = {"user": "onward", "database": database, "autocommit": True, "charset": "utf8mb4", **options}
         return pymysql.connect(unix_socket=str(self.socket), ssl_disabled=True, **given)
 
