@@ -73,7 +73,7 @@ class MariaDBServer:
     def start(self, **settings):
         given = {**_SETTINGS, **{name.replace("_", "-"): value for name, value in settings.items()}}
         arguments = [f"--{name}={value}" for name, value in given.items()]
-        place = [f"--datadir={self.folder / 'data'}", f"--socket={self.socket}", f"--pid-file={self.folder / 'pid'}"]
+        place = [*_own(self.folder), f"--socket={self.socket}", f"--pid-file={self.folder / 'pid'}"]
         self.socket.unlink(missing_ok=True)
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
@@ -150,7 +150,10 @@ def mariadb_server(*, in_memory=True, **settings):
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, UNPRIVILEGED)
-        _install(folder / "data")
+        (folder / "tmp").mkdir(mode=0o777)
+        if os.geteuid() == 0:
+            shutil.chown(folder / "tmp", UNPRIVILEGED)
+        _install(folder)
         server = MariaDBServer(folder, program)
         _give_us_a_user(server)
         server.start(**settings)
@@ -162,9 +165,14 @@ def mariadb_server(*, in_memory=True, **settings):
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _install(data):
+def _own(folder):
+    """Folders that no other server has: one that starts removes what it finds of temporary tables."""
+    return f"--datadir={folder / 'data'}", f"--tmpdir={folder / 'tmp'}"
+
+
+def _install(folder):
     options = ["--auth-root-authentication-method=normal", "--skip-test-db", "--skip-name-resolve", *_FRUGAL]
-    command = ["mariadb-install-db", "--no-defaults", f"--datadir={data}", *options]
+    command = ["mariadb-install-db", "--no-defaults", *_own(folder), *options]
     installed = subprocess.run(command, check=False, capture_output=True, text=True, **lent_user())
     assert installed.returncode == 0, f"{installed.stdout}\n{installed.stderr}"
 
@@ -176,7 +184,7 @@ def _give_us_a_user(server):
         b"GRANT ALL ON *.* TO onward@localhost WITH GRANT OPTION;\n"
         b"CREATE DATABASE jobs;\n"
     )
-    command = [server._program, "--no-defaults", f"--datadir={server.folder / 'data'}", "--bootstrap", *_FRUGAL]
+    command = [server._program, "--no-defaults", *_own(server.folder), "--bootstrap", *_FRUGAL]
     subprocess.run(command, input=statements, check=True, capture_output=True, **lent_user())
 
 
