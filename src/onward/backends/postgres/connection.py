@@ -50,7 +50,7 @@ _SESSION = {
     "enable_sort": "off",
     "jit": "off",
     "lock_timeout": "30s",
-    "idle_in_transaction_session_timeout": "60s",
+    "idle_in_transaction_session_timeout": "20s",
 }
 _OLDEST = 13_00_00
 _PATIENCE = 30.0  # seconds to wait for a connection that another thread uses

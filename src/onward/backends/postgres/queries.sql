@@ -15,7 +15,7 @@ BEGIN ISOLATION LEVEL READ COMMITTED;
 -- What a connection of our own is opened with, for this transaction only: the next may be in another session.
 SELECT set_config('enable_seqscan', 'off', true), set_config('enable_bitmapscan', 'off', true),
        set_config('enable_sort', 'off', true), set_config('jit', 'off', true), set_config('lock_timeout', '30s', true),
-       set_config('idle_in_transaction_session_timeout', '60s', true);
+       set_config('idle_in_transaction_session_timeout', '20s', true);
 
 -- name: begin_reading
 -- Several statements, one snapshot.
