@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from onward.backends.sql import pool
+from onward.backends import pool
 from onward.states import State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids
 

@@ -368,7 +368,7 @@ class TestThreads:
 
     def test_a_thread_that_gets_no_connection_is_told_so(self, open_backend, url, monkeypatch):
         backend = open_backend(at=f"{url}&pool_size=1")
-        monkeypatch.setattr("onward.backends.postgres.connection._PATIENCE", 0.05)
+        monkeypatch.setattr("onward.backends.pool._PATIENCE", 0.05)
 
         with backend._connections.borrowed(), pytest.raises(BackendUnavailable, match="raise pool_size"):
             backend.enqueue([an_envelope()])

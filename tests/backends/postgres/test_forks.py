@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from onward.backends.postgres import connection as module
+from onward.backends import pool as module
 from onward.states import State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids
 

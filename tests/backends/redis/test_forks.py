@@ -5,7 +5,7 @@ import threading
 
 import pytest
 
-from onward.backends.redis import connection as module
+from onward.backends import pool as module
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")

@@ -6,7 +6,6 @@ After a fork the child lets go of its copy of every socket without a word: the p
 from __future__ import annotations
 
 import contextlib
-import os
 import select
 import socket
 from collections.abc import Callable, Mapping
@@ -15,7 +14,7 @@ from typing import Any, NamedTuple, NoReturn
 from onward.backends.mysql import faults, queries
 from onward.backends.mysql.driver import CLIENT, SERVER_STATUS, pymysql
 from onward.backends.mysql.url import Address, Options
-from onward.backends.sql.pool import Pool
+from onward.backends.pool import Pool, silence
 from onward.backends.sql.rows import Row
 from onward.errors import BackendMisconfigured, BackendUnavailable, TransactionError
 
@@ -95,12 +94,9 @@ class Connection:
                 pymysql.connections.Connection.close(self._raw)
 
     def mute(self) -> None:
-        """Put /dev/null in the place of its socket: whatever is left of it can say nothing, and is not missed."""
+        """Nothing more is said over its socket."""
         if self._raw.open:
-            silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-            with contextlib.suppress(OSError):
-                os.dup2(silence, self._raw._sock.fileno(), inheritable=False)  # noqa: SLF001
-            os.close(silence)
+            silence(self._raw._sock.fileno())  # noqa: SLF001
 
     def drop(self) -> None:
         """Close our end without a word."""

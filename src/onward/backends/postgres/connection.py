@@ -1,31 +1,18 @@
-"""Connections to one database: how they are opened, who may use them, and what a fork leaves of them.
-
-A few are shared by the threads of a process, each used by one at a time.  One that was broken, or left in the middle of
-something, is thrown away, so that no answer is ever read by somebody else.
-
-A fork copies the sockets.  Two processes talking over one would mix their sentences, and a child that merely keeps it open
-would let the server wait for its dead parent.  So the child puts /dev/null in the place of every socket that it inherited:
-whatever is left of these connections can then say nothing and is not missed.
-"""
+"""Connections to one database: how they are opened, and what of a server is refused."""
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import select
-import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
-from onward import forks
+from onward.backends.pool import Pool, silence
 from onward.backends.postgres import arrays, faults
 from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
 from onward.backends.postgres.url import Options
-from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
-from onward.shield import shield
+from onward.errors import BackendMisconfigured, BackendUnavailable
 
 __all__ = ["Connection", "Connections"]
 
@@ -53,7 +40,6 @@ _SESSION = {
     "idle_in_transaction_session_timeout": "20s",
 }
 _OLDEST = 13_00_00
-_PATIENCE = 30.0  # seconds to wait for a connection that another thread uses
 
 # What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
 _left_to_our_parent: list[Connection] = []
@@ -61,10 +47,11 @@ _left_to_our_parent: list[Connection] = []
 _logger = logging.getLogger("onward.backend.postgres")
 
 
-class Connections:
+class Connections(Pool[Connection]):
     """The connections of one process to one database."""
 
     def __init__(self, url: str, options: Options, *, prepare: Callable[[Connection, str], None]) -> None:
+        super().__init__(options.pool_size)
         self._info = _settings(url)
         self.place = _place(self._info)
         self._relaxed = options.durability == "relaxed"
@@ -73,33 +60,34 @@ class Connections:
         self._prepare = prepare
         self._prepared = False
         self._told_to_wait = False  # for the disk, where the database's own setting does not
-        self._size = options.pool_size
-        self._pid = os.getpid()
-        self._closed = False
-        # Reentrant, because a signal handler may come in here while its own thread is in here.
-        self._changed = threading.Condition()
-        self._idle: list[Connection] = []
-        self._open: dict[int, Connection] = {}  # the idle ones, the borrowed ones and the listening one
-        self._borrowed = 0
-        forks.watch(self)
 
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    @contextmanager
-    def borrowed(self) -> Iterator[Connection]:
-        """A connection that nobody else uses meanwhile."""
-        with shield():
-            connection = self._take()
-            try:
-                yield connection
-            finally:
-                self._give_back(connection)
-
-    def connect(self) -> Connection:
-        """A connection beside the shared ones; whoever asks for it discards it."""
+    def plain(self) -> Connection:
+        """One as the driver makes it, for a handler; whoever asks for it discards it."""
         self._refuse_if_closed()
+        info = dict(self._info)
+        if not self.pooled and (durability := self._durability()):
+            info["options"] = _options(durability, info)
+        connection = self._dialled(info, prepare_threshold=None)
+        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
+        self._beside(connection)
+        return connection
+
+    def stop_preparing(self) -> None:
+        """Somebody between us and the server gives every transaction another session: rely on none."""
+        with self._changed:
+            if self.pooled:
+                return
+            self.pooled = True
+        _logger.warning(
+            "%s: there is a pooler that lends a session for one transaction: going on without prepared statements and "
+            "without LISTEN; write ?pooler=transaction to begin so",
+            self.place,
+        )
+        self.discard_idle()
+
+    # What the pool asks
+
+    def _opened(self) -> Connection:
         connection = self._connected()
         try:
             self._check(connection)
@@ -109,123 +97,22 @@ class Connections:
         except BaseException:
             connection.close()
             raise
-        with self._changed:
-            self._open[id(connection)] = connection
         return connection
 
-    def plain(self) -> Connection:
-        """One as the driver makes it, for a handler; whoever asks for it discards it."""
-        self._refuse_if_closed()
-        info = dict(self._info)
-        if not self.pooled and (durability := self._durability()):
-            info["options"] = _options(durability, info)
-        connection = self._opened(info, prepare_threshold=None)
-        connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED
-        with self._changed:
-            self._open[id(connection)] = connection
-        return connection
-
-    def discard(self, connection: Connection) -> None:
-        with self._changed:
-            self._open.pop(id(connection), None)
+    def _hang_up(self, connection: Connection) -> None:
         with contextlib.suppress(psycopg.Error):
             connection.close()
 
-    def stop_preparing(self) -> None:
-        """Somebody between us and the server gives every transaction another session: rely on none."""
-        with self._changed:
-            if self.pooled:
-                return
-            self.pooled = True
-            idle, self._idle = self._idle, []
-        _logger.warning(
-            "%s: there is a pooler that lends a session for one transaction: going on without prepared statements and "
-            "without LISTEN; write ?pooler=transaction to begin so",
-            self.place,
-        )
-        for connection in idle:
-            self.discard(connection)
-
-    def close(self) -> None:
-        with self._changed:
-            self._closed = True
-            idle, self._idle = self._idle, []
-            self._changed.notify_all()
-        for connection in idle:
-            self.discard(connection)
-
-    # Forks
-
-    def before_fork(self) -> None:
-        self._changed.acquire()
-
-    def after_fork(self, *, in_child: bool) -> None:
-        changed = self._changed
-        if in_child:
-            self._disown()
-            self._changed = threading.Condition()  # threads that waited for the old one are not here
-        changed.release()
-
-    def _disown(self) -> None:
-        """Forget what belongs to the parent."""
-        silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        for connection in self._open.values():
-            with contextlib.suppress(psycopg.Error, OSError):  # one that is closed has no socket
-                os.dup2(silence, connection.fileno(), inheritable=False)
-        os.close(silence)
-        for connection in self._idle:
-            self._open.pop(id(connection))
+    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
+        with contextlib.suppress(psycopg.Error):  # one that is closed has no socket
+            silence(connection.fileno())
+        if idle:
             connection.close()
-        _left_to_our_parent.extend(self._open.values())
-        self._open, self._idle, self._borrowed = {}, [], 0
-        self._pid = os.getpid()
+        else:
+            _left_to_our_parent.append(connection)
 
-    # Borrowing
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise BackendError(f"{self.place}: this backend is closed")
-
-    def _take(self) -> Connection:
-        deadline = time.monotonic() + _PATIENCE
-        with self._changed:
-            if self._pid != os.getpid():  # some servers fork without telling Python
-                self._disown()
-            while True:
-                self._refuse_if_closed()
-                while self._idle:
-                    connection = self._idle.pop()
-                    if _is_quiet(connection):
-                        self._borrowed += 1
-                        return connection
-                    self.discard(connection)
-                if self._borrowed < self._size:
-                    self._borrowed += 1
-                    break
-                if not self._changed.wait(deadline - time.monotonic()):
-                    raise BackendUnavailable(
-                        f"{self.place}: all {self._size} connections of this process were in use for {_PATIENCE:.0f} s: "
-                        f"raise pool_size, or look for a statement that waits for a lock"
-                    )
-        try:
-            return self.connect()
-        except BaseException:
-            with self._changed:
-                self._borrowed -= 1
-                self._changed.notify()
-            raise
-
-    def _give_back(self, connection: Connection) -> None:
-        with self._changed:
-            if self._open.get(id(connection)) is not connection:
-                return  # a fork in the middle: it is our parent's
-            self._borrowed -= 1
-            reusable = not self._closed and self._is_as_new(connection)
-            if reusable:
-                self._idle.append(connection)
-            self._changed.notify()
-        if not reusable:
-            self.discard(connection)
+    def _is_quiet(self, connection: Connection) -> bool:
+        return _is_quiet(connection)
 
     def _is_as_new(self, connection: Connection) -> bool:
         """Nothing is left in it: no transaction, no answer that nobody read, no statement prepared where none should be."""
@@ -242,7 +129,7 @@ class Connections:
         info = dict(self._info)
         if not self.pooled:
             info["options"] = _options({**_SESSION, **self._durability()}, info)
-        connection = self._opened(
+        connection = self._dialled(
             info,
             autocommit=True,
             prepare_threshold=None if self.pooled else 0,
@@ -253,13 +140,13 @@ class Connections:
         connection.adapters.register_dumper(arrays.Blobs, arrays.blobs_dumper)
         return connection
 
-    def _opened(self, info: dict[str, str], **options: Any) -> Connection:
+    def _dialled(self, info: dict[str, str], **options: Any) -> Connection:
         try:
             return psycopg.Connection.connect(psycopg.conninfo.make_conninfo(**info), **options)
         except psycopg.OperationalError as error:
             if not self.pooled and faults.refuses_settings(error):
                 self.stop_preparing()
-                return self._opened(self._info, **{**options, "prepare_threshold": None})
+                return self._dialled(self._info, **{**options, "prepare_threshold": None})
             raise faults.unreachable(error, self.place) from error
 
     def _durability(self) -> dict[str, str]:

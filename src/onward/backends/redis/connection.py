@@ -1,39 +1,28 @@
-"""Connections to one server: how it is found, who may use them, and what a fork leaves of them.
-
-A few are shared by the threads of a process, each used by one at a time.  One on which anything went wrong is thrown away,
-so that no answer is ever read by somebody else.
+"""Connections to one server, and how it is found.
 
 All keys of a namespace lie in one slot, so even in a cluster there is one server to talk to.  Whoever is sent elsewhere, by
 a cluster or because the server has become a replica, forgets its connections and asks anew where to go.
-
-A fork copies the sockets.  The child puts /dev/null in the place of every one that it inherited: whatever is left of these
-connections can then say nothing and is not missed.
 """
 
 from __future__ import annotations
 
 import contextlib
 import logging
-import os
 import select
-import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from onward import forks
+from onward.backends.pool import Pool, silence
 from onward.backends.redis import faults, server
 from onward.backends.redis.driver import NoBackoff, Retry, redis
 from onward.backends.redis.scripts import Script
 from onward.backends.redis.server import Server
 from onward.backends.redis.url import Address, Options
-from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
-from onward.shield import shield
+from onward.errors import BackendMisconfigured, BackendUnavailable
 
 __all__ = ["Connection", "Connections"]
 
-_PATIENCE = 30.0  # seconds to wait for a connection that another thread uses
 _CONNECT = 5.0
 
 _logger = logging.getLogger("onward.backend.redis")
@@ -97,10 +86,13 @@ class Connection:
             self._driver.disconnect()
 
 
-class Connections:
+class Connections(Pool[Connection]):
     """The connections of one process to one server."""
 
+    _slow = "a script that takes too long"
+
     def __init__(self, address: Address, options: Options) -> None:
+        super().__init__(options.pool_size)
         self.place = address.place
         self.server = Server()
         self._address = address
@@ -108,37 +100,14 @@ class Connections:
         self._node: tuple[str, int] | None = None  # where a cluster sent us
         self._checked = False
         self._generation = 0  # of the server that we go to
-        self._size = options.pool_size
-        self._pid = os.getpid()
-        self._closed = False
-        # Reentrant, because a signal handler may come in here while its own thread is in here.
-        self._changed = threading.Condition()
-        self._idle: list[Connection] = []
         self._resting: list[Connection] = []  # those of sleepers who woke
-        self._open: dict[int, Connection] = {}
-        self._borrowed = 0
-        forks.watch(self)
-
-    @property
-    def closed(self) -> bool:
-        return self._closed
-
-    @contextmanager
-    def borrowed(self) -> Iterator[Connection]:
-        """A connection that nobody else uses meanwhile."""
-        with shield():
-            connection = self._take()
-            try:
-                yield connection
-            finally:
-                self._give_back(connection)
 
     @contextmanager
     def beside(self) -> Iterator[Connection]:
         """One for a sleeper, who would keep others from working."""
         with self._changed:
             connection = self._resting.pop() if self._resting else None
-        if connection is not None and (connection.generation != self._generation or not connection.is_quiet):
+        if connection is not None and not self._is_quiet(connection):
             self.discard(connection)
             connection = None
         connection = connection or self.connect()
@@ -152,21 +121,6 @@ class Connections:
             if not rests:
                 self.discard(connection)
 
-    def connect(self) -> Connection:
-        """A connection beside the shared ones; whoever asks for it discards it."""
-        self._refuse_if_closed()
-        generation = self._generation
-        connection = self._found()
-        connection.generation = generation
-        with self._changed:
-            self._open[id(connection)] = connection
-        return connection
-
-    def discard(self, connection: Connection) -> None:
-        with self._changed:
-            self._open.pop(id(connection), None)
-        connection.close()
-
     def follow(self, error: Exception) -> bool:
         """Whether there is another server to go to after this error, which says that nothing was done."""
         node = faults.moved_to(error)
@@ -179,82 +133,37 @@ class Connections:
         return False
 
     def close(self) -> None:
+        super().close()
         with self._changed:
-            self._closed = True
-            idle, self._idle, self._resting = [*self._idle, *self._resting], [], []
-            self._changed.notify_all()
-        for connection in idle:
+            resting, self._resting = self._resting, []
+        for connection in resting:
             self.discard(connection)
 
-    # Forks
+    # What the pool asks
 
-    def before_fork(self) -> None:
-        self._changed.acquire()
+    def _opened(self) -> Connection:
+        generation = self._generation
+        connection = self._found()
+        connection.generation = generation
+        return connection
 
-    def after_fork(self, *, in_child: bool) -> None:
-        changed = self._changed
-        if in_child:
-            self._disown()
-            self._changed = threading.Condition()  # threads that waited for the old one are not here
-        changed.release()
+    def _hang_up(self, connection: Connection) -> None:
+        connection.close()
 
     def _disown(self) -> None:
-        """Forget what belongs to the parent."""
-        silence = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
-        for connection in self._open.values():
-            with contextlib.suppress(OSError):  # one that is closed has no socket
-                os.dup2(silence, connection.fileno(), inheritable=False)
-        os.close(silence)
-        _left_to_our_parent.extend(self._open.values())
-        self._open, self._idle, self._resting, self._borrowed = {}, [], [], 0
-        self._pid = os.getpid()
+        self._resting = []
+        super()._disown()
 
-    # Borrowing
+    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
+        with contextlib.suppress(OSError):  # one that is closed has no socket
+            silence(connection.fileno())
+        _left_to_our_parent.append(connection)
 
-    def _refuse_if_closed(self) -> None:
-        if self._closed:
-            raise BackendError(f"{self.place}: this backend is closed")
+    def _is_quiet(self, connection: Connection) -> bool:
+        return connection.generation == self._generation and connection.is_quiet
 
-    def _take(self) -> Connection:
-        deadline = time.monotonic() + _PATIENCE
-        with self._changed:
-            if self._pid != os.getpid():  # some servers fork without telling Python
-                self._disown()
-            while True:
-                self._refuse_if_closed()
-                while self._idle:
-                    connection = self._idle.pop()
-                    if connection.generation == self._generation and connection.is_quiet:
-                        self._borrowed += 1
-                        return connection
-                    self.discard(connection)
-                if self._borrowed < self._size:
-                    self._borrowed += 1
-                    break
-                if not self._changed.wait(deadline - time.monotonic()):
-                    raise BackendUnavailable(
-                        f"{self.place}: all {self._size} connections of this process were in use for {_PATIENCE:.0f} s: "
-                        f"raise pool_size, or look for a script that takes too long"
-                    )
-        try:
-            return self.connect()
-        except BaseException:
-            with self._changed:
-                self._borrowed -= 1
-                self._changed.notify()
-            raise
-
-    def _give_back(self, connection: Connection) -> None:
-        with self._changed:
-            if self._open.get(id(connection)) is not connection:
-                return  # a fork in the middle: it is our parent's
-            self._borrowed -= 1
-            reusable = not self._closed and not connection.broken
-            if reusable:
-                self._idle.append(connection)
-            self._changed.notify()
-        if not reusable:
-            self.discard(connection)
+    def _is_as_new(self, connection: Connection) -> bool:
+        return not connection.broken
 
     # Finding the server
 

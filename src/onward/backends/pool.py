@@ -1,11 +1,16 @@
 """A few connections that the threads of a process share, each used by one at a time; and what a fork leaves of them.
 
 One that was broken, or left in the middle of something, is thrown away, so that no answer is ever read by somebody else.
-How a connection is opened, closed and looked at is its dialect's to say.
+How a connection is opened, closed and looked at is its driver's to say.
+
+A fork copies the sockets.  Two processes talking over one would mix their sentences, and a child that merely keeps it open
+would let the server wait for its dead parent.  So the child puts /dev/null in the place of every socket that it inherited:
+whatever is left of these connections can then say nothing and is not missed.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import threading
 import time
@@ -18,7 +23,7 @@ from onward import forks
 from onward.errors import BackendError, BackendUnavailable
 from onward.shield import shield
 
-__all__ = ["Pool"]
+__all__ = ["Pool", "silence"]
 
 Connection = TypeVar("Connection")
 
@@ -29,6 +34,7 @@ class Pool(Generic[Connection]):
     """The connections of one process to one database."""
 
     place: str  # where it is, without its password
+    _slow = "a statement that waits for a lock"  # what keeps connections
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -150,7 +156,7 @@ class Pool(Generic[Connection]):
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise BackendUnavailable(
                         f"{self.place}: all {self._size} connections of this process were in use for {_PATIENCE:.0f} s: "
-                        f"raise pool_size, or look for a statement that waits for a lock"
+                        f"raise pool_size, or look for {self._slow}"
                     )
         try:
             return self.connect()
@@ -171,3 +177,11 @@ class Pool(Generic[Connection]):
             self._changed.notify()
         if not reusable:
             self.discard(connection)
+
+
+def silence(fileno: int) -> None:
+    """Put /dev/null in the place of a socket that we inherited."""
+    nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+    with contextlib.suppress(OSError):
+        os.dup2(nothing, fileno, inheritable=False)
+    os.close(nothing)
