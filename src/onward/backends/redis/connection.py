@@ -191,7 +191,7 @@ class Connections(Pool[Connection]):
         if self._node is not None:
             self._go_to(None)  # the node is gone: the others will know who took over
         assert failure is not None
-        raise failure
+        raise faults.unreachable(failure, self.place) from failure
 
     def _ways(self) -> Iterator[tuple[str, int]]:
         if self._address.kind == "unix":

@@ -15,7 +15,7 @@ import msgspec
 from onward.backends.redis.driver import redis
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, StoreFull
 
-__all__ = ["is_read_only", "moved_to", "translated", "translation"]
+__all__ = ["is_read_only", "moved_to", "translated", "translation", "unreachable"]
 
 _CODE = re.compile(r"(?:^|[ -])([A-Z]{4,})\b")
 _AWAY = {
@@ -34,6 +34,7 @@ _CODES = {
 # Values that cannot even be handed over: lone surrogates, numbers of more than 64 bits.
 _UNPACKABLE = (OverflowError, UnicodeEncodeError, msgspec.MsgspecError)
 _FROM_DRIVER = (redis.RedisError, OSError)
+_LOST = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
 
 
 @contextmanager
@@ -72,11 +73,18 @@ def translation(error: Exception, place: str) -> BackendError:
         return BackendMisconfigured(f"{place}: this is a node of a cluster: write redis+cluster://")
     if code in _AWAY:
         return BackendUnavailable(f"{place}: {code}: {_text(error)}")
-    if isinstance(error, (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)):
+    if isinstance(error, _LOST):
         return BackendUnavailable(f"{place}: {_text(error)}: whether the call was applied is unknown")
     if "unknown command" in str(error).lower():
         return BackendMisconfigured(f"{place}: {_text(error)}: Onward needs scripts, and Redis 6.2 or newer")
     return BackendError(f"{place}: {_text(error)}")
+
+
+def unreachable(error: Exception, place: str) -> Exception:
+    """The error to raise instead if there is no connection to be had: nothing was asked yet."""
+    if isinstance(error, _LOST) and not _code(error):
+        return BackendUnavailable(f"{place}: cannot be reached: {_text(error)}")
+    return error
 
 
 def _code(error: BaseException) -> str:
