@@ -29,8 +29,9 @@ venv-from-debian:
 demo: setup ## Watch an example shop at work, live on a terminal
 	@$(BIN)/onward demo
 
+# Real servers and killed processes on a busy machine: a test that fails is run once more, and the summary shows both.
 test: check ## Everything that must hold before a commit: the checks, then every test
-	$(PYTEST)
+	$(PYTEST) --reruns 1
 
 check: setup ## Style, types, layers, promises, documentation
 	$(BIN)/ruff check

@@ -12,6 +12,9 @@ from tests.servers.redis import PRODUCTS, redis_server
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("proof", max_examples=5_000, deadline=None, print_blob=True)
+# How many tests of a whole run may fail once and pass when run again (`make test` runs them again; plain pytest does not).
+RERUNS = 3
+
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
 
@@ -65,7 +68,21 @@ def pytest_runtest_makereport(item, call):
     return report
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session):
+    """What passed only when it was run again is told; and where that happens often, something is wrong."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is not None and len(reporter.stats.get("rerun", [])) > RERUNS and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
 def pytest_terminal_summary(terminalreporter):
+    again = terminalreporter.stats.get("rerun", [])
+    if again:
+        terminalreporter.section(f"failed once and run again: {len(again)}; more than {RERUNS} fail the run", red=True)
+        for report in again:
+            terminalreporter.write_line(report.nodeid, red=True)
+            terminalreporter.write_line(report.longreprtext)
     outcomes = [outcome for outcomes in terminalreporter.stats.values() for outcome in outcomes]
     # A test's later phases repeat its properties: read them once.
     calls = [outcome for outcome in outcomes if getattr(outcome, "when", None) == "call"]
