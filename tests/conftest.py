@@ -72,7 +72,11 @@ def pytest_runtest_makereport(item, call):
 def pytest_sessionfinish(session):
     """What passed only when it was run again is told; and where that happens often, something is wrong."""
     reporter = session.config.pluginmanager.get_plugin("terminalreporter")
-    if reporter is not None and len(reporter.stats.get("rerun", [])) > RERUNS and session.exitstatus == pytest.ExitCode.OK:
+    if (
+        reporter is not None
+        and len(reporter.stats.get("rerun", [])) > RERUNS
+        and session.exitstatus == pytest.ExitCode.OK
+    ):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
