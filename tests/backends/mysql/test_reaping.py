@@ -48,3 +48,27 @@ def test_one_that_cannot_be_given_back_keeps_no_other(backend, clock, sql, caplo
     assert {each.id for each in reaped} == {lease.envelope.id for lease in leases[1:]}
     assert [record.getMessage() for record in caplog.records] == [f"job {stuck} cannot be taken back: not this one"]
     assert [each.id for each in backend.reap()] == [stuck]
+
+
+@pytest.mark.promise("F17")
+def test_who_is_stopped_in_the_middle_of_a_turn_does_not_keep_its_jobs_for_ever(backend, open_backend, clock, until):
+    backend.enqueue(some_envelopes(1))
+    (lease,) = backend.claim(a_claim(owner="stopped"))
+    (connection,) = backend._connections._open.values()
+    clock.advance(31)
+    other = open_backend()
+
+    connection.send(b"SET SESSION idle_transaction_timeout = 1")  # instead of ours, which is 20 s
+    connection.send(b"START TRANSACTION")
+    connection.send(b"SELECT 1 FROM onward_sessions WHERE owner = 'stopped' FOR UPDATE")
+
+    assert other.reap() == []  # it is talking to us, as far as anybody can see
+    until(lambda: [each.id for each in other.reap()] == [lease.envelope.id])
+
+
+def test_a_session_of_ours_ends_with_a_transaction_that_stands_still(backend):
+    (connection,) = backend._connections._open.values()
+
+    ((seconds,),) = connection.send(b"SELECT @@idle_transaction_timeout")[0].rows
+
+    assert seconds == 20
