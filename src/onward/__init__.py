@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     )
     from onward.handle import JobHandle
     from onward.job import Job
+    from onward.masking import Secret
     from onward.record import JobRecord
     from onward.retry import (
         Additive,
@@ -87,6 +88,7 @@ __all__ = [
     "Retry",
     "RetryPolicy",
     "SchemaTooNew",
+    "Secret",
     "Snooze",
     "State",
     "WorkerResult",
@@ -112,6 +114,7 @@ _HOMES = {
     ),
     "onward.handle": ("JobHandle",),
     "onward.job": ("Job",),
+    "onward.masking": ("Secret",),
     "onward.record": ("JobRecord",),
     "onward.retry": (
         "Additive",

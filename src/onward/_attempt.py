@@ -24,6 +24,7 @@ from onward.envelope import Letter, open_sealed
 from onward.errors import EnvelopeError, EnvelopeTooNew
 from onward.failure import Failure, describe, storable
 from onward.lease import Hold, Lease
+from onward.masking import scrubbed, scrubbed_text
 from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide
 from onward.registry import Entry, NotAllowed, Registry
 from onward.retry import RetryPolicy
@@ -206,7 +207,10 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
             error = broken
             outcome = decide(broken, ready.lease, ready.terms, runtime.rng)
     result, note = encoded_result(value, runtime.max_result) if isinstance(outcome, Done) else (None, None)
-    failure = describe(error) if error is not None and isinstance(outcome, Dead | RetryLater) else None
+    if isinstance(outcome, Dead):
+        reason = scrubbed_text(outcome.reason, ready.letter.payload, ready.letter.secrets)
+        outcome = msgspec.structs.replace(outcome, reason=reason)
+    failure = _failure(error, ready.letter) if error is not None and isinstance(outcome, Dead | RetryLater) else None
     return Attempt(
         lease=ready.lease,
         letter=ready.letter,
@@ -228,11 +232,16 @@ def _completed(
         lease=ready.lease,
         letter=ready.letter,
         outcome=_DONE,
-        failure=None if error is None or isinstance(error, Signal) else describe(error),
+        failure=None if error is None or isinstance(error, Signal) else _failure(error, ready.letter),
         result=completed.result,
         note=completed.note,
         duration_ms=duration_ms,
     )
+
+
+def _failure(error: BaseException, letter: Letter) -> Failure:
+    """What is kept and told of an error: not what its job's arguments keep secret."""
+    return scrubbed(describe(error), letter.payload, letter.secrets)
 
 
 def _never_run(value: Any) -> Exception:

@@ -18,6 +18,7 @@ import msgspec
 
 from onward.context import JobContext
 from onward.errors import ArgumentError, DefinitionError
+from onward.masking import MASK, Secret, is_telling, names_secret
 from onward.names import suggestion
 
 __all__ = ["Arguments", "decode_result", "encode_value"]
@@ -28,7 +29,17 @@ _PLAIN = frozenset({bool, int, float, str, type(None)})
 class Arguments:
     """The parameters of one handler: binds and checks a call, packs it, and unpacks it again."""
 
-    __slots__ = ("_decode", "_keyword", "_name", "_names", "_positional", "_required", "_unannotated", "takes_context")
+    __slots__ = (
+        "_decode",
+        "_keyword",
+        "_name",
+        "_names",
+        "_positional",
+        "_required",
+        "_unannotated",
+        "secrets",
+        "takes_context",
+    )
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
         parameters, hints = _signature(function, name)
@@ -41,6 +52,7 @@ class Arguments:
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         self._names = frozenset((*self._positional, *self._keyword))
         self._required = frozenset(p.name for p in parameters if p.default is p.empty)
+        self.secrets = tuple(sorted(p.name for p in parameters if names_secret(hints.get(p.name))))
         self._unannotated = frozenset(p.name for p in parameters if hints.get(p.name, Any) is Any)
         try:
             struct = _struct(name, parameters, hints)
@@ -111,9 +123,9 @@ class Arguments:
                 raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
             arrived = getattr(decoded, name)
             if not _survived(given, arrived, exactly=name in self._unannotated):
+                shown = [MASK, MASK] if is_telling(name) else [f"{value!r:.60}" for value in (given, arrived)]
                 raise ArgumentError(
-                    f"{self._name}: {name}={given!r:.60} would come back as {arrived!r:.60}: "
-                    f"annotate the parameter with its type"
+                    f"{self._name}: {name}={shown[0]} would come back as {shown[1]}: annotate the parameter with its type"
                 )
 
 
@@ -217,14 +229,23 @@ def _not_a_number(value: Any) -> str | None:
     return next((found for part in parts if (found := _not_a_number(part))), None)
 
 
+# A secret travels as what it holds.
 # Pydantic models are met by the shape of their methods, so that nobody has to install pydantic.
 def _encode_hook(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
     if hasattr(value, "model_dump") and hasattr(type(value), "model_validate"):
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise TypeError(f"{type(value).__name__} has no JSON form: pass plain data, a dataclass or a pydantic model")
 
 
 def _decode_hook(kind: Any, value: Any) -> Any:
+    if kind is Secret or typing.get_origin(kind) is Secret:
+        (inner,) = typing.get_args(kind) or (Any,)
+        try:
+            return Secret(msgspec.convert(value, inner, dec_hook=_decode_hook))
+        except msgspec.ValidationError:
+            raise ValueError(f"the secret is not a {getattr(inner, '__name__', inner)}") from None  # and not what it is
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)
     raise TypeError(f"{kind!r} cannot be read from JSON")

@@ -18,6 +18,7 @@ from onward.envelope import Envelope, Form, Letter, seal
 from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
 from onward.ids import IdMaker
+from onward.masking import Secret
 from onward.names import job_name, queue_name
 from onward.registry import Registry
 from onward.retry import PortablePolicy, RetryPolicy
@@ -120,6 +121,9 @@ class Client:
             isolation=None,
             expires_at=self._expiry(options, None),
             meta=options.meta,
+            secrets=tuple(name for name, value in payload.items() if isinstance(value, Secret))
+            if isinstance(payload, Mapping)
+            else (),
         )
         return self._seal(letter, options)
 
@@ -130,6 +134,7 @@ class Client:
         job: str,
         payload: Mapping[str, Any],
         copy_id: str | None = None,
+        secrets: tuple[str, ...] = (),
         limit: int = sys.maxsize,  # its parts were bounded when they were stored; what died is not lost to its size
     ) -> Envelope:
         """A job of our own making.  Under an id that was derived, enqueueing it twice is harmless."""
@@ -141,6 +146,7 @@ class Client:
             payload=msgspec.Raw(msgspec.json.encode(payload)),
             max_crashes=self._max_crashes,
             enqueued_at=self._clock.micros(),
+            secrets=secrets,
         )
         return seal(letter, limit=limit)
 
@@ -161,6 +167,7 @@ class Client:
             isolation=None if definition.isolation == "thread" else definition.isolation,
             expires_at=self._expiry(options, definition),
             meta={**definition.meta, **options.meta},
+            secrets=() if (entry := self.registry.find(definition.handler)) is None else entry.secrets,
         )
 
     def _letter(

@@ -175,14 +175,20 @@ class DeadLetters:
             "job": record.job,
             "name": record.name,
             "queue": record.queue,
-            "payload": record.payload,
+            "payload": record.reveal(),
             "meta": record.meta,
             "reason": reason,
             "attempts": attempts,
             "errors": errors,
         }
         copy_id = derived_id(stored.id, token, "dead-letter")
-        return self._client.seal_copy(copy_id=copy_id, queue=self._queue, job=DEAD_LETTER_JOB, payload=payload)
+        return self._client.seal_copy(
+            copy_id=copy_id,
+            queue=self._queue,
+            job=DEAD_LETTER_JOB,
+            payload=payload,
+            secrets=("payload",) if record.has_secrets else (),  # what was not to be shown still is not
+        )
 
 
 def _errors(stored: StoredJob) -> Any:

@@ -68,6 +68,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     single_instance: bool = False
     isolation: Isolation | None = None
     meta: dict[str, Any] = {}
+    secrets: tuple[str, ...] = ()  # arguments that are shown to nobody
     enc: str | None = None
 
 

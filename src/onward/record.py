@@ -13,6 +13,7 @@ from onward.backend import Run, SessionState, StoredJob
 from onward.clock import from_micros
 from onward.envelope import Letter, Sealed, open_sealed
 from onward.errors import EnvelopeError
+from onward.masking import masked
 from onward.states import State
 
 __all__ = ["JobRecord", "Progress", "RunError", "SessionRecord", "record_of", "session_record_of"]
@@ -40,7 +41,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """Everything known about a job at one moment."""
+    """Everything known about a job at one moment.  What its arguments keep secret is masked; ``reveal()`` shows it."""
 
     id: str
     job: str
@@ -66,10 +67,16 @@ class JobRecord:
     progress: Progress | None
     errors: tuple[RunError, ...]
     raw: bytes = field(repr=False)  # the sealed bytes as they are stored
+    has_secrets: bool = False  # whether parameters are secret by their type
 
     @property
     def is_finished(self) -> bool:
         return self.finished_at is not None
+
+    def reveal(self) -> Any:
+        """The payload as it was enqueued, secrets and all.  None if it cannot be read."""
+        letter = _letter(Sealed(self.id, self.queue, self.raw))
+        return None if letter is None else _payload(letter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +109,7 @@ def session_record_of(session: SessionState, now: int) -> SessionRecord:
 
 def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
     """Open a stored job.  One that cannot be opened is shown all the same, with its raw bytes."""
-    letter = _letter(stored)
+    letter = _letter(Sealed(stored.id, stored.queue, stored.data))
     return JobRecord(
         id=stored.id,
         job=stored.job,
@@ -110,8 +117,8 @@ def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
         queue=stored.queue,
         state=stored.state,
         priority=stored.priority,
-        payload=None if letter is None else _payload(letter),
-        meta={} if letter is None else letter.meta,
+        payload=None if letter is None else masked(_payload(letter), letter.secrets),
+        meta={} if letter is None else masked(letter.meta),
         attempts=stored.attempts,
         delivery=stored.delivery,
         crashes=stored.crashes,
@@ -128,12 +135,13 @@ def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
         progress=None if stored.progress is None else Progress(**msgspec.json.decode(stored.progress)),
         errors=tuple(_error(run) for run in stored.runs),
         raw=stored.data,
+        has_secrets=letter is not None and bool(letter.secrets),
     )
 
 
-def _letter(stored: StoredJob) -> Letter | None:
+def _letter(sealed: Sealed) -> Letter | None:
     try:
-        return open_sealed(Sealed(stored.id, stored.queue, stored.data))
+        return open_sealed(sealed)
     except EnvelopeError:
         return None
 

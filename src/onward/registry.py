@@ -42,6 +42,7 @@ class Entry(Protocol):
     takes_context: bool
     denied_by_default: bool  # runs only on queues that name it
     returns: Any
+    secrets: tuple[str, ...]  # parameters that are shown to nobody
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
 
@@ -61,6 +62,7 @@ class FunctionEntry:
         self.is_async = inspect.iscoroutinefunction(function)
         self.returns = _returns(function)
         self.check = self.arguments.check
+        self.secrets = self.arguments.secrets
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
         args, kwargs = self.arguments.unpack(payload)
@@ -76,6 +78,7 @@ class HandlerEntry:
     is_async = False
     takes_context = True
     returns = Any
+    secrets: tuple[str, ...] = ()
 
     def __init__(self, key: str, handler: Handler) -> None:
         self.definition = JobDefinition(name=key, handler=key)

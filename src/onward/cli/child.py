@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import importlib.util
-import logging
 import os
 import signal
 import socket
@@ -21,6 +20,7 @@ import msgspec
 from onward.app import Onward
 from onward.cli.application import load
 from onward.cli.exits import CommandError, Exit, code_of
+from onward.cli.log_lines import listen
 from onward.errors import BackendUnavailable
 from onward.lines import Line
 from onward.supervisor.board import Board
@@ -45,7 +45,7 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
     line = Line(socket.socket(fileno=int(line_fd)), DECODE_ABOVE)
     options = msgspec.json.decode(options_json, type=ProcessOptions)
     sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
-    logging.basicConfig(level=options.log_level, format=options.log_format)
+    listen(options.log_level, options.log_format)
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application wants to hear them

@@ -11,9 +11,10 @@ from contextlib import contextmanager
 
 from onward.cli import output
 from onward.cli.exits import Exit, code_of
+from onward.cli.log_lines import log_handler
 from onward.cli.parser import parse
 from onward.cli.text import escaped_lines
-from onward.cli.worker import LOG_FORMAT, log_level
+from onward.cli.worker import log_level
 
 __all__ = ["main"]
 
@@ -54,9 +55,8 @@ def _failed(error: Exception) -> int:
 def _log_heard(args: Namespace) -> Iterator[None]:
     """The library's log on stderr.  Its warnings are `health`'s to tell, not every command's."""
     narrates = args.command is not None and args.command.narrates
-    handler = logging.StreamHandler()
+    handler = log_handler(args.log_format) if narrates else log_handler("text", "%(name)s: %(message)s")
     handler.setLevel(log_level(args) if narrates else logging.DEBUG if args.debug else logging.ERROR)
-    handler.setFormatter(_Escaping(LOG_FORMAT if narrates else "%(name)s: %(message)s"))
     logger = logging.getLogger("onward")
     before = logger.level
     logger.addHandler(handler)
@@ -67,10 +67,3 @@ def _log_heard(args: Namespace) -> Iterator[None]:
     finally:
         logger.removeHandler(handler)
         logger.setLevel(before)
-
-
-class _Escaping(logging.Formatter):
-    """A log line may quote what a job said."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return escaped_lines(super().format(record))

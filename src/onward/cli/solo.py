@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import socket
 import sys
@@ -11,6 +10,7 @@ import traceback
 import msgspec
 
 from onward.cli.child import leave_signals_to_others, load_application
+from onward.cli.log_lines import listen
 from onward.lines import Line
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.orphans import end_with_parent
@@ -29,7 +29,7 @@ def main(options_json: str, line_fd: str) -> None:
     line = Line(socket.socket(fileno=int(line_fd)), DECODER)
     options = msgspec.json.decode(options_json, type=ProcessOptions)
     sys.dont_write_bytecode |= options.tell_files
-    logging.basicConfig(level=options.log_level, format=options.log_format)
+    listen(options.log_level, options.log_format)
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application wants to hear them

@@ -13,6 +13,7 @@ from onward.cli.table import Line
 from onward.cli.text import json_text
 from onward.cli.times import ago, length, stamp
 from onward.errors import EnvelopeError
+from onward.masking import masked
 from onward.states import State
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["as_data", "show"]
 
 _LABEL = 10
+_NOT_SHOWN = {"raw", "has_secrets"}
 
 
 class Event(NamedTuple):
@@ -41,7 +43,8 @@ def show(args: Namespace, record: JobRecord) -> None:
 
 def as_data(record: JobRecord) -> dict[str, Any]:
     """A record for machines: every field but the sealed bytes, which hold nothing more."""
-    return {field.name: getattr(record, field.name) for field in fields(record) if field.name != "raw"}
+    data = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in _NOT_SHOWN}
+    return data | {"result": masked(record.result)}
 
 
 def _unreadable(record: JobRecord) -> dict[str, Any]:
@@ -86,7 +89,7 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
         note = f", {record.progress.note}" if record.progress.note else ""
         yield "progress", f"{record.progress.fraction:.0%}{note}"
     if record.state is State.COMPLETED:
-        yield "result", json_text(record.result)
+        yield "result", json_text(masked(record.result))
 
 
 def _runs(record: JobRecord) -> str:

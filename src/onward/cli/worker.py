@@ -10,10 +10,9 @@ from onward.cli import values, workers
 from onward.cli.application import given, split
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
+from onward.cli.log_lines import FORMATS
 
-__all__ = ["COMMAND", "LOG_FORMAT", "log_level"]
-
-LOG_FORMAT = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+__all__ = ["COMMAND", "log_level"]
 
 
 def run(args: Namespace) -> int:
@@ -41,7 +40,7 @@ def run(args: Namespace) -> int:
             "recycle_after": args.max_jobs_per_process,
             "until_empty": args.until_empty,
             "log_level": log_level(args),
-            "log_format": LOG_FORMAT,
+            "log_format": args.log_format,
             "tell_files": args.reload,
             **once,
         }
@@ -152,6 +151,12 @@ COMMAND = Command(
             metavar="TIME",
             type=values.duration,
             default=3600.0,
+        ),
+        argument(
+            "--log-format",
+            "how the log on stderr is written: text for people (the default), json for machines, an object a line",
+            choices=FORMATS,
+            default="text",
         ),
         argument("--reload", "restart the processes when the code changes, for development", action="store_true"),
     ),

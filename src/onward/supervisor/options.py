@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import msgspec
 
@@ -25,7 +26,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     recycle_after: int | None = None  # ask for a replacement after so many
     until_empty: bool = False
     log_level: int = logging.INFO
-    log_format: str = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+    log_format: Literal["text", "json"] = "text"
     tell_files: bool = False
 
 

@@ -128,8 +128,8 @@ class _Wanted:
     def _differences(self, record: JobRecord) -> Iterator[str]:
         if self._name not in (record.job, record.name):
             yield "another job"
-        elif self._call is not None and not self._same_call(record.payload):
-            yield from _missing(self._call, record.payload, "", exactly=True)
+        elif self._call is not None and not self._same_call(record.reveal()):
+            yield from _missing(self._call, record.reveal(), "", exactly=True)
         for option, value in self._options.items():
             match option:
                 case "queue" | "priority":
@@ -142,7 +142,7 @@ class _Wanted:
                 case "meta":
                     yield from _missing(value, record.meta, "meta ")
                 case _:
-                    yield from _missing(value, record.payload, "")
+                    yield from _missing(value, record.reveal(), "")
 
     def _same_call(self, payload: Any) -> bool:
         """Whether the handler would be called with the same: as it was stored, or after its own defaults."""

@@ -1,0 +1,181 @@
+"""What is secret among the arguments of a job is shown nowhere that people look."""
+
+import json
+import logging
+from dataclasses import asdict
+
+import pytest
+
+from onward import ArgumentError, Discard, Secret
+from onward.cli import main
+from onward.telemetry import Event
+from onward.testing import assert_enqueued
+
+CANARY = "canary-4242-4242"
+
+
+@pytest.fixture
+def shown(jobs, listen, caplog):
+    """All that anybody is shown of the jobs of this application."""
+    heard = listen(jobs)
+    caplog.set_level(logging.DEBUG)
+
+    def everything():
+        records = [asdict(record) | {"raw": b""} for record in jobs.list(limit=100)]
+        letters = [asdict(letter) | {"raw": b""} for letter in jobs.dead_letters.list()]
+        seen = [records, letters, heard(Event), [record.getMessage() for record in caplog.records], repr(jobs)]
+        return repr(seen)
+
+    return everything
+
+
+class TestByType:
+    def test_the_handler_gets_it_and_nobody_else_sees_it(self, jobs, shown):
+        got = []
+
+        @jobs.job
+        def charge(user: int, card: Secret[str], *, limit: Secret[int] | None = None) -> None:
+            got.append((card.reveal(), limit and limit.reveal()))
+
+        handle = charge.enqueue(7, Secret(CANARY), limit=Secret(1_000_000))
+        jobs.drain()
+
+        assert got == [(CANARY, 1_000_000)]
+        assert jobs.get(handle.id).payload == {"user": 7, "card": "***", "limit": "***"}
+        assert CANARY not in shown()
+
+    @pytest.mark.promise("CVE-2020-17495", "CVE-2023-40712")
+    def test_an_error_that_quotes_it_is_kept_without_it(self, jobs, shown):
+        @jobs.job
+        def charge(card: Secret[str], pin: Secret[int]) -> None:
+            number = card.reveal()  # a local variable, which no traceback shows
+            raise ValueError(f"{number} was declined, {number!r} with {pin.reveal()}") from OSError(number)
+
+        handle = charge.enqueue(Secret(CANARY + "'"), Secret(987_654))
+        jobs.drain()
+
+        (error,) = jobs.get(handle.id).errors
+        assert error.message == '*** was declined, "***" with ***'
+        assert CANARY not in shown()
+        assert "987654" not in shown()
+
+    def test_nor_does_the_reason_of_a_dead_letter_show_it(self, jobs, shown):
+        @jobs.job
+        def charge(card: Secret[str]) -> None:
+            raise Discard(f"{card.reveal()} is stolen")
+
+        charge.enqueue(Secret(CANARY))
+        jobs.drain()
+
+        (letter,) = jobs.dead_letters.list()
+        assert letter.reason == "*** is stolen"
+        assert CANARY not in shown()
+
+    def test_whoever_asks_for_it_gets_it(self, jobs):
+        @jobs.job
+        def charge(card: Secret[str]) -> None: ...
+
+        handle = charge.enqueue(Secret(CANARY))
+
+        assert jobs.get(handle.id).reveal() == {"card": CANARY}
+        assert_enqueued(jobs, charge, Secret(CANARY))
+
+    def test_it_can_be_enqueued_by_name(self, jobs, shown):
+        handle = jobs.enqueue("elsewhere", {"user": 7, "card": Secret(CANARY)})
+
+        record = jobs.get(handle.id)
+        assert (record.payload, record.reveal()) == ({"user": 7, "card": "***"}, {"user": 7, "card": CANARY})
+        assert CANARY not in shown()
+
+    def test_the_copy_of_a_dead_letter_keeps_it_from_sight_and_carries_it(self, open_app):
+        jobs = open_app(dead_letter_queue="failed_jobs")
+
+        @jobs.job
+        def charge(card: Secret[str]) -> None:
+            raise ValueError
+
+        charge.enqueue(Secret(CANARY))
+        assert jobs.process_once("default").status == "dead-lettered"
+
+        (copy,) = jobs.list(queue="failed_jobs")
+        assert copy.payload["payload"] == "***"
+        assert copy.reveal()["payload"] == {"card": CANARY}
+
+    def test_a_refused_call_does_not_tell_it(self, jobs):
+        @jobs.job
+        def charge(card: Secret[int]) -> None: ...
+
+        with pytest.raises(ArgumentError, match="the secret is not a int") as refused:
+            charge.enqueue(Secret(CANARY))
+
+        assert CANARY not in str(refused.value)
+
+
+class TestByName:
+    @pytest.mark.promise("CVE-2017-17836", "CVE-2022-27949")
+    def test_telling_names_are_masked_at_any_depth(self, jobs, shown):
+        @jobs.job
+        def call(url: str, options: dict, db_password: str = "") -> None:
+            raise ValueError(f"{url}: {options} {db_password}")
+
+        options = {"headers": {"Authorization": CANARY, "X-Api-Key": CANARY + "1"}, "parts": [{"access_token": CANARY}]}
+        handle = call.enqueue("https://example.org", options, db_password="p" + CANARY)
+        jobs.drain()
+
+        assert jobs.get(handle.id).payload == {
+            "url": "https://example.org",
+            "options": {"headers": {"Authorization": "***", "X-Api-Key": "***"}, "parts": [{"access_token": "***"}]},
+            "db_password": "***",
+        }
+        assert CANARY not in shown()
+
+    def test_what_is_not_given_is_not_masked(self, jobs):
+        handle = jobs.enqueue("elsewhere", {"token": None, "tokens": 3})
+
+        assert jobs.get(handle.id).payload == {"token": None, "tokens": 3}
+
+    def test_nor_does_the_command_line_show_it(self, open_app, url, store, capsys, monkeypatch):
+        if store == "memory":
+            pytest.skip("another program sees nothing of it")
+        jobs = open_app()
+
+        @jobs.job
+        def login(password: str) -> dict:
+            return {"token": password}
+
+        handle = login.enqueue(CANARY)
+        jobs.drain()
+        monkeypatch.setenv("ONWARD_URL", url)
+
+        for words in (["job", "show", handle.id], ["job", "show", handle.id, "--json"], ["job", "list", "--json"]):
+            assert main(words) == 0
+        out = capsys.readouterr().out
+        assert CANARY not in out
+        assert json.loads(out.splitlines()[-1])["payload"] == {"password": "***"}
+
+
+class TestByShape:
+    @pytest.mark.parametrize(
+        ("said", "kept"),
+        [
+            ("postgresql://app:hunter2@db/jobs is away", "postgresql://app:***@db/jobs is away"),
+            ("redis://:hunter2@cache:6379/0", "redis://:***@cache:6379/0"),
+            ("Authorization: Bearer abcdefgh12345678", "Authorization: Bearer ***"),
+            ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.abc-_1 is expired", "*** is expired"),
+            ("AKIAIOSFODNN7EXAMPLE may not", "*** may not"),
+            ("sk_live_abcdefgh1234", "***"),
+            ("-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----", "***"),
+            ("http://example.org:8080/a@b is fine", "http://example.org:8080/a@b is fine"),
+        ],
+    )
+    def test_an_error_is_kept_without_what_looks_like_a_credential(self, jobs, said, kept):
+        @jobs.job
+        def work() -> None:
+            raise ValueError(said)
+
+        handle = work.enqueue()
+        jobs.drain()
+
+        (error,) = jobs.get(handle.id).errors
+        assert error.message == kept
+        assert error.traceback.endswith(f"ValueError: {kept}\n")
