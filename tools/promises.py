@@ -28,7 +28,7 @@ PAGE = Path("docs/promises.md")
 TEST_FOLDERS = (Path("tests"), Path("src/onward/testing/contract"))
 MAX_SHOWN = 4
 
-_ENTRY = re.compile(r"- \*\*(?P<number>[A-Z]+\d+)\*\*")
+_ENTRY = re.compile(r"- \*\*(?P<number>[A-Z]+\d+|CVE-\d+-\d+)\*\*")
 _SHOWN_BY = "  Shown by: "
 
 

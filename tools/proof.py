@@ -58,7 +58,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", default="", metavar="WORD", help="the proofs with this in their names")
     options = parser.parse_args(arguments)
 
-    ledgers = [run(name, options.scale) for name, run in _everything().items() if options.only in name]
+    chosen = {name: run for name, run in _everything().items() if options.only in name}
+    if not chosen:
+        parser.error(f"no proof has {options.only!r} in its name: {', '.join(_everything())}")
+    ledgers = [run(name, options.scale) for name, run in chosen.items()]
     print(f"\nWhat this has shown, at scale {options.scale:g}, with {_versions()}:")
     for ledger in ledgers:
         print(f"  {'ok  ' if ledger.flawless else 'FAIL'} {ledger}")
