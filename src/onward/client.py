@@ -22,6 +22,7 @@ from onward.masking import Secret
 from onward.names import job_name, queue_name
 from onward.registry import Registry
 from onward.retry import PortablePolicy, RetryPolicy
+from onward.shape import refuse_misshapen
 from onward.shield import shield
 from onward.telemetry import JobDeduplicated, JobEnqueued, Telemetry
 from onward.transacts import refuse_to_wait
@@ -95,6 +96,7 @@ class Client:
             encoded = encode_value({} if payload is None else payload)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
             raise ArgumentError(f"{job}: the payload cannot travel as JSON: {error}") from None
+        refuse_misshapen(encoded, job)
         entry = self.registry.find(job)
         if entry is not None:
             entry.check(encoded)

@@ -18,11 +18,11 @@ from typing import Any, Generic, TypeVar, get_args, get_origin
 import msgspec
 
 from onward.failure import Failure
+from onward.shape import DEEPEST
 
 __all__ = ["MASK", "Secret", "is_telling", "masked", "names_secret", "scrubbed", "scrubbed_text"]
 
 MASK = "***"
-DEEPEST = 64  # levels
 T_co = TypeVar("T_co", covariant=True)
 
 # The end of a name, so that `db_password` and `X-Api-Key` are found too.

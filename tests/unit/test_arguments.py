@@ -472,7 +472,7 @@ def test_a_lone_surrogate_is_refused(value):
 
 
 @pytest.mark.promise("F58")
-@pytest.mark.parametrize("depth", [500, 600, 900, 990, 1_000, 1_100, 100_000])
+@pytest.mark.parametrize("depth", [64, 500, 600, 900, 990, 1_000, 1_100, 100_000])
 @pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["lists", "dicts"])
 @pytest.mark.parametrize("annotation", [Any, list | dict])
 def test_nesting_that_is_too_deep_is_refused(annotation, wrap, depth):
@@ -481,8 +481,8 @@ def test_nesting_that_is_too_deep_is_refused(annotation, wrap, depth):
 
 
 @pytest.mark.parametrize("wrap", [lambda inner: [inner], lambda inner: {"a": inner}], ids=["lists", "dicts"])
-def test_nesting_of_a_hundred_levels_comes_back(wrap):
-    value = nested(wrap, 100)
+def test_nesting_of_sixty_four_levels_comes_back(wrap):
+    value = nested(wrap, 63)  # in the object that every payload is
 
     assert there_and_back(plain(), value) == value
 

@@ -141,6 +141,7 @@ def test_another_user_is_not_answered(handler):
     assert list(Silence)[code] is Silence.STRANGER
 
 
+@pytest.mark.promise("CVE-2022-38170")
 def test_files_are_for_the_user_alone(answering, in_files, tmp_path):
     if not in_files:
         pytest.skip("there is no file")

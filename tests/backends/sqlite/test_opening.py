@@ -20,6 +20,7 @@ def mode_of(path):
 
 
 class TestTheFile:
+    @pytest.mark.promise("CVE-2022-38170")
     def test_it_is_created_for_its_owner_only(self, backend, file):
         backend.enqueue([an_envelope()])
 

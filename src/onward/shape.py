@@ -1,0 +1,51 @@
+"""How deep and how wide a payload may be: what no handler needs, and what makes whoever looks at it slow.
+
+Its size is bounded by `max_payload`, and how many digits a number may have by Python itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from onward.errors import ArgumentError
+
+__all__ = ["DEEPEST", "WIDEST", "misshapen", "refuse_misshapen"]
+
+DEEPEST = 64  # levels of lists and objects
+WIDEST = 10_000  # names in all objects together
+
+
+def refuse_misshapen(payload: bytes, job: str) -> None:
+    if problem := misshapen(payload):
+        raise ArgumentError(f"{job}: the payload cannot travel: {problem}")
+
+
+def misshapen(payload: bytes) -> str | None:
+    """What is wrong with the shape of a payload.
+
+    >>> misshapen(b'{"a": [1, 2]}')
+    >>> misshapen(b"[" * 65 + b"]" * 65)
+    'it is nested too deeply, more than 64 levels: pass the data flat, or store it elsewhere and pass where it is'
+    """
+    # Nearly always this is enough to know: there cannot be more levels than brackets, nor more names than colons.
+    if payload.count(b"[") + payload.count(b"{") <= DEEPEST and payload.count(b":") <= WIDEST:
+        return None
+    names, level, depth = 0, [msgspec.json.decode(payload)], 0
+    while level := [each for each in level if isinstance(each, dict | list)]:
+        depth += 1
+        if depth > DEEPEST:
+            return f"it is nested too deeply, more than {DEEPEST} levels: pass the data flat, or {_ELSEWHERE}"
+        names += sum(len(each) for each in level if isinstance(each, dict))
+        if names > WIDEST:
+            return f"its objects have more than {WIDEST:,} names: pass a list, or {_ELSEWHERE}"
+        level = [part for each in level for part in _parts(each)]
+    return None
+
+
+_ELSEWHERE = "store it elsewhere and pass where it is"
+
+
+def _parts(value: dict[str, Any] | list[Any]) -> list[Any]:
+    return list(value.values()) if isinstance(value, dict) else value
