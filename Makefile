@@ -9,7 +9,7 @@ PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: setup demo test check format proof mutants bench docs lock clean help
+.PHONY: setup demo test check format proof fuzz mutants bench docs lock clean help
 
 setup: $(STAMP) ## Build .venv from constraints.txt (only when something changed)
 
@@ -52,6 +52,10 @@ format: setup ## Format the code and mend what the linter can
 
 proof: setup ## The tests' claims at full scale (takes long)
 	HYPOTHESIS_PROFILE=proof $(BIN)/python -m tools.proof
+
+fuzz: setup ## Hunt for input that does what is not documented (FUZZ="url --seconds 600": one target, for long)
+	@$(BIN)/pip install --quiet atheris
+	$(BIN)/python -m tools.fuzz $(FUZZ)
 
 mutants: setup ## Break the code on purpose; the tests must notice
 	$(BIN)/python -m tools.mutants

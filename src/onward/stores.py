@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from typing import TypeVar
-from urllib.parse import urlsplit
 
 from onward.backend import Backend, Tables
 from onward.backends.memory import MemoryBackend
@@ -16,7 +15,7 @@ from onward.config import Settings
 from onward.errors import BackendMisconfigured
 from onward.names import suggestion
 
-__all__ = ["open_store", "tables_of"]
+__all__ = ["open_store", "scheme_of", "tables_of"]
 
 Choice = TypeVar("Choice")
 
@@ -51,14 +50,24 @@ def tables_of(settings: Settings) -> Tables:
         "mysql": lambda: _mysql_tables(settings),
         "mariadb": lambda: _mysql_tables(settings),
     }
-    scheme = urlsplit(settings.url).scheme
+    scheme = scheme_of(settings.url)
     if scheme in ("memory", "sync", "beanstalk", *_REDIS):
         raise BackendMisconfigured(f"{scheme}:// has no tables: there is nothing to migrate")
     return _chosen(schemes, settings.url)()
 
 
+def scheme_of(url: str) -> str:
+    """What a URL begins with, whatever else is wrong with it.
+
+    >>> scheme_of("redis://[::1/0"), scheme_of("jobs.db")
+    ('redis', '')
+    """
+    scheme, colon, _ = url.partition(":")
+    return scheme.lower() if colon else ""
+
+
 def _chosen(schemes: Mapping[str, Choice], url: str) -> Choice:
-    scheme = urlsplit(url).scheme
+    scheme = scheme_of(url)
     if scheme not in schemes:
         # Not the rest of it: a URL may carry a password.
         raise BackendMisconfigured(f"there is no backend for {scheme!r} URLs{suggestion(scheme, schemes)}")

@@ -11,7 +11,6 @@ from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from onward import config
 from onward.cli.exits import CommandError, Exit
@@ -103,7 +102,7 @@ def _opened(args: Namespace, *, creates: bool) -> Onward:
 
 def refuse_missing(url: config.Origin) -> None:
     """SQLite makes the file it is asked for, and a slip of the pen would look like an empty store."""
-    if urlsplit(url.value).scheme == "sqlite":
+    if url.value.startswith("sqlite:"):
         from onward.backends.sqlite.url import parse_url
 
         path = Path(parse_url(url.value)[0]).absolute()

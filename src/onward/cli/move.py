@@ -52,7 +52,7 @@ def _check(args: Namespace) -> None:
 
 def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> House:
     from onward.mover import House
-    from onward.stores import open_store
+    from onward.stores import open_store, scheme_of
 
     given = {"url": url} | ({} if args.namespace is None else {"namespace": args.namespace})
     try:
@@ -62,7 +62,7 @@ def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> Hous
     except (OptionError, InvalidName, InvalidTime) as error:
         raise CommandError(str(error), Exit.CONFIG) from error
     store = stores.enter_context(closing(open_store(settings)))
-    place = urlsplit(url).scheme  # not the rest of it: a URL may carry a password
+    place = scheme_of(url)  # not the rest of it: a URL may carry a password
     if not store.capabilities.shared:
         raise CommandError(f"a {place} store is seen by one process only: there is nothing to move", Exit.CONFIG)
     if not isinstance(store, House):

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from onward.cli.table import Column, Line, Table
 from onward.cli.text import escaped, json_text
+from onward.numerals import whole
 from onward.states import State
 
 __all__ = [
@@ -143,7 +144,4 @@ def _has_colours(stream: TextIO) -> bool:
 
 
 def _width() -> int:
-    said = os.environ.get("COLUMNS", "")
-    if said.isdecimal() and int(said) > 0:
-        return int(said)
-    return os.get_terminal_size(sys.stdout.fileno()).columns or 80
+    return whole(os.environ.get("COLUMNS", "")) or os.get_terminal_size(sys.stdout.fileno()).columns or 80

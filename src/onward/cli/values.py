@@ -12,15 +12,17 @@ import msgspec
 from onward.durations import seconds
 from onward.errors import InvalidTime
 from onward.names import suggestion
+from onward.numerals import whole
 from onward.states import State
 
 __all__ = ["count", "duration", "expiry", "instant", "moment", "pair", "state"]
 
 
 def count(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a number of at least 1")
-    return int(text)
+    number = whole(text)
+    if not number:
+        raise ArgumentTypeError(f"{text[:40]!r} is not a number of at least 1")
+    return number
 
 
 def duration(text: str) -> float:

@@ -11,6 +11,7 @@ from onward.cli.application import given, split
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.log_lines import FORMATS
+from onward.numerals import whole
 
 __all__ = ["COMMAND", "log_level"]
 
@@ -91,9 +92,10 @@ def _size(text: str) -> int:
     (536870912, 2147483648, 1048576)
     """
     number, unit = (text[:-1], text[-1].lower()) if text[-1:].lower() in _UNITS else (text, "")
-    if not number.isdecimal() or int(number) < 1:
-        raise ArgumentTypeError(f"{text!r} is not a size: write it as 512M or 2G")
-    return int(number) * _UNITS.get(unit, 1)
+    size = whole(number)
+    if not size:
+        raise ArgumentTypeError(f"{text[:40]!r} is not a size: write it as 512M or 2G")
+    return size * _UNITS.get(unit, 1)
 
 
 COMMAND = Command(

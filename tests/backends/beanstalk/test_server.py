@@ -175,7 +175,7 @@ def test_a_producer_outlives_a_restart_of_the_server(server, open_at):
         ("beanstalk://host?ttr=1", "10 to 86400"),
         ("beanstalk://host?ttl=90", "did you mean 'ttr'"),
         ("beanstalk://host?timeout=x", "1 to 600"),
-        ("beanstalk://host?allow_lossy=1", "'true' or 'false'"),
+        ("beanstalk://host?allow_lossy=2", "'true' or 'false'"),
         ("beanstalk://host:port", "beanstalk://host:port"),
     ],
 )

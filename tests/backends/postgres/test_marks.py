@@ -220,3 +220,17 @@ class TestMarks:
         marks = Marks()
 
         assert [marks.wants_to_know(), marks.wants_to_know()] == [True, False]
+
+    @pytest.mark.promise("F44")
+    @pytest.mark.parametrize(("takes", "until_the_next"), [(0.0, 0.9), (0.03, 0.9), (1.0, 20.0), (9.0, 60.0)])
+    def test_a_look_at_everything_that_takes_long_comes_less_often(self, watch, takes, until_the_next):
+        marks = Marks(watch)
+        marks.tell(pinned=True)
+        everything = marks.for_claim(["a"])
+        watch.now += takes
+        marks.claimed(["a"], [(0, 7, "x", "a")], exhausted=False, now=9)
+
+        watch.now += until_the_next - 0.01
+        assert marks.for_claim(["a"]) != everything
+        watch.now += 0.01
+        assert marks.for_claim(["a"]) == everything

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
+from onward.backends.options import flag, number
 from onward.errors import BackendMisconfigured
 from onward.names import suggestion
 
@@ -50,21 +51,11 @@ def parse_url(url: str) -> Address:
 
 def _ttr(name: str, value: str) -> int:
     # Under three seconds the server says DEADLINE_SOON instead of giving jobs, and no renewal would be in time.
-    if not value.isdecimal() or not 10 <= int(value) <= 86_400:
-        raise BackendMisconfigured(f"{name} is {value!r}: use seconds from 10 to 86400")
-    return int(value)
+    return number(name, value, 10, 86_400)
 
 
 def _timeout(name: str, value: str) -> float:
-    if not value.isdecimal() or not 1 <= int(value) <= 600:
-        raise BackendMisconfigured(f"{name} is {value!r}: use seconds from 1 to 600")
-    return float(value)
+    return float(number(name, value, 1, 600))
 
 
-def _flag(name: str, value: str) -> bool:
-    if value not in ("true", "false"):
-        raise BackendMisconfigured(f"{name} is {value!r}: use 'true' or 'false'")
-    return value == "true"
-
-
-_READ: dict[str, Callable[[str, str], Any]] = {"ttr": _ttr, "timeout": _timeout, "allow_lossy": _flag}
+_READ: dict[str, Callable[[str, str], Any]] = {"ttr": _ttr, "timeout": _timeout, "allow_lossy": flag}

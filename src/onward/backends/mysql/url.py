@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from onward.backends.options import flag, number
 from onward.errors import BackendMisconfigured
 from onward.names import suggestion
 
@@ -72,15 +73,7 @@ def _text(_name: str, value: str) -> str:
 
 
 def _count(name: str, value: str) -> int:
-    if not value.isdecimal() or not 1 <= int(value) <= 1000:
-        raise BackendMisconfigured(f"{name} is {value!r}: use a number from 1 to 1000")
-    return int(value)
-
-
-def _flag(name: str, value: str) -> bool:
-    if value not in ("true", "false"):
-        raise BackendMisconfigured(f"{name} is {value!r}: use 'true' or 'false'")
-    return value == "true"
+    return number(name, value, 1, 1000)
 
 
 def _writers(name: str, value: str) -> Writers:
@@ -96,7 +89,7 @@ _READ: dict[str, Callable[[str, str], Any]] = {
     "unix_socket": _text,
     "connect_timeout": _count,
     "read_timeout": _count,
-    "ssl_verify_cert": _flag,
-    "ssl_verify_identity": _flag,
+    "ssl_verify_cert": flag,
+    "ssl_verify_identity": flag,
     **dict.fromkeys(_SSL, _text),
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
+from onward.backends.options import number
 from onward.errors import BackendMisconfigured
 
 __all__ = ["Durability", "Options", "Pooler", "parse_url"]
@@ -40,7 +41,7 @@ def parse_url(url: str) -> tuple[str, Options]:
     if "pooler" in ours:
         options = options._replace(pooler=_pooler(ours["pooler"]))
     if "pool_size" in ours:
-        options = options._replace(pool_size=_count("pool_size", ours["pool_size"]))
+        options = options._replace(pool_size=number("pool_size", ours["pool_size"], 1, 1000))
     if (options.pooler, options.durability) == ("transaction", "relaxed"):
         raise BackendMisconfigured("durability=relaxed is a setting of a session, and behind a pooler nobody has one")
     return f"{address}?{rest}" if rest else address, options
@@ -60,9 +61,3 @@ def _pooler(value: str) -> Pooler:
     if value == "transaction":
         return "transaction"
     raise BackendMisconfigured(f"pooler is {value!r}: use 'transaction', or nothing if there is none")
-
-
-def _count(name: str, value: str) -> int:
-    if not value.isdecimal() or not 1 <= int(value) <= 1000:
-        raise BackendMisconfigured(f"{name} is {value!r}: use a number from 1 to 1000")
-    return int(value)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
+from onward.backends.options import flag, number
 from onward.errors import BackendMisconfigured
 from onward.names import suggestion
 
@@ -103,7 +104,7 @@ def parse_url(url: str) -> tuple[Address, Options]:
             raise BackendMisconfigured(f"{address.place} names no master: write {scheme}://host:26379/mymaster")
         address = address._replace(master=unquote(master))
     if path:
-        address = address._replace(db=_number("the database", path, 0, 10_000))
+        address = address._replace(db=number("the database", path, 0, 10_000))
     if kind == "cluster" and address.db:
         raise BackendMisconfigured(f"{address.place}: a cluster has no database but 0: leave the number out")
     return address, _options(given)
@@ -122,38 +123,26 @@ def _options(given: dict[str, str]) -> Options:
         sentinel_username=given.get("sentinel_username"),
         sentinel_password=given.get("sentinel_password"),
         tls=tuple(
-            (name, _flag(name, given[name]) if name == "ssl_check_hostname" else given[name])
+            (name, flag(name, given[name]) if name == "ssl_check_hostname" else given[name])
             for name in _TLS
             if name in given
         ),
     )
     if "allow_lossy" in given:
-        options = options._replace(allow_lossy=_flag("allow_lossy", given["allow_lossy"]))
+        options = options._replace(allow_lossy=flag("allow_lossy", given["allow_lossy"]))
     if "pool_size" in given:
-        options = options._replace(pool_size=_number("pool_size", given["pool_size"], 1, 1000))
+        options = options._replace(pool_size=number("pool_size", given["pool_size"], 1, 1000))
     if "timeout" in given:
-        options = options._replace(timeout=float(_number("timeout", given["timeout"], 1, 3600)))
+        options = options._replace(timeout=float(number("timeout", given["timeout"], 1, 3600)))
     return options
 
 
 def _db(given: dict[str, str]) -> int:
-    return _number("db", given["db"], 0, 10_000) if "db" in given else 0
+    return number("db", given["db"], 0, 10_000) if "db" in given else 0
 
 
 def _host(text: str, port: int) -> tuple[str, int]:
-    host, colon, number = text.rpartition(":")
+    host, colon, given = text.rpartition(":")
     if not colon or text.endswith("]"):
-        host, number = text, ""
-    return unquote(host).strip("[]") or "localhost", _number("a port", number, 1, 65535) if number else port
-
-
-def _number(name: str, value: str, least: int, most: int) -> int:
-    if not value.isdecimal() or not least <= int(value) <= most:
-        raise BackendMisconfigured(f"{name} is {value[:40]!r}: use a number from {least} to {most}")
-    return int(value)
-
-
-def _flag(name: str, value: str) -> bool:
-    if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
-        raise BackendMisconfigured(f"{name} is {value[:40]!r}: use 'true' or 'false'")
-    return value.lower() in ("true", "1", "yes")
+        host, given = text, ""
+    return unquote(host).strip("[]") or "localhost", number("a port", given, 1, 65535) if given else port

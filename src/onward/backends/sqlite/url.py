@@ -27,7 +27,10 @@ def parse_url(url: str) -> tuple[str, Options]:
     >>> parse_url("sqlite:///jobs.db"), parse_url("sqlite:////srv/jobs.db?busy_timeout=10")
     (('jobs.db', {}), ('/srv/jobs.db', {'busy_timeout': 10.0}))
     """
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # a bracket that is not closed
+        parts = urlsplit("")
     path = unquote(parts.path[1:])
     if parts.scheme != "sqlite" or parts.netloc or not path:
         raise BackendMisconfigured(f"{url!r} names no file: write sqlite:///relative.db or sqlite:////absolute/path.db")

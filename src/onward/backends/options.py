@@ -1,0 +1,21 @@
+"""What may follow the question mark of a URL, read in the same way for every backend."""
+
+from __future__ import annotations
+
+from onward.errors import BackendMisconfigured
+from onward.numerals import whole
+
+__all__ = ["flag", "number"]
+
+
+def number(name: str, value: str, least: int, most: int) -> int:
+    read = whole(value)
+    if read is None or not least <= read <= most:
+        raise BackendMisconfigured(f"{name} is {value[:40]!r}: use a number from {least} to {most}")
+    return read
+
+
+def flag(name: str, value: str) -> bool:
+    if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
+        raise BackendMisconfigured(f"{name} is {value[:40]!r}: use 'true' or 'false'")
+    return value.lower() in ("true", "1", "yes")

@@ -1,0 +1,101 @@
+"""What an attacker can hand over, as functions of bytes: each may raise what is documented, and nothing else.
+
+The same functions are walked by Hypothesis, fed with the corpus beside this file, and hunted by a fuzzer that looks at which
+code a text reaches (`make fuzz`).  What that finds goes into the corpus.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections.abc import Callable
+from pathlib import Path
+from unittest import mock
+
+from onward import config, names
+from onward.arguments import decode_result
+from onward.backends.beanstalk.url import parse_url as beanstalk_url
+from onward.backends.mysql.url import parse_url as mysql_url
+from onward.backends.postgres.url import parse_url as postgres_url
+from onward.backends.redis.url import parse_url as redis_url
+from onward.backends.sqlite.url import parse_url as sqlite_url
+from onward.cli import main
+from onward.cli.exits import Exit
+from onward.envelope import Sealed, open_sealed
+from onward.errors import EnvelopeError, InvalidName, InvalidTime, OnwardError, OptionError
+from onward.masking import masked, scrubbed_text
+from onward.shape import misshapen
+
+__all__ = ["CORPUS", "TARGETS", "envelope"]
+
+CORPUS = Path(__file__).parent / "corpus"
+ID = "0192e4a0c0007000800000000000abcd"
+
+# Commands that end by themselves and at once, and touch nothing but their store.
+_COMMANDS = ("job", "dead", "queue", "enqueue", "reap", "prune", "health", "config", "version", "completion")
+
+
+def envelope(data: bytes) -> None:
+    """Sealed bytes, as a store hands them over."""
+    with contextlib.suppress(EnvelopeError):
+        letter = open_sealed(Sealed(ID, "mail", data), namespace="default")
+        assert (letter.id, letter.queue, letter.namespace) == (ID, "mail", "default")
+
+
+def payload(data: bytes) -> None:
+    """A payload or a result that somebody stored, as it is shown."""
+    with contextlib.suppress(ValueError, RecursionError):
+        value = decode_result(data)
+        masked(value, ["a"])
+        misshapen(data)
+    scrubbed_text(data.decode("utf-8", "replace"), data, ["a"])
+
+
+def name(data: bytes) -> None:
+    """A name that ends up in keys, tubes, table names and line protocols."""
+    text = data.decode("utf-8", "surrogateescape")
+    for check in (names.queue_name, names.job_name, names.namespace_name):
+        with contextlib.suppress(InvalidName):
+            assert check(text) == text
+            assert text.isascii()
+            assert text.isprintable()
+            assert not set(text) & set(" '\"\\;{}*>/")
+
+
+def settings(data: bytes) -> None:
+    """Settings from the environment: a name and a value, and so on."""
+    words = [word.decode("utf-8", "replace").replace("\x00", "") for word in data.split(b"\xff")]
+    environ = dict(zip((f"ONWARD_{word.upper()}" for word in words[::2]), words[1::2], strict=False))
+    with contextlib.suppress(OptionError, InvalidName, InvalidTime):
+        config.load({}, environ=environ, start=Path("/"))
+
+
+def url(data: bytes) -> None:
+    """Where a store is said to be."""
+    text = data.decode("utf-8", "replace")
+    for parse in (sqlite_url, postgres_url, mysql_url, redis_url, beanstalk_url):
+        with contextlib.suppress(OnwardError):
+            parse(text)
+
+
+def command_line(data: bytes) -> None:
+    """The words of a command."""
+    words = [word.decode("utf-8", "surrogateescape").replace("\x00", "") for word in data.split(b"\xff")]
+    if words[0] not in _COMMANDS or any(word.startswith(("--url", "--app")) for word in words):
+        return
+    out, err = io.StringIO(), io.StringIO()
+    with (
+        mock.patch.dict(os.environ, {"ONWARD_URL": "memory://"}),
+        mock.patch("sys.stdin", io.StringIO("{}")),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        code = main(words)
+    assert code in set(Exit)
+    assert "this should not happen" not in err.getvalue()
+
+
+TARGETS: dict[str, Callable[[bytes], None]] = {
+    each.__name__: each for each in (envelope, payload, name, settings, url, command_line)
+}

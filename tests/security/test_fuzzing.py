@@ -1,0 +1,68 @@
+"""Whatever is handed over: the documented error, in bounded time."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onward.clock import SECOND
+from onward.envelope import Letter, seal
+from tests.security.fuzzing import CORPUS, ID, TARGETS
+
+SEEDS = sorted(path for path in CORPUS.rglob("*") if path.is_file())
+LETTER = Letter(id=ID, namespace="default", queue="mail", job="send", max_crashes=3, enqueued_at=1_700_000_000 * SECOND)
+SEALED = seal(LETTER).data
+
+words = st.sampled_from(
+    (
+        "job dead queue enqueue prune config list show retry cancel replay purge "
+        "--json --queue --state --limit --older-than --payload --delay --priority - -- @ {} 1e9"
+    ).split()  # noqa: SIM905
+)
+command_lines = st.lists((words | st.text(max_size=8)).map(lambda word: word.encode("utf-8", "replace")), min_size=1)
+schemes = st.sampled_from("sqlite:/// postgresql:// mysql://u:p@ redis:// redis+sentinel:// beanstalk:// x".split())  # noqa: SIM905
+settings_names = st.sampled_from(
+    ["url", "namespace", "max_crashes", "default_retry", "retention", "max_payload", "imports"]
+)
+
+
+@pytest.mark.parametrize("path", SEEDS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_what_was_found_once_does_no_harm(path):
+    TARGETS[path.parent.name](path.read_bytes())
+
+
+def test_every_target_has_a_corpus():
+    assert {path.parent.name for path in SEEDS} == set(TARGETS)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+@given(data=st.binary(max_size=200))
+def test_any_bytes(target, data):
+    TARGETS[target](data)
+
+
+@given(st.integers(0, len(SEALED)), st.integers(0, 40), st.binary(max_size=40))
+def test_an_envelope_with_a_part_replaced(at, length, part):
+    TARGETS["envelope"](SEALED[:at] + part + SEALED[at + length :])
+
+
+@given(st.recursive(st.binary(max_size=5), lambda inner: st.tuples(st.sampled_from([b"[", b'{"a":', b'"']), inner)))
+def test_a_payload_that_is_nearly_json(parts):
+    data = b""
+    while isinstance(parts, tuple):
+        data, parts = data + parts[0], parts[1]
+    TARGETS["payload"](data + parts)
+
+
+@given(command_lines)
+def test_words_of_a_command(line):
+    TARGETS["command_line"](b"\xff".join(line))
+
+
+@given(schemes, st.text(max_size=40))
+def test_nearly_a_url(scheme, rest):
+    TARGETS["url"]((scheme + rest).encode("utf-8", "replace"))
+
+
+@given(st.lists(st.tuples(settings_names, st.text(max_size=20)), max_size=3))
+def test_nearly_settings(pairs):
+    TARGETS["settings"](b"\xff".join(word.encode("utf-8", "replace") for pair in pairs for word in pair))
