@@ -12,14 +12,15 @@ SEEDS = sorted(path for path in CORPUS.rglob("*") if path.is_file())
 LETTER = Letter(id=ID, namespace="default", queue="mail", job="send", max_crashes=3, enqueued_at=1_700_000_000 * SECOND)
 SEALED = seal(LETTER).data
 
-words = st.sampled_from(
-    (
-        "job dead queue enqueue prune config list show retry cancel replay purge "
-        "--json --queue --state --limit --older-than --payload --delay --priority - -- @ {} 1e9"
-    ).split()  # noqa: SIM905
+WORDS = (
+    "job dead queue enqueue prune config list show retry cancel replay purge "
+    "--json --queue --state --limit --older-than --payload --delay --priority - -- @ {} 1e9"
 )
+SCHEMES = "sqlite:/// postgresql:// mysql://u:p@ redis:// redis+sentinel:// beanstalk:// x"
+
+words = st.sampled_from(WORDS.split())
 command_lines = st.lists((words | st.text(max_size=8)).map(lambda word: word.encode("utf-8", "replace")), min_size=1)
-schemes = st.sampled_from("sqlite:/// postgresql:// mysql://u:p@ redis:// redis+sentinel:// beanstalk:// x".split())  # noqa: SIM905
+schemes = st.sampled_from(SCHEMES.split())
 settings_names = st.sampled_from(
     ["url", "namespace", "max_crashes", "default_retry", "retention", "max_payload", "imports"]
 )

@@ -5,7 +5,7 @@ edge of theirs, so behind a transaction that stays open every claim would walk p
 
 So, as long as there is such a transaction, this process remembers how far it has come, queue by queue and rank by rank, and
 claims from there.  What appears behind a mark, because its transaction took its time to commit or because it was given back
-to its old place, is found by a look at everything.  That is due about once a second; but it walks past all the dead: where it
+to its old place, is found by a look at everything.  That is due about once a second; but it walks past the dead: where it
 takes long it comes less often, and takes no more than a twentieth of the time.  No other rank is passed over.  When the
 snapshot is gone there are no marks: the order is that of the contract again, and the dead entries can be removed.
 
