@@ -108,10 +108,12 @@ def _start(url: str) -> subprocess.Popen[bytes]:
 def _wait(client: Onward, tell: Tell) -> int:
     """How many jobs are still not finished at the deadline."""
     deadline = time.monotonic() + _PATIENCE
+    told = 0
     while live := sum(count for state, count in client.counts().items() if state not in _ENDS):
         if time.monotonic() > deadline:
             return live
-        tell(-live)
+        if live // 100 != told // 100:
+            tell(told := live)
         time.sleep(0.05)
     return 0
 
