@@ -62,7 +62,11 @@ class Entry(Protocol):
     takes_context: bool
     denied_by_default: bool  # runs only on queues that name it
     returns: Any
-    secrets: tuple[str, ...]  # parameters that are shown to nobody
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Parameters that are shown to nobody."""
+        ...
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
 
@@ -97,7 +101,6 @@ class HandlerEntry:
     denied_by_default = True
     takes_context = True
     returns = Any
-    secrets: tuple[str, ...] = ()
 
     def __init__(self, key: str, handler: Handler) -> None:
         self.definition = JobDefinition(name=key, handler=key)
@@ -109,6 +112,10 @@ class HandlerEntry:
             raise DefinitionError(
                 f"handler {key!r}: its hooks are async and its run is not: make all of them async, or none"
             )
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return tuple(getattr(self.handler, "secrets", ()))
 
     def admit(self, payload: Any) -> Any:
         """What travels in place of what was said: only ``callable`` makes a difference."""

@@ -9,7 +9,7 @@ import msgspec
 import pydantic
 import pytest
 
-from onward import ArgumentError, Discard, Fixed, JobContext, Onward, OptionError, Snooze, State
+from onward import ArgumentError, Discard, Fixed, JobContext, Onward, OptionError, Secret, Snooze, State
 from onward.errors import DefinitionError
 from onward.handlers import TypedHandler
 
@@ -126,6 +126,42 @@ def test_a_payload_that_another_program_said_is_refused_where_it_would_run(open_
 def test_what_is_no_handler_is_refused(open_with, handler):
     with pytest.raises(OptionError, match="handler 'resize'"):
         open_with(resize=handler)
+
+
+@dataclasses.dataclass
+class Payment:
+    order: int
+    card: Secret[str]
+
+
+class Charge(TypedHandler):
+    payload_type = Payment
+
+    def handle(self, ctx, payload):
+        raise ValueError(f"{payload.card.reveal()} was declined")
+
+
+def test_what_is_secret_by_its_type_is_shown_to_nobody(open_with):
+    jobs = open_with(charge=Charge(), event={}, command={})
+
+    @jobs.listen("order.paid")
+    def book(payment: Payment):
+        raise KeyError(payment.card.reveal())
+
+    @jobs.command("refund")
+    def refund(card: Secret[str]):
+        raise OSError(card.reveal())
+
+    card = Secret("4242-4242")
+    for key, payload in (
+        ("charge", Payment(7, card)),
+        ("event", {"name": "order.paid", "data": Payment(7, card)}),
+        ("command", {"name": "refund", "arguments": {"card": card}}),
+    ):
+        record = dispatch(jobs, key, payload)
+        assert "***" in str(record.payload)
+        assert "***" in record.errors[-1].message
+        assert "4242" not in f"{record}{record.payload}{record.errors}"
 
 
 # Hooks

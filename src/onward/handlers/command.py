@@ -66,6 +66,10 @@ class Commands(TypedHandler[Command]):
         self._folder = str(Path.cwd())  # where a relative path to a store begins, and the configuration is looked for
         self._functions: dict[str, FunctionEntry] = {}
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return ("arguments",) if any(entry.secrets for entry in self._functions.values()) else ()
+
     def register(self, name: str, function: F) -> F:
         """Let jobs call a function by this name."""
         if inspect.iscoroutinefunction(function):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_type_hints
 
 import msgspec
 
@@ -17,7 +17,7 @@ from onward.definition import JobDefinition
 from onward.errors import ArgumentError, DefinitionError
 from onward.failure import escaped
 from onward.handlers.patience import Patience
-from onward.handlers.typed import TypedHandler
+from onward.handlers.typed import TypedHandler, secret_fields
 from onward.names import job_name, suggestion
 from onward.registry import FunctionEntry, NotAllowed
 
@@ -47,6 +47,11 @@ class Events(TypedHandler[Event]):
 
     def __init__(self) -> None:
         self._listeners: dict[str, dict[str, FunctionEntry]] = {}
+        self._told_secrets = False
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return ("data",) if self._told_secrets else ()
 
     def listen(self, event: str, function: F) -> F:
         """Call a function with the data of every such event."""
@@ -63,6 +68,8 @@ class Events(TypedHandler[Event]):
         if listener in listeners:
             raise DefinitionError(f"a listener {listener!r} of {event!r} is there already: give one another name")
         listeners[listener] = entry
+        hints = [get_type_hints(function).get(name) for name in entry.arguments.names]
+        self._told_secrets |= bool(entry.secrets) or any(map(secret_fields, hints))
         return function
 
     def read(self, payload: Any) -> Event:

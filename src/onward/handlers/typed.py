@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, get_type_hints
 
 from onward.arguments import read_as
 from onward.context import JobContext
 from onward.errors import ArgumentError
+from onward.masking import names_secret
 from onward.registry import NotAllowed, Ran
 
-__all__ = ["TypedHandler"]
+__all__ = ["TypedHandler", "secret_fields"]
 
 P = TypeVar("P")
 
@@ -33,6 +34,11 @@ class TypedHandler(Generic[P]):
     def after_run(self, ctx: JobContext, ran: Ran) -> Any:
         """Called after every attempt, failed ones too.  What it raises is logged and changes nothing."""
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """The fields of the payload that are shown to nobody."""
+        return secret_fields(self.payload_type)
+
     def check(self, payload: Any) -> None:
         self.read(payload)
 
@@ -51,3 +57,12 @@ class TypedHandler(Generic[P]):
             kind = getattr(self.payload_type, "__name__", self.payload_type)
             raise ArgumentError(f"{type(self).__name__}: the payload is no {kind}: {error}") from None
         return value
+
+
+def secret_fields(kind: Any) -> tuple[str, ...]:
+    """Those that are annotated with `Secret[...]`."""
+    try:
+        hints = get_type_hints(kind)
+    except Exception:  # noqa: BLE001  it is no class, or an annotation in quotes is any expression
+        return ()
+    return tuple(name for name, hint in hints.items() if names_secret(hint))
