@@ -150,7 +150,7 @@ def test_a_program_that_closes_its_streams_is_still_waited_for():
 # What a program gets
 
 
-@pytest.mark.promise("S39")
+@pytest.mark.promise("S39", "CVE-2021-4041")
 def test_nothing_is_interpreted_on_the_way():
     words = [
         "$HOME",

@@ -117,6 +117,7 @@ def test_a_certificate_that_proves_nothing_ends_it_before_anything_is_sent(serve
 # What is allowed
 
 
+@pytest.mark.promise("CVE-2022-43183")
 @pytest.mark.parametrize(
     ("request_", "refused"),
     [
@@ -280,6 +281,7 @@ def test_a_long_answer_is_cut_and_says_so(serve, ask):
     assert (len(result["body"]), result["truncated"]) == (1_000, True)
 
 
+@pytest.mark.promise("CVE-2026-44432")
 def test_an_answer_in_chunks_without_end_is_cut(serve, ask):
     chunk = b"1000\r\n" + b"x" * 0x1000 + b"\r\n"
     head = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -288,6 +290,7 @@ def test_an_answer_in_chunks_without_end_is_cut(serve, ask):
     assert ask(server, max_bytes=10_000)["truncated"]
 
 
+@pytest.mark.promise("CVE-2025-66471")
 def test_what_is_compressed_is_not_unpacked(serve, ask):
     bomb = gzip.compress(b"\0" * 10_000_000)
     server = serve(lambda request: answer(200, bomb, Content_Encoding="gzip"))

@@ -54,7 +54,7 @@ def test_the_list_is_long_enough_and_says_nothing_twice():
     assert len(set(HOSTS)) == len(HOSTS)
 
 
-@pytest.mark.promise("S39")
+@pytest.mark.promise("S39", "CVE-2020-17513")
 def test_no_way_to_write_a_host_reaches_anything_inside(serve, a_context, report):
     servers = [inside := serve(lambda request: http())]
     with contextlib.suppress(OSError):  # not every machine has IPv6, nor this very port free there
@@ -149,6 +149,7 @@ TEXT = st.one_of(
 )
 
 
+@pytest.mark.promise("CVE-2023-24329")
 @given(TEXT)
 @example("http://[::ffff:127.0.0.1%25]:80")
 def test_any_text_is_read_or_refused_and_read_as_others_read_it(text):
@@ -165,6 +166,7 @@ def test_any_text_is_read_or_refused_and_read_as_others_read_it(text):
     assert read_url(target.origin + target.path) == target
 
 
+@pytest.mark.promise("CVE-2021-29921")
 @given(
     st.ip_addresses(v=4),
     st.lists(st.sampled_from(["{:d}", "{:#x}", "0{:o}", "{:03d}", "{:#X}"]), min_size=4, max_size=4),
@@ -182,6 +184,7 @@ def test_an_address_is_read_as_itself_or_not_at_all(address, forms):
 # Addresses
 
 
+@pytest.mark.promise("CVE-2024-4032")
 @given(st.ip_addresses(v=4))
 @example(ipaddress.ip_address("8.8.8.8"))
 def test_an_address_inside_another_is_refused_whatever_it_is(inner):
@@ -197,6 +200,7 @@ def test_an_address_inside_another_is_refused_whatever_it_is(inner):
         assert Reach().refusal(ipaddress.IPv6Address(outer)) is not None
 
 
+@pytest.mark.promise("CVE-2024-4032")
 @given(st.ip_addresses())
 def test_what_python_knows_to_be_special_is_refused_too(address):
     special = not address.is_global or address.is_multicast or address.is_reserved or address.is_link_local

@@ -34,7 +34,7 @@ def ask(a_context):
     return ask
 
 
-@pytest.mark.promise("S39")
+@pytest.mark.promise("S39", "CVE-2020-17513")
 def test_the_name_is_asked_for_once_and_what_it_says_next_changes_nothing(both, name_server, ask):
     outside, inside = both
     names = name_server({NAME: [[OUTSIDE], [INSIDE]]})
@@ -91,7 +91,7 @@ def test_if_one_address_does_not_answer_the_next_is_asked(serve, name_server, as
     assert ask(names, server.port, networks=["127.0.0.2/31"])["body"] == "second"
 
 
-@pytest.mark.promise("S39")
+@pytest.mark.promise("S39", "CVE-2026-21441")
 @pytest.mark.parametrize("status", [300, 301, 302, 303, 304, 305, 307, 308])
 def test_a_redirect_is_not_followed(serve, name_server, ask, status):
     inside = serve(lambda request: http(200, b"secret"), host=INSIDE)
