@@ -585,10 +585,10 @@ def test_a_worker_ends_a_program_whose_job_is_cancelled_or_too_late(tmp_path, ev
     handlers = {"shell": {"allow": ["/bin/sh"]}}
     with Onward("memory://", handlers=handlers, queue_handlers={"ops": ["shell"]}) as jobs, jobs.worker(queues=["ops"]):
         handle = jobs.define("shell", program).queue("ops").timeout(60 if end == "cancelled" else 1).dispatch()
-        eventually(pid.exists if end == "cancelled" else lambda: handle.record().is_finished)
+        eventually(pid.exists if end == "cancelled" else lambda: handle.record().is_finished, within=60)
         if end == "cancelled":
             handle.cancel()
-        record = eventually(lambda: record if (record := handle.record()).is_finished else None)
+        record = eventually(lambda: record if (record := handle.record()).is_finished else None, within=60)
 
     if pid.exists():
         assert not Path(f"/proc/{pid.read_text().strip()}").exists()

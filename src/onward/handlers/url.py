@@ -11,6 +11,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Any
 
@@ -30,7 +31,7 @@ from onward.registry import NotAllowed
 from onward.signals import Discard, Retry
 from onward.version import __version__
 
-__all__ = ["AskedToWait", "Request", "RequestFailed", "Url"]
+__all__ = ["AskedToWait", "Request", "RequestFailed", "Url", "retry_after"]
 
 METHODS = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 _HARMLESS = ("GET", "HEAD", "OPTIONS")
@@ -170,7 +171,7 @@ class Url(TypedHandler[Request]):
         said = f"{target.origin} answered {status}"
         if status == 429 or status >= 500:
             problem = f"{said}: {escaped(self._text(answer).strip()[:500])}"
-            wait = self._asked_to_wait(answer)
+            wait = min(retry_after(answer.headers.get("retry-after", "").strip(), self._now()), self._max_retry_after)
             if wait > 0:
                 raise AskedToWait(wait, f"{problem} (again in {wait:g} s, as it asked)")
             raise RequestFailed(problem)
@@ -189,16 +190,21 @@ class Url(TypedHandler[Request]):
         text = answer.body.decode(charset[1] if charset else "utf-8", "replace")
         return storable(text, self._max_bytes)
 
-    def _asked_to_wait(self, answer: Answer) -> float:
-        """Seconds, 0 if the server did not say."""
-        text = answer.headers.get("retry-after", "").strip()
-        if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
-            return min(float(text), self._max_retry_after)
-        try:
-            until = parsedate_to_datetime(text).timestamp()
-        except (ValueError, TypeError, OverflowError):
-            return 0
-        return max(0.0, min(until - self._now(), self._max_retry_after))
+
+def retry_after(text: str, now: float) -> float:
+    """The seconds that a server asks to wait, 0 if it says nothing that makes sense.
+
+    >>> retry_after("120", now=0), retry_after("Thu, 01 Jan 1970 00:02:00 GMT", now=60), retry_after("soon", now=0)
+    (120.0, 60.0, 0.0)
+    """
+    if re.fullmatch(r"[0-9]{1,9}", text, re.ASCII):
+        return float(text)
+    try:
+        until = parsedate_to_datetime(text)
+        until = until if until.tzinfo is not None else until.replace(tzinfo=UTC)  # HTTP knows no other
+        return max(0.0, until.timestamp() - now)
+    except (ValueError, TypeError, IndexError, OverflowError):
+        return 0.0
 
 
 def _body(request: Request) -> bytes | None:
