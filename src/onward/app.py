@@ -45,6 +45,7 @@ __all__ = ["Onward"]
 P = ParamSpec("P")
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Onward:
@@ -61,7 +62,7 @@ class Onward:
         clock: Clock | None = None,
         default_retry: RetryPolicy | None = None,
         queue_retry: Mapping[str, RetryPolicy] | None = None,
-        handlers: Mapping[str, Mapping[str, Any]] | None = None,
+        handlers: Mapping[str, keyed.Configured] | None = None,
         queue_handlers: Mapping[str, Sequence[str]] | None = None,
         **settings: Unpack[SettingsOptions],
     ) -> None:
@@ -73,7 +74,8 @@ class Onward:
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()  # those that run are held by their threads
         self._clock = getattr(self.backend, "clock", None) or clock or SystemClock()
         self._registry = Registry(queue_handlers)
-        for key, handler in keyed.build(handlers or {}).items():
+        self._keyed = keyed.build(handlers or {}, store=self._whereabouts())
+        for key, handler in self._keyed.items():
             self._registry.add(HandlerEntry(key, handler))
         self._wire(default_retry or DEFAULT_POLICY, queue_retry or {})
 
@@ -158,6 +160,16 @@ class Onward:
     def define(self, handler: str, payload: Any = None) -> Builder:
         """Build a job for a handler named by key: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
         return Builder(handler, payload, self.client, self._handles)
+
+    def listen(self, event: str) -> Callable[[F], F]:
+        """Call a function for every event of that name, which the ``event`` handler is told of: a decorator."""
+        events = keyed.the(keyed.Events, self._keyed, "event")
+        return lambda function: events.listen(event, function)
+
+    def command(self, name: str) -> Callable[[F], F]:
+        """Let jobs of the ``command`` handler call a function by this name: a decorator."""
+        commands = keyed.the(keyed.Commands, self._keyed, "command")
+        return lambda function: commands.register(name, function)
 
     def enqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
         """Enqueue by name, for jobs that only another service knows."""
@@ -369,6 +381,13 @@ class Onward:
             reap=self._inspector.reap,
             prune=self._inspector.prune,
         )
+
+    def _whereabouts(self) -> dict[str, str] | None:
+        """How another process finds the store, if one can."""
+        if not self.backend.capabilities.shared:
+            return None
+        url = str(getattr(self.backend, "url", self.settings.url))  # from whatever folder one looks
+        return {"ONWARD_URL": url, "ONWARD_NAMESPACE": self.settings.namespace}
 
     def _remark(self, attempt: Attempt) -> None:
         remark(self.backend, attempt)

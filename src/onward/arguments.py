@@ -22,7 +22,7 @@ from onward.masking import MASK, Secret, is_telling, names_secret
 from onward.names import suggestion
 from onward.shape import refuse_misshapen
 
-__all__ = ["Arguments", "decode_result", "encode_value"]
+__all__ = ["Arguments", "decode_result", "encode_value", "read_as"]
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 
@@ -60,6 +60,11 @@ class Arguments:
             self._decode = msgspec.json.Decoder(struct, dec_hook=_decode_hook).decode
         except TypeError as error:
             raise DefinitionError(f"job {name!r}: its parameters cannot travel as JSON: {error}") from None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters, without the context."""
+        return self._positional + self._keyword
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
         """The payload of a call, or an `ArgumentError` that says which argument is wrong and how to mend it."""
@@ -272,3 +277,8 @@ def decode_result(data: bytes | None, kind: Any = Any) -> Any:
         return msgspec.json.decode(data, type=kind, dec_hook=_decode_hook)
     except (TypeError, ValueError):
         return msgspec.json.decode(data)
+
+
+def read_as(kind: Any, value: Any) -> Any:
+    """Plain data as a type that it can be read as.  Raises whatever is wrong with it."""
+    return msgspec.convert(value, kind, dec_hook=_decode_hook, str_keys=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
+from inspect import isroutine
 from typing import Any, Literal
 
 from onward import names
@@ -11,7 +12,9 @@ from onward.client import Client
 from onward.definition import EnqueueOptions, JobDefinition
 from onward.durations import Duration
 from onward.envelope import UniqueStrategy
+from onward.errors import ArgumentError
 from onward.handle import HandleSource, JobHandle
+from onward.registry import HandlerEntry
 from onward.retry import RetryPolicy
 
 __all__ = ["Builder"]
@@ -95,9 +98,21 @@ class Builder:
 
     def dispatch(self) -> JobHandle[Any]:
         """Enqueue it.  Returns when the job is durable."""
-        payload = self._client.encode(self._handler, self._payload)
+        payload = self._client.encode(self._handler, self._admitted())
         (answer,) = self._client.enqueue([self._client.seal(self.to_definition(), self._options(), payload)])
         return self._handles.handle(answer)
+
+    def _admitted(self) -> Any:
+        """What travels: of a function only a number does, and only within a process."""
+        entry = self._client.registry.find(self._handler)
+        if isinstance(entry, HandlerEntry):
+            return entry.admit(self._payload)
+        if isroutine(self._payload):
+            raise ArgumentError(
+                f"{self._handler}: a function cannot travel: make it a job with @jobs.job; or, on memory:// and sync://, "
+                f"turn on handlers={{'callable': {{}}}}"
+            )
+        return self._payload
 
     def _options(self) -> EnqueueOptions:
         return EnqueueOptions.check({name: value for name, value in self._said.items() if name != "name"})

@@ -45,12 +45,14 @@ class JobContext:
     """
 
     __slots__ = (
+        "_attend",
         "_began",
         "_cancelled",
         "_lost",
         "_payload",
         "_report",
         "_transact",
+        "alone",
         "attempt",
         "completed",
         "deadline",
@@ -91,6 +93,8 @@ class JobContext:
         self.deadline = deadline
         self._report = report
         self._transact = transact
+        self._attend: Callable[[int], None] | None = None
+        self.alone = False  # whether its process is its own: whoever ends that ends its whole group
         self._began = False
         self.completed: Completed | None = None
         self._cancelled = False
@@ -144,6 +148,15 @@ class JobContext:
     def complete(self, result: bytes | None, note: str | None) -> None:
         """Told by the block once it is committed."""
         self.completed = Completed(result, note)
+
+    def runs_program(self, pid: int) -> None:
+        """Said by a handler: it waits for a program that leads a group of this number; 0: for none any more."""
+        if self._attend is not None:
+            self._attend(pid)
+
+    def attend(self, tell: Callable[[int], None]) -> None:
+        """Said by the worker: somebody outlives this process, and will end such a program."""
+        self._attend = tell
 
     def ask_to_stop(self) -> None:
         """Told by the worker: the job was cancelled."""

@@ -13,7 +13,7 @@ from types import TracebackType
 
 import msgspec
 
-__all__ = ["Failure", "describe", "storable"]
+__all__ = ["Failure", "describe", "escaped", "storable"]
 
 MESSAGE_LIMIT = 4_096
 TRACEBACK_LIMIT = 16_384
@@ -49,6 +49,17 @@ def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
         text = text.replace("\x00", "\\x00")
     text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def escaped(text: str) -> str:
+    r"""The text with everything written out that is not plainly visible.
+
+    >>> escaped("\x1b[2J done")
+    '\\x1b[2J done'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def _message(error: BaseException, limit: int = MESSAGE_LIMIT) -> str:

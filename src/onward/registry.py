@@ -5,7 +5,8 @@ from __future__ import annotations
 import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from contextlib import contextmanager
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
@@ -14,16 +15,35 @@ from onward.arguments import Arguments
 from onward.context import JobContext
 from onward.definition import JobDefinition
 from onward.errors import DefinitionError, OptionError
+from onward.logs import get_logger
 
-__all__ = ["Entry", "FunctionEntry", "Handler", "HandlerEntry", "NotAllowed", "Registry"]
+__all__ = ["Entry", "FunctionEntry", "Handler", "HandlerEntry", "NotAllowed", "Ran", "Registry"]
+
+
+logger = get_logger("onward")
 
 
 class NotAllowed(Exception):
     """A handler refuses: it is not allowed to do that here.  Never retried."""
 
 
+class Ran(NamedTuple):
+    """How a run went, for a handler's `after_run`."""
+
+    value: Any = None
+    error: BaseException | None = None
+
+    @property
+    def succeeded(self) -> bool:
+        return self.error is None
+
+
 class Handler(Protocol):
-    """Code that jobs may name by key, with a payload of its own shape: ``shell`` and the like."""
+    """Code that jobs may name by key, with a payload of its own shape: ``shell`` and the like.
+
+    It may also have ``before_run(ctx)``, which fails the attempt by raising, and ``after_run(ctx, ran)``, which is called
+    after every attempt and changes nothing by raising.
+    """
 
     def check(self, payload: Any) -> None:
         """Refuse a payload that could never run, where it is enqueued."""
@@ -42,7 +62,11 @@ class Entry(Protocol):
     takes_context: bool
     denied_by_default: bool  # runs only on queues that name it
     returns: Any
-    secrets: tuple[str, ...]  # parameters that are shown to nobody
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Parameters that are shown to nobody."""
+        ...
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
 
@@ -75,21 +99,76 @@ class HandlerEntry:
     """A handler named by key."""
 
     denied_by_default = True
-    is_async = False
     takes_context = True
     returns = Any
-    secrets: tuple[str, ...] = ()
 
     def __init__(self, key: str, handler: Handler) -> None:
         self.definition = JobDefinition(name=key, handler=key)
         self.handler = handler
+        self.is_async = any(map(inspect.iscoroutinefunction, (handler.run, getattr(handler, "handle", None))))
+        self._before: Callable[[JobContext], Any] = getattr(handler, "before_run", _nothing)
+        self._after: Callable[[JobContext, Ran], Any] = getattr(handler, "after_run", _nothing)
+        if not self.is_async and any(map(inspect.iscoroutinefunction, (self._before, self._after))):
+            raise DefinitionError(
+                f"handler {key!r}: its hooks are async and its run is not: make all of them async, or none"
+            )
 
-    def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
-        assert ctx is not None
-        return self.handler.run(ctx)
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return tuple(getattr(self.handler, "secrets", ()))
+
+    def admit(self, payload: Any) -> Any:
+        """What travels in place of what was said: only ``callable`` makes a difference."""
+        admit: Callable[[Any], Any] | None = getattr(self.handler, "admit", None)
+        return payload if admit is None else admit(payload)
 
     def check(self, payload: bytes) -> None:
         self.handler.check(msgspec.json.decode(payload))
+
+    def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
+        assert ctx is not None
+        return self._run_async(ctx) if self.is_async else self._run(ctx)
+
+    def _run(self, ctx: JobContext) -> Any:
+        try:
+            self._before(ctx)
+            value = self.handler.run(ctx)
+        except BaseException as error:
+            with self._unharmed():
+                self._after(ctx, Ran(error=error))
+            raise
+        with self._unharmed():
+            self._after(ctx, Ran(value))
+        return value
+
+    async def _run_async(self, ctx: JobContext) -> Any:
+        try:
+            await _maybe(self._before(ctx))
+            value = await _maybe(self.handler.run(ctx))
+        except BaseException as error:
+            with self._unharmed():
+                await _maybe(self._after(ctx, Ran(error=error)))
+            raise
+        with self._unharmed():
+            await _maybe(self._after(ctx, Ran(value)))
+        return value
+
+    @contextmanager
+    def _unharmed(self) -> Iterator[None]:
+        """What is done is done, whatever is said about it afterwards."""
+        try:
+            yield
+        except (Exception, SystemExit):
+            logger.exception("after_run of handler %r failed; the outcome of its run stands", self.definition.name)
+
+
+def _nothing(*_: Any) -> None:
+    """No hook."""
+
+
+async def _maybe(value: Any) -> Any:
+    """A hook of an async handler may be plain."""
+    return await value if inspect.isawaitable(value) else value
 
 
 class Registry:

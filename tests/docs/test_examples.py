@@ -11,3 +11,12 @@ def test_the_first_example_keeps_its_own_promises(request):
 
     assert ran.returncode == 0, ran.stderr
     assert "8 jobs: 7 completed, 1 cancelled, none lost." in ran.stdout
+
+
+def test_the_example_of_handlers_runs_what_is_allowed_and_nothing_else(request):
+    ran = subprocess.run(
+        [sys.executable, request.config.rootpath / "examples/handlers.py"], capture_output=True, text=True, check=False
+    )
+
+    assert ran.returncode == 0, ran.stderr
+    assert "6 jobs refused, none ran." in ran.stdout

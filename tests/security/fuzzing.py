@@ -10,8 +10,10 @@ import contextlib
 import io
 import os
 from collections.abc import Callable
+from ipaddress import ip_address
 from pathlib import Path
 from unittest import mock
+from urllib.parse import urlsplit
 
 from onward import config, names
 from onward.arguments import decode_result
@@ -23,7 +25,9 @@ from onward.backends.sqlite.url import parse_url as sqlite_url
 from onward.cli import main
 from onward.cli.exits import Exit
 from onward.envelope import Sealed, open_sealed
-from onward.errors import EnvelopeError, InvalidName, InvalidTime, OnwardError, OptionError
+from onward.errors import ArgumentError, EnvelopeError, InvalidName, InvalidTime, OnwardError, OptionError
+from onward.handlers.target import read_url
+from onward.handlers.url import retry_after
 from onward.masking import masked, scrubbed_text
 from onward.shape import misshapen
 
@@ -79,6 +83,23 @@ def url(data: bytes) -> None:
             parse(text)
 
 
+def web_address(data: bytes) -> None:
+    """Where a job wants to send a request."""
+    with contextlib.suppress(ArgumentError):
+        target = read_url(text := data.decode("utf-8", "replace"))
+        other = urlsplit(text)
+        assert other.username is other.password is None
+        assert other.hostname is not None
+        assert target.host == (other.hostname if target.address is None else str(ip_address(other.hostname)))
+        assert other.port in (None, target.port)
+        assert read_url(target.origin + target.path) == target
+
+
+def answer(data: bytes) -> None:
+    """When a server wants to be asked again."""
+    assert retry_after(data.decode("latin-1"), 0) >= 0
+
+
 def command_line(data: bytes) -> None:
     """The words of a command."""
     words = [word.decode("utf-8", "surrogateescape").replace("\x00", "") for word in data.split(b"\xff")]
@@ -97,5 +118,5 @@ def command_line(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (envelope, payload, name, settings, url, command_line)
+    each.__name__: each for each in (envelope, payload, name, settings, url, web_address, answer, command_line)
 }

@@ -17,6 +17,7 @@ WORDS = (
     "--json --queue --state --limit --older-than --payload --delay --priority - -- @ {} 1e9"
 )
 SCHEMES = "sqlite:/// postgresql:// mysql://u:p@ redis:// redis+sentinel:// beanstalk:// x"
+DATES = "Mon, 01 Jan 2030 Tuesday 00:00:00 24:61 GMT +2500 -0000 99999 0 , : -"
 
 words = st.sampled_from(WORDS.split())
 command_lines = st.lists((words | st.text(max_size=8)).map(lambda word: word.encode("utf-8", "replace")), min_size=1)
@@ -62,6 +63,16 @@ def test_words_of_a_command(line):
 @given(schemes, st.text(max_size=40))
 def test_nearly_a_url(scheme, rest):
     TARGETS["url"]((scheme + rest).encode("utf-8", "replace"))
+
+
+@given(st.sampled_from(["http://", "https://", "//", ""]), st.text("[]@:./?#%\\\\0x7f1a-\tü", max_size=30))
+def test_nearly_a_web_address(scheme, rest):
+    TARGETS["web_address"]((scheme + rest).encode())
+
+
+@given(st.lists(st.sampled_from(DATES.split())))
+def test_nearly_a_date(parts):
+    TARGETS["answer"](" ".join(parts).encode())
 
 
 @given(st.lists(st.tuples(settings_names, st.text(max_size=20)), max_size=3))

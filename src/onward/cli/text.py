@@ -6,18 +6,9 @@ from typing import Any
 
 import msgspec
 
+from onward.failure import escaped
+
 __all__ = ["escaped", "escaped_lines", "json_text"]
-
-
-def escaped(text: str) -> str:
-    r"""The text with everything written out that is not plainly visible.
-
-    >>> escaped("\x1b[2J done")
-    '\\x1b[2J done'
-    """
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def escaped_lines(text: str) -> str:

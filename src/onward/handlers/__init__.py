@@ -2,27 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from onward.errors import OptionError
+from onward.handlers.closure import Closures
+from onward.handlers.command import Commands
+from onward.handlers.event import Events
 from onward.handlers.shell import Shell
-from onward.names import suggestion
-from onward.registry import Handler
+from onward.handlers.typed import TypedHandler
+from onward.names import job_name, suggestion
+from onward.registry import Handler, NotAllowed, Ran
 
-__all__ = ["Shell", "build"]
+__all__ = ["Closures", "Commands", "Events", "Handler", "NotAllowed", "Ran", "Shell", "TypedHandler", "build", "the"]
 
-_KINDS = {"shell": Shell}
+Configured = Mapping[str, Any] | Handler
+H = TypeVar("H")
 
 
-def build(configured: Mapping[str, Mapping[str, Any]]) -> dict[str, Handler]:
-    """The handlers an application asked for: ``{"shell": {"allow": ["/usr/bin/rsync"]}}``."""
-    handlers: dict[str, Handler] = {}
-    for key, options in configured.items():
-        if key not in _KINDS:
-            raise OptionError(f"there is no handler {key!r}{suggestion(key, _KINDS)}")
-        try:
-            handlers[key] = _KINDS[key](**options)
-        except TypeError as error:
-            raise OptionError(f"handler {key!r}: {error}") from None
-    return handlers
+def build(configured: Mapping[str, Configured], *, store: Mapping[str, str] | None = None) -> dict[str, Handler]:
+    """The handlers an application asked for: ``{"shell": {"allow": ["/usr/bin/rsync"]}, "resize": Resize()}``.
+
+    ``store`` are the settings by which another process finds the application's store, None if none could.
+    """
+    return {job_name(key): _build(key, options, store) for key, options in configured.items()}
+
+
+def the(kind: type[H], handlers: Mapping[str, Handler], key: str) -> H:
+    """The handler of that key, to be told of something; an `OptionError` if it is off."""
+    handler = handlers.get(key)
+    if not isinstance(handler, kind):
+        raise OptionError(
+            f"the {key} handler is off: turn it on with handlers={{{key!r}: {{}}}} and queue_handlers={{'…': [{key!r}]}}"
+        )
+    return handler
+
+
+def _build(key: str, options: Configured, store: Mapping[str, str] | None) -> Handler:
+    if not isinstance(options, Mapping):
+        return _own(key, options)
+    kinds: dict[str, Callable[..., Handler]] = {
+        "shell": Shell,
+        "url": _url,
+        "event": Events,
+        "command": lambda **options: Commands(store=store, **options),
+        "callable": lambda **options: _closures(in_memory=store is None, **options),
+    }
+    if key not in kinds:
+        raise OptionError(f"there is no handler {key!r}{suggestion(key, kinds)}")
+    try:
+        return kinds[key](**options)
+    except OptionError:
+        raise
+    except TypeError as error:
+        raise OptionError(f"handler {key!r}: {error}") from None
+
+
+def _own(key: str, handler: Any) -> Handler:
+    if not callable(getattr(handler, "check", None)) or not callable(getattr(handler, "run", None)):
+        raise OptionError(f"handler {key!r}: give its options, or an object with check(payload) and run(ctx)")
+    own: Handler = handler
+    return own
+
+
+def _url(**options: Any) -> Handler:
+    from onward.handlers.url import Url  # TLS takes its time to load, and few need it
+
+    return Url(**options)
+
+
+def _closures(*, in_memory: bool) -> Handler:
+    if not in_memory:
+        raise OptionError(
+            "handler 'callable': a function cannot travel to another process: use memory:// or sync://, or make it a job "
+            "with @jobs.job"
+        )
+    return Closures()

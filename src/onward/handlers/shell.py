@@ -1,45 +1,48 @@
 """Run a program: an argument list, never a shell; only programs that were allowed; nothing inherited.
 
-The program is compared by its resolved absolute path *and* its own name: a link cannot smuggle in another program, and
-allowing one applet of a multi-call binary does not allow the others.
+A program is named by the very path that was allowed, or by what that path resolves to under the same name.  The path must
+still lead to where it led when it was allowed: a link cannot smuggle in another program, and allowing one face of a program
+of many faces does not allow the others.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
-import selectors
-import signal
-import subprocess
-import time
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Any
 
-from onward.clock import to_micros
 from onward.context import JobContext
 from onward.errors import ArgumentError, OptionError
-from onward.failure import storable
+from onward.handlers.program import CLEAN_ENVIRONMENT, CommandFailed, run_program
 from onward.registry import NotAllowed
 
 __all__ = ["CommandFailed", "Shell"]
 
-_OUTPUT_LIMIT = 64 * 1024
-_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
-
-
-class CommandFailed(Exception):
-    """The program ended with another code than 0, or was killed."""
-
 
 class Shell:
-    """``jobs.define("shell", ["/usr/bin/rsync", "-a", "src/", "dst/"])``."""
+    """``jobs.define("shell", ["/usr/bin/rsync", "-a", "src/", "dst/"])``.
 
-    def __init__(self, *, allow: Sequence[str], env: dict[str, str] | None = None, cwd: str = "/") -> None:
-        if isinstance(allow, str) or not all(isinstance(path, str) and path.startswith("/") for path in allow):
-            raise OptionError("handlers={'shell': {'allow': [...]}} takes absolute paths of programs")
-        self._allowed = {_identity(path) for path in allow}
-        self._env = {**_ENVIRONMENT, **(env or {})}
+    ``allow`` lists programs by their absolute paths.  As a mapping it also says which options each may be given:
+    ``{"/usr/bin/rsync": ["-a", "--delete"]}``; an argument that begins with ``-`` must be one of them.
+    """
+
+    def __init__(
+        self,
+        *,
+        allow: Sequence[str] | Mapping[str, Sequence[str]],
+        env: Mapping[str, str] | None = None,
+        cwd: str = "/",
+    ) -> None:
+        if isinstance(allow, str) or not all(isinstance(path, str) and _is_plain(path) for path in allow):
+            raise OptionError(
+                "handlers={'shell': {'allow': [...]}} takes absolute paths of programs, without '.', '..' and '//'"
+            )
+        self._programs: dict[str, str] = {}  # how it may be named -> where that led when it was allowed
+        self._options: dict[str, frozenset[str]] = {}
+        for path in allow:
+            self._allow(path, allow[path] if isinstance(allow, Mapping) else None)
+        self._env = {**CLEAN_ENVIRONMENT, **(env or {})}
         self._cwd = cwd
 
     def check(self, payload: Any) -> None:
@@ -47,77 +50,51 @@ class Shell:
             raise ArgumentError("shell takes a list of text: the program's absolute path, then its arguments")
         if any("\x00" in part for part in payload):
             raise ArgumentError("shell: a NUL cannot be part of an argument")
+        if not _is_plain(payload[0]):
+            raise ArgumentError(
+                f"shell: {payload[0]!r:.200} names no program: write its absolute path, without '.', '..' and '//'; PATH "
+                f"is not searched"
+            )
 
     def run(self, ctx: JobContext) -> dict[str, Any]:
         argv = ctx.payload
         try:
             self.check(argv)
         except ArgumentError as error:
-            raise NotAllowed(f"not allowed: {error}") from None
+            raise NotAllowed(f"it is not allowed: {error}") from None
+        return run_program(argv, ctx, name=argv[0], executable=self._allowed(argv), env=self._env, cwd=self._cwd)
+
+    def _allow(self, path: str, options: Sequence[str] | None) -> None:
+        resolved = os.path.realpath(path)
+        names = {path, resolved} if PurePosixPath(resolved).name == PurePosixPath(path).name else {path}
+        for name in names:
+            self._programs[name] = resolved
+            if options is not None:
+                if isinstance(options, str) or not all(isinstance(option, str) for option in options):
+                    raise OptionError(f"handler 'shell': {path}: the options it may be given are a list of text")
+                self._options[name] = frozenset(options)
+
+    def _allowed(self, argv: list[str]) -> str:
+        """Where the program is; or it is refused."""
         program = argv[0]
-        identity = _identity(program)
-        if not program.startswith("/") or identity not in self._allowed:
+        resolved = self._programs.get(program)
+        if resolved is None:
             raise NotAllowed(
                 f"program {program!r:.200} is not allowed: the shell handler's allow-list does not name it"
             )
-        deadline = None if ctx.deadline is None else to_micros(ctx.deadline) / 1e6 - time.time() + time.monotonic()
-        return self._execute(identity[0], argv, deadline)
-
-    def _execute(self, executable: str, argv: list[str], deadline: float | None) -> dict[str, Any]:
-        process = subprocess.Popen(  # noqa: S603  an argument list whose program is allow-listed
-            argv,
-            executable=executable,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            cwd=self._cwd,
-            env=self._env,
-            start_new_session=True,  # so that a time-out ends its children too
-        )
-        try:
-            output = _collect(process, deadline)
-            code = process.wait(None if deadline is None else max(0.0, deadline - time.monotonic()))
-        except (subprocess.TimeoutExpired, TimeoutError):
-            raise TimeoutError(f"{argv[0]} did not end in time and was killed") from None
-        finally:
-            _end(process)
-        if code != 0:
-            how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-            raise CommandFailed(f"{argv[0]} {how}: {output['stderr'][-500:] or output['stdout'][-500:]}")
-        return {"exit_code": code, **output}
+        if os.path.realpath(program) != resolved:
+            raise NotAllowed(
+                f"program {program!r:.200} is not allowed: it leads elsewhere than when this worker started; restart the "
+                f"worker if that is meant"
+            )
+        options = self._options.get(program)
+        if options is not None:
+            for argument in argv[1:]:
+                if argument.startswith("-") and argument not in options:
+                    raise NotAllowed(f"option {argument!r:.200} of {program} is not allowed: the allow-list omits it")
+        return resolved
 
 
-def _identity(path: str) -> tuple[str, str]:
-    return os.path.realpath(path), Path(path).name
-
-
-def _collect(process: subprocess.Popen[bytes], deadline: float | None) -> dict[str, str]:
-    """Read both streams to their end.  Past the limit what comes is read and dropped: the program is never stopped by it."""
-    assert process.stdout is not None
-    assert process.stderr is not None
-    streams = {"stdout": bytearray(), "stderr": bytearray()}
-    with selectors.DefaultSelector() as selector:
-        selector.register(process.stdout, selectors.EVENT_READ, "stdout")
-        selector.register(process.stderr, selectors.EVENT_READ, "stderr")
-        while selector.get_map():
-            left = None if deadline is None else deadline - time.monotonic()
-            if left is not None and left <= 0:
-                raise TimeoutError
-            for key, _ in selector.select(left):
-                chunk = os.read(key.fd, 65_536)
-                if not chunk:
-                    selector.unregister(key.fileobj)
-                room = _OUTPUT_LIMIT - len(streams[key.data])
-                streams[key.data] += chunk[: max(room, 0)]
-    return {name: storable(data.decode("utf-8", "replace"), _OUTPUT_LIMIT) for name, data in streams.items()}
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Leave nothing behind: not the program, not its children, not its pipes."""
-    # Even if the program itself has ended: while a child of it lives, the number of its group is not given away.
-    with contextlib.suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-    for stream in (process.stdout, process.stderr):
-        if stream is not None:
-            stream.close()
+def _is_plain(path: str) -> bool:
+    """Whether it is absolute, and says what it says in one way only."""
+    return path.startswith("/") and not path.startswith("//") and os.path.normpath(path) == path and path != "/"

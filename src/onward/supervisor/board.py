@@ -25,10 +25,12 @@ _SETTLED_AT = 8
 _NAME = struct.Struct("<B63s")
 _NAMES = (64, 128)  # of the session, of its successor
 _FIRST_CELL = 256
-_CELL = struct.Struct("<BBHIQd40s")  # in use, length of id, -, pid of its own process, token, deadline, id
+_CELL = struct.Struct("<BBHIQd40s")  # in use, length of id, whether the pid is a program's, pid, token, deadline, id
 _CELLS = 8192
 _DEADLINE = struct.Struct("<d")
 _DEADLINE_AT = 16  # in a cell
+_PROGRAM = struct.Struct("<HI")
+_PROGRAM_AT = 2
 _LONGEST_ID = 40
 _NEVER = float("inf")
 
@@ -40,6 +42,7 @@ class Begun(NamedTuple):
     token: int
     deadline: float  # on the boot-time clock
     pid: int  # of the process of its own that it runs in; 0: the worker's
+    program: int = 0  # that it has started there and waits for; 0: none
 
 
 class Board:
@@ -90,6 +93,12 @@ class Board:
         self._cells[key] = cell
         _CELL.pack_into(self._memory, cell, 1, min(len(encoded), _LONGEST_ID), 0, pid, token, deadline, encoded)
 
+    def program(self, key: tuple[str, int], pid: int) -> None:
+        """Its handler waits for a program, or for none any more."""
+        cell = self._cells.get(key)
+        if cell is not None:
+            _PROGRAM.pack_into(self._memory, cell + _PROGRAM_AT, pid != 0, pid)
+
     def left(self, key: tuple[str, int]) -> None:
         """Its handler has returned: however long the answer to its settlement takes, it is not late."""
         cell = self._cells.get(key)
@@ -122,8 +131,16 @@ class Board:
         used = self._memory[_FIRST_CELL :: _CELL.size]
         cells = [_FIRST_CELL + number * _CELL.size for number, byte in enumerate(used) if byte] if any(used) else []
         return [
-            Begun(encoded[:length].decode(errors="replace"), token, deadline, pid)
-            for _, length, _, pid, token, deadline, encoded in (_CELL.unpack_from(self._memory, at) for at in cells)
+            Begun(
+                encoded[:length].decode(errors="replace"),
+                token,
+                deadline,
+                0 if runs_program else pid,
+                pid if runs_program else 0,
+            )
+            for _, length, runs_program, pid, token, deadline, encoded in (
+                _CELL.unpack_from(self._memory, at) for at in cells
+            )
         ]
 
 

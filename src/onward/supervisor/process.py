@@ -75,9 +75,8 @@ class WorkerProcess:
         if begun:  # programs that its handlers started
             kill_group(self.pid)
         code = self._popen.wait()
-        for each in begun:
-            if each.pid:
-                _end(each.pid)
+        for pid in (pid for each in begun for pid in (each.pid, each.program) if pid):
+            _end(pid)
         return code
 
     def cause_of_death(self, code: int, *, out_of_memory: bool) -> str:

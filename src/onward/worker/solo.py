@@ -70,6 +70,8 @@ class Solo:
         if isinstance(ready, Attempt):
             return ready
         self._context, self._job_id = ready.context, ready.letter.id
+        if ready.context is not None:
+            ready.context.alone = True
         limit = ready.entry.definition.max_memory
         with suppress(ValueError, OSError):  # a limit above the system's own
             _limit_memory(limit)

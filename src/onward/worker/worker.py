@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import os
 import threading
 import time
@@ -293,6 +294,8 @@ class Worker:
         if not work.elsewhere:
             timeout = work.ready.terms.timeout
             self._witness.begin(work.key, _NEVER if timeout is None else boottime() + timeout)
+            if work.ready.entry.denied_by_default and work.ready.context is not None:  # it may run a program
+                work.ready.context.attend(functools.partial(self._witness.program, work.key))
         if self._parts.telemetry.wants(JobStarted):
             letter = work.ready.letter
             self._parts.telemetry.emit(

@@ -1,18 +1,24 @@
 """Programs as jobs: only those that were allowed, nothing inherited, nothing left behind."""
 
+import contextlib
 import os
 import select
 import shutil
 import sys
+import threading
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
 from onward.context import JobContext
 from onward.errors import ArgumentError, OptionError
 from onward.handlers import build
+from onward.handlers.patience import Stopped
+from onward.handlers.program import _Said
 from onward.handlers.shell import CommandFailed, Shell
 from onward.registry import NotAllowed
 
@@ -95,6 +101,17 @@ def test_a_program_that_was_killed_is_a_failure():
         run(SH, "-c", "kill -9 $$")
 
 
+def test_a_failure_tells_the_end_of_what_was_said_with_nothing_that_could_move_a_cursor():
+    noise = "i=0; while [ $i -lt 20000 ]; do echo noise; i=$((i+1)); done"
+    program = rf"{noise}; printf '\033[2Jthe\n\rend\342\200\256'; exit 1"
+
+    with pytest.raises(CommandFailed) as failed:
+        run(SH, "-c", program)
+
+    assert str(failed.value).endswith(r"noise\n\x1b[2Jthe\n\rend\u202e")
+    assert len(str(failed.value)) < 1_000
+
+
 @pytest.mark.promise("F60")
 def test_output_that_is_no_text_becomes_text():
     result = run(SH, "-c", r"printf 'a\000b\377c'")
@@ -133,6 +150,7 @@ def test_a_program_that_closes_its_streams_is_still_waited_for():
 # What a program gets
 
 
+@pytest.mark.promise("S39", "CVE-2021-4041")
 def test_nothing_is_interpreted_on_the_way():
     words = [
         "$HOME",
@@ -222,10 +240,96 @@ def test_only_an_absolute_path_names_a_program(program):
     assert refused(Shell(allow=[ECHO]), program, "hi")
 
 
-def test_another_way_to_the_same_program_is_the_same_program():
-    assert run("/bin/../bin/./echo", "hi", shell=Shell(allow=[ECHO]))["stdout"] == "hi\n"
+WAYS = [
+    "/bin/../bin/echo",
+    "/bin/./echo",
+    "/bin//echo",
+    "//bin/echo",
+    "/bin/echo/",
+    "/bin/echo/.",
+    "/../bin/echo",
+    "/bin/echo/../echo",
+    "/bin/Echo",
+    "/bin/echo ",
+    "/bin/echo\n",
+    "/proc/self/root/bin/echo",
+    "file:///bin/echo",
+    "/bin/echo hi",
+    "/bin/{echo,cat}",
+    "/bin/ech?",
+    "$SHELL",
+    "/",
+]
 
 
+@pytest.mark.promise("S39")
+@pytest.mark.parametrize("program", WAYS)
+def test_another_way_to_say_the_same_program_is_refused(program):
+    assert refused(Shell(allow=[ECHO]), program, "hi")
+
+
+def test_with_the_check_off_many_of_them_run(programs, monkeypatch):
+    """So the tests around this one can fail."""
+    monkeypatch.setattr(Shell, "check", lambda self, payload: None)
+    monkeypatch.setattr(Shell, "_allowed", lambda self, argv: shutil.which(argv[0]) or argv[0])
+    (programs / "echo").symlink_to(ECHO)
+    ran = []
+    for program in (*WAYS, "echo", str(programs / "echo"), str(programs / "erase"), "/bin/cat"):
+        with contextlib.suppress(OSError):
+            ran.append(run(program, "/dev/null", shell=Shell(allow=[ECHO])))
+
+    assert len(ran) >= 9
+
+
+@given(st.one_of(st.text(), st.text("/.binecho\n ", max_size=20), st.sampled_from(WAYS)))
+@example(ECHO)
+def test_of_all_texts_only_two_name_an_allowed_program(text):
+    shell = Shell(allow=[ECHO])
+    try:
+        shell.check([text])
+        where = shell._allowed([text])
+    except (ArgumentError, NotAllowed):
+        return
+
+    assert text in (ECHO, os.path.realpath(ECHO))
+    assert where == os.path.realpath(ECHO)
+
+
+def test_the_resolved_path_of_an_allowed_program_names_it_too():
+    resolved = os.path.realpath(ECHO)
+
+    assert run(resolved, "hi", shell=Shell(allow=[ECHO]))["stdout"] == "hi\n"
+
+
+def test_a_link_to_an_allowed_program_is_refused(programs):
+    (programs / "echo").symlink_to(ECHO)
+
+    assert refused(Shell(allow=[ECHO]), str(programs / "echo"), "hi")
+
+
+def test_a_program_is_not_looked_for_in_the_path(programs, monkeypatch):
+    monkeypatch.setenv("PATH", str(programs))
+
+    assert refused(Shell(allow=[str(programs / "many")], env={"PATH": str(programs)}), "many")
+
+
+def test_options_can_be_declared_and_no_other_is_passed_on():
+    shell = Shell(allow={ECHO: ["-n"], "/bin/true": []})
+
+    assert run(ECHO, "-n", "hi", shell=shell)["stdout"] == "hi"
+    assert refused(shell, ECHO, "-e", "hi")
+    assert refused(shell, ECHO, "-n", "--", "hi")
+    assert refused(shell, "/bin/true", "-n")
+    assert run("/bin/true", "x", shell=shell)["exit_code"] == 0
+
+
+@pytest.mark.parametrize("options", ["-n", [5], [None]])
+def test_declared_options_are_a_list_of_text(options):
+    with pytest.raises(OptionError, match="a list of text"):
+        Shell(allow={ECHO: options})
+
+
+@pytest.mark.promise("S39")
 def test_a_link_to_another_program_is_refused(programs):
     (programs / "echo").symlink_to("/bin/cat")
 
@@ -322,6 +426,7 @@ def test_a_program_that_does_not_end_in_time_is_killed(lifeline):
     assert lifeline.everybody_is_gone()
 
 
+@pytest.mark.promise("S39")
 def test_its_children_are_killed_with_it(lifeline):
     with pytest.raises(TimeoutError):
         run(SH, "-c", f"exec 3>{lifeline.path}; sleep 100 & (sleep 100 & sleep 100); wait", timeout=0.5)
@@ -370,13 +475,30 @@ def test_nothing_stays_behind_when_a_program_ends_by_itself(lifeline, code):
 
 
 def test_nothing_stays_behind_when_the_run_is_interrupted(lifeline, monkeypatch):
-    def interrupted(process, deadline):
+    def interrupted(process, *_):
         os.read(process.stdout.fileno(), 1)  # it is up
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("onward.handlers.shell._collect", interrupted)
+    monkeypatch.setattr("onward.handlers.program._listen", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run(SH, "-c", f"exec 3>{lifeline.path}; sleep 100 & echo up; wait")
+
+    assert lifeline.everybody_is_gone()
+
+
+@pytest.mark.parametrize("word", ["ask_to_stop", "lose"])
+def test_a_program_is_killed_when_its_job_is_cancelled_or_lost(lifeline, word):
+    context = a_context([SH, "-c", f"exec 3>{lifeline.path}; echo up >&3; sleep 100 & (sleep 100 & sleep 100); wait"])
+
+    def stop_when_it_is_up():
+        select.select([lifeline.reader], [], [], 60)
+        getattr(context, word)()
+
+    stopper = threading.Thread(target=stop_when_it_is_up)
+    stopper.start()
+    with pytest.raises(Stopped):
+        Shell(allow=[SH]).run(context)
+    stopper.join()
 
     assert lifeline.everybody_is_gone()
 
@@ -422,3 +544,13 @@ def test_the_handler_is_built_from_configuration():
 def test_a_configuration_that_makes_no_sense_is_refused(configured, complaint):
     with pytest.raises(OptionError, match=complaint):
         build(configured)
+
+
+def test_of_a_flood_no_more_is_kept_in_memory_than_can_be_told():
+    said = _Said()
+    for _ in range(100):
+        said.add(b"x" * 65_536)
+    said.add(b"the end")
+
+    assert len(said.beginning) == 64 * 1024
+    assert said.tail().endswith("xxxthe end")

@@ -1,0 +1,62 @@
+"""Functions as jobs, in the process that made them: they cannot travel, so the job carries a number in their place."""
+
+from __future__ import annotations
+
+import inspect
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from onward.context import JobContext
+from onward.errors import ArgumentError
+from onward.registry import NotAllowed
+from onward.signals import Signal
+
+__all__ = ["Closures"]
+
+
+class Closures:
+    """``jobs.define("callable", lambda: resize(picture))``, on ``memory://`` and ``sync://``.
+
+    A function is kept until it has succeeded.  One that was given up is kept with its dead letter, as long as the process
+    lives.
+    """
+
+    def __init__(self) -> None:
+        self._functions: dict[int, Callable[[], Any]] = {}
+        self._numbers = itertools.count(1)
+
+    def admit(self, payload: Any) -> dict[str, Any]:
+        """Keep a function, and give what stands for it."""
+        name = getattr(payload, "__qualname__", type(payload).__name__)
+        if not callable(payload):
+            raise ArgumentError(f"callable takes a function, not {payload!r:.60}")
+        if inspect.iscoroutinefunction(payload):
+            raise ArgumentError(f"callable: {name} is async: make it a job with @jobs.job")
+        try:
+            inspect.signature(payload).bind()
+        except TypeError as error:
+            raise ArgumentError(f"callable: {name} must need no arguments ({error}): bind them with a lambda") from None
+        except ValueError:
+            pass  # some of those that are written in C cannot be asked
+        number = next(self._numbers)
+        self._functions[number] = payload
+        return {"function": name, "number": number}
+
+    def check(self, payload: Any) -> None:
+        if self._number(payload) is None:
+            raise ArgumentError('callable: dispatch a function with jobs.define("callable", function)')
+
+    def run(self, ctx: JobContext) -> Any:
+        number = self._number(ctx.payload)
+        if number is None:
+            raise NotAllowed("it is not allowed: its function has run already, or belonged to another process")
+        value = self._functions[number]()
+        if not isinstance(value, Signal):
+            del self._functions[number]
+        return value
+
+    def _number(self, payload: Any) -> int | None:
+        """Of a function that is here."""
+        number = payload.get("number") if isinstance(payload, dict) else None
+        return number if isinstance(number, int) and number in self._functions else None

@@ -1,0 +1,109 @@
+"""Commands of the project: functions that were registered, and lines of the ``onward`` command that were written down.
+
+A job names a command and, if it is a function, its arguments.  It never brings the words of a command line: those are the
+configuration's, to the last one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import msgspec
+
+from onward.arguments import encode_value
+from onward.context import JobContext
+from onward.definition import JobDefinition
+from onward.errors import ArgumentError, DefinitionError, OptionError
+from onward.handlers.program import run_program
+from onward.handlers.typed import TypedHandler
+from onward.names import job_name, suggestion
+from onward.registry import FunctionEntry, NotAllowed
+
+__all__ = ["Command", "Commands"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_DONE_OR_NOTHING_TO_DO = (0, 6)  # of the exit codes of `onward`
+
+
+class Command(msgspec.Struct, forbid_unknown_fields=True):
+    """Which one, and what to call it with."""
+
+    name: str
+    arguments: dict[str, Any] = {}
+
+
+class Commands(TypedHandler[Command]):
+    """``jobs.define("command", {"name": "rebuild", "arguments": {"shelf": 3}})``, or only the name as text.
+
+    ``allow`` names lines of the ``onward`` command: ``{"nightly-prune": ["prune"]}``.  They run in a process of their own,
+    on the store of this application.
+    """
+
+    payload_type = Command
+
+    def __init__(
+        self, *, allow: Mapping[str, Sequence[str]] | None = None, store: Mapping[str, str] | None = None
+    ) -> None:
+        self._lines: dict[str, list[str]] = {}
+        for name, words in (allow or {}).items():
+            if isinstance(words, str) or not words or not all(isinstance(word, str) for word in words):
+                raise OptionError(
+                    f"handler 'command': {name!r:.60} is a list of words, such as ['queue', 'pause', 'mail']"
+                )
+            self._lines[job_name(name)] = list(words)
+        if self._lines and store is None:
+            raise OptionError(
+                "handler 'command': a command of onward runs in a process of its own, which sees no store in memory: "
+                "register a function with @jobs.command, or use another store"
+            )
+        self._store = store
+        self._folder = str(Path.cwd())  # where a relative path to a store begins, and the configuration is looked for
+        self._functions: dict[str, FunctionEntry] = {}
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return ("arguments",) if any(entry.secrets for entry in self._functions.values()) else ()
+
+    def register(self, name: str, function: F) -> F:
+        """Let jobs call a function by this name."""
+        if inspect.iscoroutinefunction(function):
+            raise DefinitionError(f"command {name!r} is async: make it a job with @jobs.job")
+        if name in self._functions or name in self._lines:
+            raise DefinitionError(f"a command {name!r} is there already: give one of them another name")
+        self._functions[name] = FunctionEntry(JobDefinition(name=job_name(name), handler="command"), function)
+        return function
+
+    def read(self, payload: Any) -> Command:
+        """The command, if it can be called like that; one that only others know is theirs to judge."""
+        command = super().read({"name": payload} if isinstance(payload, str) else payload)
+        entry = self._functions.get(command.name)
+        if entry is not None:
+            entry.check(encode_value(command.arguments))
+        elif command.name in self._lines and command.arguments:
+            raise ArgumentError(f"command {command.name!r} takes no arguments: its words are the configuration's")
+        return command
+
+    def handle(self, ctx: JobContext, payload: Command) -> Any:
+        entry = self._functions.get(payload.name)
+        if entry is not None:
+            return entry.invoke(ctx, encode_value(payload.arguments))
+        words = self._lines.get(payload.name)
+        if words is None:
+            known = [*self._functions, *self._lines]
+            hint = suggestion(payload.name, known) if known else ""
+            raise NotAllowed(f"command {payload.name!r:.100} is not allowed: nobody registered it here{hint}")
+        return run_program(
+            [sys.executable, "-P", "-m", "onward", *words],
+            ctx,
+            name=f"onward {' '.join(words)}",
+            executable=sys.executable,
+            env={**os.environ, **(self._store or {})},  # it is our own, and reaches its store as we do
+            cwd=self._folder,
+            fine=_DONE_OR_NOTHING_TO_DO,
+        )

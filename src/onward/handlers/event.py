@@ -1,0 +1,113 @@
+"""Named events, told to everybody who listens.
+
+All listeners of one event are called in one run, one after the other, also after one of them has failed.  If any has, so has
+the run: a retry calls all of them again.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any, TypeVar, get_type_hints
+
+import msgspec
+
+from onward.context import JobContext
+from onward.definition import JobDefinition
+from onward.errors import ArgumentError, DefinitionError
+from onward.failure import escaped
+from onward.handlers.patience import Patience
+from onward.handlers.typed import TypedHandler, secret_fields
+from onward.names import job_name, suggestion
+from onward.registry import FunctionEntry, NotAllowed
+
+__all__ = ["Event", "Events", "ListenersFailed"]
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Event(msgspec.Struct, forbid_unknown_fields=True):
+    """What happened, and what is to be known about it."""
+
+    name: str
+    data: Any = None
+
+
+class ListenersFailed(ExceptionGroup[Exception]):
+    """Some listeners raised: the message names each and what it raised."""
+
+    def __str__(self) -> str:
+        return self.message
+
+
+class Events(TypedHandler[Event]):
+    """``jobs.define("event", {"name": "order.paid", "data": {"order": 42}})``."""
+
+    payload_type = Event
+
+    def __init__(self) -> None:
+        self._listeners: dict[str, dict[str, FunctionEntry]] = {}
+        self._told_secrets = False
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        return ("data",) if self._told_secrets else ()
+
+    def listen(self, event: str, function: F) -> F:
+        """Call a function with the data of every such event."""
+        listener = getattr(function, "__name__", "listener")
+        if inspect.iscoroutinefunction(function):
+            raise DefinitionError(f"listener {listener!r} is async: let a plain one enqueue an async job")
+        entry = FunctionEntry(JobDefinition(name=listener, handler="event"), function)
+        if len(entry.arguments.names) > 1:
+            raise DefinitionError(
+                f"listener {listener!r} takes {len(entry.arguments.names)} parameters: it gets the event's data as one, or "
+                f"takes none; gather them in a dataclass"
+            )
+        listeners = self._listeners.setdefault(job_name(event), {})
+        if listener in listeners:
+            raise DefinitionError(f"a listener {listener!r} of {event!r} is there already: give one another name")
+        listeners[listener] = entry
+        hints = [get_type_hints(function).get(name) for name in entry.arguments.names]
+        self._told_secrets |= bool(entry.secrets) or any(map(secret_fields, hints))
+        return function
+
+    def read(self, payload: Any) -> Event:
+        """The event, if those who listen here can be told of it."""
+        event = super().read(payload)
+        for listener, entry in self._listeners.get(event.name, {}).items():
+            try:
+                entry.check(_arguments(entry, event.data))
+            except ArgumentError as error:
+                raise ArgumentError(f"event {event.name!r:.100}: listener {listener!r}: {error}") from None
+        return event
+
+    def handle(self, ctx: JobContext, payload: Event) -> dict[str, Any]:
+        listeners = self._listeners.get(payload.name)
+        if not listeners:
+            known = suggestion(payload.name, self._listeners) if self._listeners else ""
+            raise NotAllowed(f"event {payload.name!r:.100} is not allowed: nobody listens to it here{known}")
+        patience = Patience(ctx)
+        told: dict[str, Any] = {}
+        failed: dict[str, Exception] = {}
+        for listener, entry in listeners.items():
+            if failed:
+                patience.nap()  # the failure may be the end of our time
+            try:
+                told[listener] = entry.invoke(ctx, _arguments(entry, payload.data))
+            except Exception as error:  # noqa: BLE001  the others must hear of it all the same
+                failed[listener] = error
+        if failed:
+            raise _failure(payload.name, failed, len(listeners))
+        return told
+
+
+def _arguments(entry: FunctionEntry, data: Any) -> bytes:
+    return msgspec.json.encode(dict.fromkeys(entry.arguments.names, data))
+
+
+def _failure(event: str, failed: dict[str, Exception], count: int) -> Exception:
+    if count == 1:
+        return next(iter(failed.values()))
+    told = "; ".join(f"{name}: {type(error).__name__}: {escaped(str(error)[:300])}" for name, error in failed.items())
+    return ListenersFailed(f"{len(failed)} of {count} listeners of {event!r} failed: {told}", list(failed.values()))

@@ -1,0 +1,220 @@
+"""One HTTP exchange with an address that was checked: nothing here looks a name up twice, follows or asks a proxy.
+
+    resolve   the name's addresses, once
+    connect   to one of them, and for https: a handshake in which the server shows a certificate for the *name*
+    exchange  one request, one answer, then the connection is closed
+
+The socket never blocks.  Whoever has to wait does so in naps (`onward.handlers.patience`), so that one deadline holds for
+all of it: a server that sends a byte a minute is as late as one that sends none.
+"""
+
+from __future__ import annotations
+
+import errno
+import http.client
+import io
+import os
+import select
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from ipaddress import ip_address
+from typing import Any, NamedTuple, TypeVar
+
+from onward.handlers.address import Address
+from onward.handlers.patience import Patience
+from onward.handlers.target import Target
+
+__all__ = ["Answer", "Resolver", "connect", "exchange", "resolve", "system_resolver"]
+
+T = TypeVar("T")
+
+Resolver = Callable[[str, int], Iterable[str]]
+
+_HEAD_LIMIT = 64 * 1024  # bytes around the body: the answer's head, interim answers, the lines between chunks
+
+
+class Answer(NamedTuple):
+    """What a server said."""
+
+    status: int
+    headers: Mapping[str, str]  # by names in lower case
+    body: bytes
+    truncated: bool
+
+
+class TooMuchSaid(Exception):
+    """A head without end."""
+
+
+def system_resolver(host: str, port: int) -> Iterable[str]:
+    """The addresses that the system knows for a name."""
+    answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
+    return dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in answers)
+
+
+def resolve(target: Target, resolver: Resolver, patience: Patience) -> Sequence[Address]:
+    """All addresses of the target's host.  The system's resolver cannot be told to hurry, so a thread asks it."""
+    if target.address is not None:
+        return [target.address]
+    answers: list[Address] = []
+    problems: list[Exception] = []
+    done = threading.Event()
+
+    def ask() -> None:
+        try:
+            answers.extend(map(ip_address, resolver(target.host, target.port)))
+        except Exception as error:  # noqa: BLE001  raised again below
+            problems.append(error)
+        done.set()
+
+    threading.Thread(target=ask, name="onward-resolve", daemon=True).start()
+    while not done.wait(patience.nap()):
+        pass
+    if problems:
+        raise problems[0]
+    if not answers:
+        raise OSError(f"{target.host} has no address")
+    return answers
+
+
+def connect(addresses: Iterable[Address], port: int, patience: Patience) -> socket.socket:
+    """A connection to the first of these addresses that takes one."""
+    problem: OSError = OSError("there is no address to connect to")
+    for address in addresses:
+        family = socket.AF_INET if address.version == 4 else socket.AF_INET6
+        connection = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            code = _connected(connection, (str(address), port), patience)
+        except BaseException:
+            connection.close()
+            raise
+        if code == 0:
+            return connection
+        connection.close()
+        problem = OSError(code, f"{os.strerror(code)}: {address} port {port}")
+    raise problem
+
+
+def _connected(connection: socket.socket, place: tuple[str, int], patience: Patience) -> int:
+    """The system's word for what went wrong, 0 if nothing did."""
+    connection.settimeout(0)
+    code = connection.connect_ex(place)
+    if code == errno.EINPROGRESS:
+        _wait(connection, select.POLLOUT, patience)
+        code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+    if code == 0:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return code
+
+
+def exchange(
+    connection: socket.socket,
+    target: Target,
+    tls: ssl.SSLContext | None,
+    *,
+    method: str,
+    headers: Mapping[str, str],
+    body: bytes | None,
+    limit: int,
+    patience: Patience,
+) -> Answer:
+    """One request and its answer, of whose body at most ``limit`` bytes are read."""
+    stream = _Stream(connection, patience, limit + _HEAD_LIMIT)
+    try:
+        if tls is not None:
+            stream.encrypt(tls, target.host)
+        asking = _Asking(target, stream)
+        asking.request(method, target.path, body=body, headers={**headers, "Connection": "close"})
+        return _answer(asking.getresponse(), limit)
+    finally:
+        stream.end()
+
+
+def _answer(response: http.client.HTTPResponse, limit: int) -> Answer:
+    said = response.read(limit + 1)
+    if len(said) <= limit and response.length:
+        raise http.client.IncompleteRead(said, response.length)
+    return Answer(
+        status=response.status,
+        headers={name.lower(): value for name, value in response.getheaders()},
+        body=said[:limit],
+        truncated=len(said) > limit,
+    )
+
+
+class _Asking(http.client.HTTPConnection):
+    """Writes requests and reads answers on a connection that is there already."""
+
+    def __init__(self, target: Target, stream: Any) -> None:
+        super().__init__(target.host, target.port)
+        self.default_port = 443 if target.scheme == "https" else 80  # which is left away in the Host header
+        self.sock = stream
+
+
+class _Stream:
+    """A socket as `http.client` wants it, on which nobody waits longer than there is patience for."""
+
+    def __init__(self, connection: socket.socket, patience: Patience, limit: int) -> None:
+        self._connection = connection
+        self._patience = patience
+        self._left = limit
+
+    def encrypt(self, tls: ssl.SSLContext, host: str) -> None:
+        encrypted = tls.wrap_socket(self._connection, server_hostname=host, do_handshake_on_connect=False)
+        self._connection = encrypted
+        self._patiently(encrypted.do_handshake, select.POLLIN)
+
+    def sendall(self, data: Any) -> None:
+        left = memoryview(data).cast("B")
+        while left:
+            left = left[self._patiently(lambda: self._connection.send(left), select.POLLOUT) :]  # noqa: B023
+
+    def makefile(self, mode: str) -> io.BufferedReader:
+        return io.BufferedReader(_Reading(self))
+
+    def receive_into(self, buffer: Any) -> int:
+        count = self._patiently(lambda: self._connection.recv_into(buffer), select.POLLIN)
+        self._left -= count
+        if self._left < 0:
+            raise TooMuchSaid("the answer's head is longer than anybody needs")
+        return count
+
+    def close(self) -> None:
+        """Said by `http.client` before it reads the body."""
+
+    def end(self) -> None:
+        self._connection.close()
+
+    def _patiently(self, operation: Callable[[], T], event: int) -> T:
+        while True:
+            try:
+                return operation()
+            except ssl.SSLWantReadError:
+                _wait(self._connection, select.POLLIN, self._patience)
+            except ssl.SSLWantWriteError:
+                _wait(self._connection, select.POLLOUT, self._patience)
+            except BlockingIOError:
+                _wait(self._connection, event, self._patience)
+            self._patience.nap()  # one that is never kept waiting may be endless all the same
+
+
+class _Reading(io.RawIOBase):
+    """The reading end, under a buffer of Python's own."""
+
+    def __init__(self, stream: _Stream) -> None:
+        self._stream = stream
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        return self._stream.receive_into(buffer)
+
+
+def _wait(connection: socket.socket, event: int, patience: Patience) -> None:
+    poll = select.poll()
+    poll.register(connection, event)
+    while not poll.poll(patience.nap() * 1000):
+        pass

@@ -1,0 +1,144 @@
+"""Run a program to its end, with nothing inherited and nothing left behind.
+
+It leads a process group of its own, and the group is killed before its leader is waited for: until then its number cannot
+be given to anybody else.  So whatever the program started ends with it, unless it left the group by itself.  If this process
+is killed meanwhile its supervisor knows the number, and does the same.  In a process that runs nothing but this job the
+program joins the group that it finds: that one ends with the process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from onward.context import JobContext
+from onward.failure import escaped, storable
+from onward.handlers.patience import Patience
+from onward.shield import shield
+
+__all__ = ["CLEAN_ENVIRONMENT", "CommandFailed", "run_program"]
+
+CLEAN_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
+_OUTPUT_LIMIT = 64 * 1024
+_TAIL = 500
+
+
+class CommandFailed(Exception):
+    """The program ended with another code than 0, or was killed."""
+
+
+class _Said:
+    """A stream's beginning, which is the result, and its end, which tells what went wrong."""
+
+    def __init__(self) -> None:
+        self.beginning = bytearray()
+        self._end = b""
+
+    def add(self, chunk: bytes) -> None:
+        """Past the limit what comes is dropped: a program is never stopped by what it says."""
+        self.beginning += chunk[: max(_OUTPUT_LIMIT - len(self.beginning), 0)]
+        self._end = (self._end + chunk)[-_TAIL:]
+
+    def text(self) -> str:
+        return storable(self.beginning.decode("utf-8", "replace"), _OUTPUT_LIMIT)
+
+    def tail(self) -> str:
+        return escaped(self._end.decode("utf-8", "replace").strip()[-_TAIL:])
+
+
+def run_program(
+    argv: Sequence[str],
+    ctx: JobContext,
+    *,
+    name: str,
+    executable: str,
+    env: Mapping[str, str],
+    cwd: str,
+    fine: Sequence[int] = (0,),
+) -> dict[str, Any]:
+    """What it said and how it ended, if it ended well: with one of the codes that are ``fine``."""
+    process: subprocess.Popen[bytes] | None = None
+    out, err = _Said(), _Said()
+    try:
+        with shield():  # an interruption waits until somebody knows the process
+            process = _start(argv, executable, env, cwd, leads=not ctx.alone)
+            ctx.runs_program(process.pid)
+        _listen(process, out, err, Patience(ctx))
+    except TimeoutError:
+        raise TimeoutError(f"{name} did not end in time and was killed") from None
+    finally:
+        if process is not None:
+            _end_surely(process, leads=not ctx.alone)
+            ctx.runs_program(0)
+    code = process.returncode
+    if code not in fine:
+        how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
+        raise CommandFailed(f"{name} {how}: {err.tail() or out.tail()}")
+    return {"exit_code": code, "stdout": out.text(), "stderr": err.text()}
+
+
+def _start(
+    argv: Sequence[str], executable: str, env: Mapping[str, str], cwd: str, *, leads: bool
+) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(  # noqa: S603  an argument list, whose program was allowed
+        argv,
+        executable=executable,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        env=env,
+        start_new_session=leads,  # no terminal to write to, and a group that can be killed
+    )
+
+
+def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, patience: Patience) -> None:
+    """Read both streams to their end, and wait for the program's."""
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with selectors.DefaultSelector() as selector:
+        selector.register(process.stdout, selectors.EVENT_READ, out)
+        selector.register(process.stderr, selectors.EVENT_READ, err)
+        while selector.get_map():
+            for key, _ in selector.select(patience.nap()):
+                chunk = os.read(key.fd, 65_536)
+                key.data.add(chunk)
+                if not chunk:
+                    selector.unregister(key.fileobj)
+    _wait(process, patience)
+
+
+def _wait(process: subprocess.Popen[bytes], patience: Patience) -> None:
+    """Until it has ended.  It stays a zombie then, so that its number, which is its group's, remains its own."""
+    pause = 0.0005  # nearly always it has closed its streams by ending
+    with contextlib.suppress(ChildProcessError):  # somebody in this program waits for everybody's children
+        while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+            time.sleep(min(patience.nap(), pause))
+            pause = min(pause * 2, 0.05)
+
+
+def _end_surely(process: subprocess.Popen[bytes], *, leads: bool) -> None:
+    """An interruption may arrive on the way in; seconds pass before there is another."""
+    try:
+        with shield():
+            _end(process, leads=leads)
+    finally:
+        if process.returncode is None:
+            _end(process, leads=leads)
+
+
+def _end(process: subprocess.Popen[bytes], *, leads: bool) -> None:
+    """Leave nothing behind: not the program, not its children, not its pipes."""
+    # One that changed its user is not ours to kill.
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        (os.killpg if leads else os.kill)(process.pid, signal.SIGKILL)
+    process.wait()
+    for stream in (process.stdout, process.stderr):
+        if stream is not None:
+            stream.close()
