@@ -217,10 +217,8 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return _at_least(_LOWEST[name], _of_type(int, value, where), where)
         case "metrics" | "drop_on_dlq_failure":
             return _of_type(bool, value, where)
-        case "signing_keys":
-            return KeyRing.of(value, where)
-        case "signing":
-            return _mode(value, where)
+        case "signing_keys" | "signing":
+            return KeyRing.of(value, where) if name == "signing_keys" else _mode(value, where)
         case "retention":
             return {**settings.retention, **_retention(value, where)}
         case _:

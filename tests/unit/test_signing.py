@@ -14,6 +14,7 @@ from onward.signing import Signer, Signing
 SECRET = "s" * 40
 OTHER = "o" * 40
 BODY = b'{"id":"a","queue":"mail"}'
+KNOWN = b"onward/1 k1 51e69068b7c8e0525db8edb20bf9f496e9139e4a27d090d9ee512f027f2b9d8a\n"
 
 
 def a_signer(keys=f"k1:{SECRET}", namespace="default"):
@@ -172,4 +173,3 @@ class TestModes:
         a_signing(mode, None)[0].refuse_without_key()
 
 
-KNOWN = b""
