@@ -144,8 +144,8 @@ def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
             f"signing_keys_file, or set ONWARD_SIGNING_KEYS"
         )
     if _KEY_FILE in table:
-        path = folder.absolute() / _of_type(str, table[_KEY_FILE], _KEY_FILE)
-        table = {name: value for name, value in table.items() if name != _KEY_FILE} | {"signing_keys": path}
+        key_file = folder.absolute() / _of_type(str, table[_KEY_FILE], _KEY_FILE)
+        table = {name: value for name, value in table.items() if name != _KEY_FILE} | {"signing_keys": key_file}
     scheme, slashes, path = str(table.get("url", "")).partition(":///")
     if scheme != "sqlite" or not path or path.startswith("/"):
         return table

@@ -77,7 +77,7 @@ class Signer:
     def _stranger(self, key_id: bytes) -> str:
         if key_id == UNSIGNED:
             return "it is not signed"
-        told = key_id[:64].decode("ascii", "backslashreplace")
+        told = key_id[:64].decode("latin-1").encode("unicode_escape").decode()  # it ends in a log line
         if key_id in self._revoked:
             return f"it was signed with key {told}, which is revoked"
         return f"it was signed with key {told}, which is not known here"

@@ -83,7 +83,7 @@ def _rewritten(old, new, **honest_changes):
 def _placed(job, data):
     """Where its own bytes say that it belongs: whoever writes them takes care of that."""
     body = _parts(data)[1]
-    job_id, queue = (re.search(rf'"{field}":"([^"]*)"'.encode(), body).group(1).decode() for field in ("id", "queue"))
+    job_id, queue = (re.search(rf'"{field}": ?"([^"]*)"'.encode(), body).group(1).decode() for field in ("id", "queue"))
     return Forged(job_id, queue, data)
 
 

@@ -171,5 +171,3 @@ class TestModes:
     @pytest.mark.parametrize("mode", ["off", "warn", None])
     def test_the_other_modes_need_no_key(self, mode):
         a_signing(mode, None)[0].refuse_without_key()
-
-
