@@ -185,10 +185,10 @@ def _parted(data: bytes) -> tuple[bytes, bytes, bytes]:
     """Key id, signature and sealed bytes."""
     if data.startswith(_UNSIGNED):
         return UNSIGNED, UNSIGNED, data[len(_UNSIGNED) :]
-    end = data.find(b"\n", 0, _HEADER_LIMIT)
-    parts = data[: max(end, 0)].split(b" ")
+    header, line_end, body = data.partition(b"\n")
+    parts = header.split(b" ", 4) if line_end and len(header) < _HEADER_LIMIT else [b""]
     if len(parts) == 3 and parts[0] == _MAGIC:  # nearly always
-        return parts[1], parts[2], data[end + 1 :]
+        return parts[1], parts[2], body
     magic, _, version = parts[0].partition(b"/")
     if magic != b"onward" or not version.isdigit() or len(version) > 6:
         raise EnvelopeError("the bytes do not start with an onward header")

@@ -56,7 +56,7 @@ class Signer:
         """What goes before these sealed bytes."""
         assert self._signing is not None
         prepared = self._prepared.get((self._signing, queue)) or self._prepare(self._active[self._signing], queue)
-        return prepared.start + _signature(prepared, body) + b"\n"
+        return prepared.start + _signature(prepared, body).encode() + b"\n"
 
     def refusal(self, queue: str, key_id: bytes, signature: bytes, body: bytes) -> str | None:
         """Why nobody whom we trust has signed this for this queue; None if somebody has."""
@@ -67,7 +67,7 @@ class Signer:
                 return self._stranger(key_id)
             prepared = self._prepare(key, queue)
         # As text, so that there is one way to write a signature; and in the same time, wherever the first difference is.
-        if hmac.compare_digest(_signature(prepared, body), signature):
+        if hmac.compare_digest(_signature(prepared, body).encode(), signature):
             return None
         return (
             f"its signature by key {key_id.decode()} does not match: the bytes are not those that were signed, or they were "
@@ -150,12 +150,14 @@ class Signing:
         raise AssertionError("there is a key after all")
 
 
-def _signature(prepared: _Prepared, body: bytes) -> bytes:
-    inner, outer = prepared.inner.copy(), prepared.outer.copy()
+def _signature(prepared: _Prepared, body: bytes) -> str:
+    _, inner, outer = prepared
+    inner = inner.copy()
     inner.update(body)
+    outer = outer.copy()
     outer.update(inner.digest())
-    digest: str = outer.hexdigest()
-    return digest.encode()
+    signature: str = outer.hexdigest()
+    return signature
 
 
 def _key_of_queue(secret: bytes, namespace: str, queue: str) -> bytes:
