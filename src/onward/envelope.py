@@ -104,7 +104,7 @@ class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
     timeout: float | None = None  # seconds; for stores whose leases are measured when a job is stored
 
 
-Sign = Callable[[str, bytes], bytes]  # queue and sealed bytes -> the header to put before them
+Sign = Callable[[str], Callable[[bytes], bytes]]  # for a queue: sealed bytes -> the same, with their header
 Verify = Callable[[Sealed, bytes, bytes, bytes], None]  # where it was found, key id, signature and sealed bytes
 
 _replace = msgspec.structs.replace
@@ -117,7 +117,7 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
     body = _encode(letter)
     if len(body) > limit:
         raise PayloadTooLarge(len(body), limit)
-    data = (_UNSIGNED if sign is None else sign(letter.queue, body)) + body
+    data = _UNSIGNED + body if sign is None else sign(letter.queue)(body)
     scope = "" if letter.key_scope == "global" else letter.job
     ttl = letter.idempotency_ttl
     return Envelope(
@@ -151,7 +151,7 @@ class Form:
     def __init__(self, letter: Letter, *, sign: Sign | None = None, limit: int = DEFAULT_LIMIT) -> None:
         self._letter = letter
         self._envelope = seal(letter, limit=limit)
-        self._sign = sign
+        self._sign = None if sign is None else sign(letter.queue)
         self._limit = limit
 
     def fill(self, job_id: str, payload: bytes, enqueued_at: int) -> Envelope:
@@ -159,8 +159,8 @@ class Form:
         body = _encode(_replace(self._letter, id=job_id, payload=msgspec.Raw(payload), enqueued_at=enqueued_at))
         if len(body) > self._limit:
             raise PayloadTooLarge(len(body), self._limit)
-        header = _UNSIGNED if self._sign is None else self._sign(self._letter.queue, body)
-        return _replace(self._envelope, id=job_id, data=header + body, enqueued_at=enqueued_at)
+        data = _UNSIGNED + body if self._sign is None else self._sign(body)
+        return _replace(self._envelope, id=job_id, data=data, enqueued_at=enqueued_at)
 
 
 def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify | None = None) -> Letter:

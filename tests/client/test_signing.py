@@ -196,7 +196,7 @@ def test_the_other_modes_run_it(open_app, ran, mode):
 def test_warn_counts_all_and_says_it_once_a_queue_and_problem(open_app, ran, caplog):
     jobs = strict(open_app, signing="warn")
     with_work(jobs, ran)
-    stranger = Signer(KeyRing.parse(f"k9:{OLD}"), "default").header
+    stranger = Signer(KeyRing.parse(f"k9:{OLD}"), "default").sign
     jobs.backend.enqueue([a_job(id=f"{number:032}") for number in range(5)])
     jobs.backend.enqueue([a_job(stranger, id="f" * 32)])
     jobs.drain()

@@ -9,6 +9,7 @@ import hmac
 import itertools
 import re
 import time
+from base64 import b64decode, b64encode
 from typing import NamedTuple
 
 import msgspec
@@ -41,10 +42,10 @@ class Forged(NamedTuple):
 
 
 def signed_with(secrets, *, namespace=NAMESPACE):
-    return Signer(KeyRing.parse(secrets), namespace).header
+    return Signer(KeyRing.parse(secrets), namespace).sign
 
 
-HONESTLY = Signer(RING, NAMESPACE).header
+HONESTLY = Signer(RING, NAMESPACE).sign
 
 
 def honest(*, sign=HONESTLY, **changes):
@@ -121,8 +122,16 @@ def _expired_and_prolonged():
     return _rewritten(b'"expires_at":%d' % past, b'"expires_at":%d' % later, expires_at=past)()
 
 
+def _spelled_otherwise(header, body):
+    """The last letter of base64 has bits that mean nothing."""
+    letters = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    other = header[:-2] + letters[letters.index(header[-2]) ^ 1 :][:1] + b"="
+    assert (other != header, b64decode(other[12:])) == (True, b64decode(header[12:]))
+    return other
+
+
 def _mac(key, body):
-    return hmac.digest(key, body, hashlib.sha256).hex().encode()
+    return b64encode(hmac.digest(key, body, hashlib.sha256))
 
 
 # Every one of these runs where signatures are not looked at.
@@ -130,22 +139,24 @@ ATTACKS = {
     "not signed": _signed_by(None),
     "an empty signature": _with_header(lambda header, body: b"onward/1 k2 "),
     "a dash for a signature": _with_header(lambda header, body: b"onward/1 k2 -"),
-    "a dash for a key": _with_header(lambda header, body: header.replace(b"k2", b"-")),
-    "an unknown key": _with_header(lambda header, body: header.replace(b"k2", b"k9")),
-    "another key's name": _with_header(lambda header, body: header.replace(b"k2", b"k1")),
-    "a revoked key's name": _with_header(lambda header, body: header.replace(b"k2", b"k0")),
+    "a dash for a key": _with_header(lambda header, body: header.replace(b"k2", b"-", 1)),
+    "an unknown key": _with_header(lambda header, body: header.replace(b"k2", b"k9", 1)),
+    "another key's name": _with_header(lambda header, body: header.replace(b"k2", b"k1", 1)),
+    "a revoked key's name": _with_header(lambda header, body: header.replace(b"k2", b"k0", 1)),
     "signed with a key that was dropped": _signed_by(signed_with(f"k9:{DROPPED}")),
     "signed with a key that was revoked": _signed_by(signed_with(f"k0:{REVOKED}")),
     "signed in another environment": _signed_by(signed_with(f"k2:{STAGING}")),
     "signed for another namespace": _signed_by(signed_with(f"k2:{CURRENT}", namespace="staging")),
-    "signed for another queue": _signed_by(lambda queue, body: HONESTLY(OTHER_QUEUE, body)),
+    "signed for another queue": _signed_by(lambda queue: HONESTLY(OTHER_QUEUE)),
     "signed with nothing": _with_header(lambda header, body: b"onward/1 k2 " + _mac(b"", body)),
     "signed with the key's name": _with_header(lambda header, body: b"onward/1 k2 " + _mac(b"k2", body)),
-    "hashed": _with_header(lambda header, body: b"onward/1 k2 " + hashlib.sha256(body).hexdigest().encode()),
+    "hashed": _with_header(lambda header, body: b"onward/1 k2 " + b64encode(hashlib.sha256(body).digest())),
     "signed with the secret itself": _with_header(lambda header, body: b"onward/1 k2 " + _mac(CURRENT.encode(), body)),
-    "a signature in capitals": _with_header(lambda header, body: header[:12] + header[12:].upper()),
+    "a signature in capitals": _with_header(lambda header, body: header[:12] + header[12:].swapcase()),
+    "a signature spelled otherwise": _with_header(_spelled_otherwise),
+    "a signature in hex": _with_header(lambda header, body: header[:12] + b64decode(header[12:]).hex().encode()),
     "a signature cut short": _with_header(lambda header, body: header[:-1]),
-    "half a signature": _with_header(lambda header, body: header[: 12 + 32]),
+    "half a signature": _with_header(lambda header, body: header[: 12 + 22]),
     "a signature that goes on": _with_header(lambda header, body: header + b"0"),
     "a signature twice": _with_header(lambda header, body: header + header[12:]),
     "another id": _another_id,
