@@ -15,7 +15,7 @@ TITLE = "SQLite"
 PACKAGES = ("huey", "litequeue", "flexiq", "quebec")
 
 IN_PROCESS, WORKER, RAW = "onward", "onward worker, 2 processes", "raw SQLite"
-SIGNED = "onward, signed"
+SIGNED, SIGNED_TOO = "onward, signed", "processing, signed and not"
 PEERS = PACKAGES
 RETRYING = ("huey", "flexiq", "quebec")  # litequeue has no retries
 RAW_MOVE = ("claim + move, batch 500", "claim + move, a statement per batch of 500")
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
     say("measuring")
     in_turns("processing", everybody, processing)
-    in_turns("processing, signed and not", [onward, signed], processing)
+    in_turns(SIGNED_TOO, [onward, signed], processing)
     delete = Contender(RAW, "raw_sqlite", PYTHON, (RAW_DELETE,))
     in_turns("processing, delete only", [delete], lambda each: measure.processing(each, RAW_DELETE, jobs[each.name]))
     single = 500 if options.quick else 3_000
@@ -111,14 +111,10 @@ def figures(results: dict[str, Any]) -> list[Figure]:
 
 def _signed(measures: dict[str, Any]) -> list[Figure]:
     """What signatures leave of the throughput; not in results that are older than they are."""
-    return [
-        (f"In a program: {measure}, signed beside not signed", beside(measures[title], SIGNED, [IN_PROCESS]), 0.9)
-        for measure, title in (
-            ("no-op processing", "processing, signed and not"),
-            ("bulk enqueue", "bulk enqueue, signed and not"),
-        )
-        if title in measures
-    ]
+    if SIGNED_TOO not in measures:
+        return []
+    ratio = beside(measures[SIGNED_TOO], SIGNED, [IN_PROCESS])
+    return [("In a program: no-op processing, signed beside not signed", ratio, 0.9)]
 
 
 def fairness(_: dict[str, Any]) -> str:

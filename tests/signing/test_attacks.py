@@ -19,10 +19,6 @@ from tests.waiting import eventually
 pytestmark = pytest.mark.usefixtures("quiet")
 
 SHARED_OUT = ("mysql", "beanstalk")  # together they see every bit turned over; of the others each does
-    "postgres",
-    "mysql",
-    "beanstalk",
-)  # together they see every bit turned over; the others, each of them does
 
 
 class Shop:
