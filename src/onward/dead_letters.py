@@ -191,7 +191,7 @@ class DeadLetters:
         self, stored: StoredJob, letter: Letter | None, *, token: int, reason: str, attempts: int, errors: Any
     ) -> Envelope:
         assert self._queue is not None
-        job = stored.job if letter is None else letter.job
+        job = letter.job if letter is not None else stored.job if self._verify is None else "?"
         payload = {
             "id": stored.id,
             "job": job,

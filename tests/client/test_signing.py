@@ -180,6 +180,27 @@ def test_what_is_not_signed_is_refused_kept_counted_and_told_once(open_app, ran,
     assert (line.levelno, line.event, line.job_id) == (logging.CRITICAL, "job.discarded", ID)
 
 
+@pytest.mark.promise("S36")
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_a_column_chooses_neither_code_nor_arguments(open_app, url, store, ran):
+    jobs = strict(open_app)
+    work = with_work(jobs, ran)
+
+    @jobs.job
+    def evil(n: int):
+        ran.append("evil")
+
+    kept, moved = work.enqueue(1), work.enqueue(2)
+    with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
+        connection.execute("UPDATE onward_jobs SET job = 'evil', priority = 9, attempts = 1, expires_at = NULL")
+        connection.execute("UPDATE onward_jobs SET queue = 'ops' WHERE id = ?", [moved.id])
+        connection.commit()
+    jobs.drain()
+
+    assert (ran, kept.state(), moved.state()) == ([1], "completed", "discarded")
+    assert "signed for another queue" in moved.record().reason
+
+
 @pytest.mark.promise("S38")
 @pytest.mark.parametrize("mode", ["off", "warn", None])
 def test_the_other_modes_run_it(open_app, ran, mode):
@@ -322,7 +343,8 @@ class TestDeadLetterQueue:
 
     @pytest.mark.promise("S36")
     def test_of_a_refused_job_nothing_is_signed_that_the_attacker_wrote(self, jobs):
-        jobs.backend.enqueue([a_job(meta={"tenant": "evil"}, payload=msgspec.Raw(b'{"evil":1}'), name="evil")])
+        forged = a_job(meta={"tenant": "evil"}, payload=msgspec.Raw(b'{"evil":1}'), name="evil", job="evil")
+        jobs.backend.enqueue([forged])
         jobs.drain("default")
 
         (copy,) = jobs.list(queue=self.QUEUE)
