@@ -209,7 +209,9 @@ class DeadLetters:
             queue=self._queue,
             job=DEAD_LETTER_JOB,
             payload=payload,
-            secrets=("payload",) if letter is not None and letter.secrets else (),  # what was not to be shown still is not
+            secrets=("payload",)
+            if letter is not None and letter.secrets
+            else (),  # what was not to be shown still is not
         )
 
 

@@ -192,7 +192,7 @@ def test_a_column_chooses_neither_code_nor_arguments(open_app, url, store, ran):
 
     kept, moved = work.enqueue(1), work.enqueue(2)
     with closing(sqlite3.connect(url.removeprefix("sqlite:///"))) as connection:
-        connection.execute("UPDATE onward_jobs SET job = 'evil', priority = 9, attempts = 1, expires_at = NULL")
+        connection.execute("UPDATE onward_jobs SET job = 'evil', rank = -9, attempts = 1, expires_at = NULL")
         connection.execute("UPDATE onward_jobs SET queue = 'ops' WHERE id = ?", [moved.id])
         connection.commit()
     jobs.drain()
