@@ -32,6 +32,7 @@ CROWDS = "tests/proof/test_crowds.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
 PROGRAMS = "tests/proof/test_programs.py"
+ATTACKS = "tests/signing/test_attacks.py"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -369,5 +370,25 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         ("tests/supervisor/test_stopping.py::test_what_runs_at_the_deadline_is_killed_given_back_and_run_by_another",),
+    ),
+    Mutant(
+        "M21",
+        "the signature of a known key is not compared",
+        (Edit("src/onward/signing.py", "if hmac.compare_digest(", "if True or hmac.compare_digest("),),
+        (f"{ATTACKS}::test_nothing_that_is_forged_runs_on_any_store",),
+    ),
+    Mutant(
+        "M21",
+        "a signature for one queue is good for all",
+        (Edit("src/onward/signing.py", 'queue.encode("utf-8", "surrogatepass")', 'b"queue"'),),
+        (f"{ATTACKS}::test_nothing_that_is_forged_runs_on_any_store",),
+    ),
+    Mutant(
+        "M22",
+        "a dead letter carries what was refused, under a good signature",
+        (Edit("src/onward/dead_letters.py", "open_sealed(sealed, verify=self._verify)", "open_sealed(sealed)"),),
+        (
+            "tests/client/test_signing.py::TestDeadLetterQueue::test_of_a_refused_job_nothing_is_signed_that_the_attacker_wrote",
+        ),
     ),
 )

@@ -14,11 +14,12 @@ from onward import Onward
 CONFIGS = {"1 process, 10 threads": 10, "1 process, 2 threads": 2}
 
 FILE = FOLDER / "onward.db"
+SETTINGS: dict[str, Any] = {}
 
 
 def application() -> tuple[Onward, Any]:
     logging.disable(logging.WARNING)  # the notice about old SQLite libraries
-    jobs = Onward(f"sqlite:///{FILE}")
+    jobs = Onward(f"sqlite:///{FILE}", **SETTINGS)
 
     @jobs.job
     def work(id: int, user: str, kind: str, sent: int) -> None:  # noqa: A002

@@ -15,6 +15,7 @@ TITLE = "SQLite"
 PACKAGES = ("huey", "litequeue", "flexiq", "quebec")
 
 IN_PROCESS, WORKER, RAW = "onward", "onward worker, 2 processes", "raw SQLite"
+SIGNED, SIGNED_TOO = "onward, signed", "processing, signed and not"
 PEERS = PACKAGES
 RETRYING = ("huey", "flexiq", "quebec")  # litequeue has no retries
 RAW_MOVE = ("claim + move, batch 500", "claim + move, a statement per batch of 500")
@@ -23,6 +24,7 @@ RAW_DELETE = "claim + delete, batch 500"
 
 def run(options: argparse.Namespace) -> dict[str, Any]:
     onward = Contender(IN_PROCESS, "onward_sqlite", PYTHON)
+    signed = Contender(SIGNED, "onward_signed", PYTHON)
     raw = Contender(RAW, "raw_sqlite", PYTHON, RAW_MOVE)
     peers = [Contender(name, f"{name}_sqlite", options.peers) for name in PEERS]
     workers = [
@@ -30,11 +32,12 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
         Contender(WORKER, "onward_worker", PYTHON, ("2 processes",)),
     ]
     everybody = [onward, *workers, raw, *peers]
-    jobs = {each.name: 4_000 for each in peers} | {each.name: 80_000 for each in (onward, *workers, raw)}
+    jobs = {each.name: 4_000 for each in peers} | {each.name: 80_000 for each in (onward, signed, *workers, raw)}
     if options.quick:
         jobs = {name: count // 8 for name, count in jobs.items()}
     say("choosing the fastest configuration of each")
     chosen = {each.name: measure.fastest(each, jobs[each.name] // 2, say) for each in everybody}
+    chosen[SIGNED] = chosen[IN_PROCESS]
     in_turns = Rounds(options.rounds)
 
     def processing(each: Contender) -> float:
@@ -45,12 +48,14 @@ def run(options: argparse.Namespace) -> dict[str, Any]:
 
     say("measuring")
     in_turns("processing", everybody, processing)
+    in_turns(SIGNED_TOO, [onward, signed], processing)
     delete = Contender(RAW, "raw_sqlite", PYTHON, (RAW_DELETE,))
     in_turns("processing, delete only", [delete], lambda each: measure.processing(each, RAW_DELETE, jobs[each.name]))
     single = 500 if options.quick else 3_000
     in_turns("enqueue one by one", [onward, raw, *peers], lambda each: measure.rate(each, "enqueue", single))
     in_turns("enqueue, 16 threads", [onward], lambda each: measure.rate(each, "crowd", single * 4, 16))
     in_turns("bulk enqueue", [onward, raw], lambda each: measure.rate(each, "bulk", jobs[each.name]))
+    in_turns("bulk enqueue, signed and not", [onward, signed], lambda each: measure.rate(each, "bulk", jobs[each.name]))
     in_turns("fail once, then succeed", [workers[-1], *(each for each in peers if each.name in RETRYING)], retrying)
     samples = 40 if options.quick else 150
     in_turns("pick-up", [onward, workers[-1], *peers], lambda each: measure.pickup(each, chosen[each.name], samples))
@@ -100,7 +105,16 @@ def figures(results: dict[str, Any]) -> list[Figure]:
         ("Two processes: memory of the lightest peer beside ours", lightest / feet[WORKER]["memory_mb"], 1.0),
         ("An idle worker: 1 % of a core beside what it takes", 1 / max(feet[WORKER]["idle_percent"], 0.01), 1.0),
         ("A turn in an empty file beside one with 1 M finished and 1 M future jobs", middle(costs), 1 / 1.5),
+        *_signed(measures),
     ]
+
+
+def _signed(measures: dict[str, Any]) -> list[Figure]:
+    """What signatures leave of the throughput; not in results that are older than they are."""
+    if SIGNED_TOO not in measures:
+        return []
+    ratio = beside(measures[SIGNED_TOO], SIGNED, [IN_PROCESS])
+    return [("In a program: no-op processing, signed beside not signed", ratio, 0.9)]
 
 
 def fairness(_: dict[str, Any]) -> str:
@@ -108,7 +122,8 @@ def fairness(_: dict[str, Any]) -> str:
         "Onward runs at its default: every commit durable (`synchronous=FULL`), history kept. Huey runs at FULL too and "
         "takes a job off the queue before running it; litequeue and FlexiQ run at NORMAL, which a power cut can undo; "
         "litequeue has no worker and no retries. honker could not be installed."
-        " The raw loop makes by hand the writes that a job costs, with nothing around them."
+        " The raw loop makes by hand the writes that a job costs, with nothing around them. Signed: the worker requires a "
+        "signature of every job."
     )
 
 

@@ -4,7 +4,7 @@ A job's path through the files, top to bottom:
 
     1 define     definition.py, registry.py, arguments.py, through job.py and app.py
     2 enqueue    client.py, group_commit.py
-    3 seal       envelope.py
+    3 seal       envelope.py, signing.py
     4 store      backends/*: enqueue
     5 claim      runner.py, backends/*: turn
     6 run        _attempt.py

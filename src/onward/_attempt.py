@@ -1,4 +1,4 @@
-"""One attempt, read as a sentence: open → resolve → allow → hold → call → decide.
+"""One attempt, read as a sentence: verify → open → resolve → allow → hold → call → decide.
 
 `prepare` takes a lease as far as it can go without running anybody's code: it is `Ready` to be called, or its `Attempt`
 has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here
@@ -20,7 +20,7 @@ import msgspec
 from onward.arguments import encode_value
 from onward.clock import SECOND, Clock, from_micros
 from onward.context import Block, Completed, JobContext
-from onward.envelope import Letter, open_sealed
+from onward.envelope import Letter, Verify, open_sealed
 from onward.errors import EnvelopeError, EnvelopeTooNew
 from onward.failure import Failure, describe, storable
 from onward.lease import Hold, Lease
@@ -68,6 +68,8 @@ class Runtime:
     report: Report
     transact: Transact
     remark: Callable[[Attempt], None]  # an error that a run met after its job was completed
+    verify: Verify | None = None  # before anything of a job is read
+    requires_signatures: bool = False
     rng: Random = field(default_factory=Random)
 
 
@@ -114,11 +116,11 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     """Everything that can be said before the handler is called."""
     try:
-        letter = open_sealed(lease.envelope, namespace=runtime.namespace)
+        letter = open_sealed(lease.envelope, namespace=runtime.namespace, verify=runtime.verify)
     except EnvelopeTooNew as error:
-        return Attempt(lease=lease, outcome=parked(lease, str(error)))
+        return _too_new(lease, error, runtime)
     except EnvelopeError as error:
-        return Attempt(lease=lease, outcome=Dead(str(error), cause="rejected", ran=False), failure=_refusal(error))
+        return _rejected(lease, error)
     if lease.spent is not None:
         return Attempt(lease=lease, letter=letter, outcome=Dead(lease.spent, cause="spent", ran=False))
     entry = runtime.registry.find(letter.job)
@@ -256,18 +258,31 @@ def parked(lease: Lease, reason: str) -> Parked:
     return Parked(min(10.0 * float(2 ** min(lease.waits, 10)), _LONGEST_PARKING), storable(reason))
 
 
-def _refusal(error: Exception) -> Failure:
-    return Failure(type(error).__name__, storable(str(error)))
+def _rejected(lease: Lease, error: EnvelopeError) -> Attempt:
+    failure = Failure(type(error).__name__, storable(str(error)))
+    return Attempt(lease=lease, outcome=Dead(str(error), cause="rejected", ran=False), failure=failure)
+
+
+def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
+    """It waits for a worker of its version.  Where signatures are required, not for ever: nobody can say whose it is."""
+    if runtime.requires_signatures and _has_waited(lease, runtime):
+        return _rejected(lease, error)
+    return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
     """A half-deployed fleet must lose nothing: wait for a worker that knows the job, but not for ever."""
     reason = f"job {letter.job!r} is not registered here: is its module imported?"
-    since = lease.parked_since
-    if since is not None and lease.claimed_at - since >= runtime.unknown_grace * SECOND:
+    if _has_waited(lease, runtime):
         failure = Failure("UnknownJob", reason)
         return Attempt(lease=lease, letter=letter, outcome=Dead(reason, cause="unknown", ran=False), failure=failure)
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
+
+
+def _has_waited(lease: Lease, runtime: Runtime) -> bool:
+    """Whether it has been parked for as long as anything is."""
+    since = lease.parked_since
+    return since is not None and lease.claimed_at - since >= runtime.unknown_grace * SECOND
 
 
 def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:

@@ -7,6 +7,7 @@ Counters move once, when a settlement is applied or found applied, by the state 
 from __future__ import annotations
 
 import logging
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -14,6 +15,7 @@ from typing import Any
 
 from onward._attempt import Attempt
 from onward.backend import Reaped
+from onward.envelope import Sealed
 from onward.failure import Failure
 from onward.lease import Settled, Settlement
 from onward.logs import get_logger
@@ -38,6 +40,8 @@ __all__ = ["Ledger"]
 
 logger = get_logger("onward.job")
 
+_UNVERIFIED_EVERY = 60.0  # seconds between two lines that say the same
+
 # Which counters a discard moves, by its cause.  "failed" and a dead letter stored at last count as failures; the others
 # never were runs of the handler and have counters of their own.
 _DISCARDS = {
@@ -55,9 +59,28 @@ class Ledger:
     def __init__(self, metrics: Metrics, telemetry: Telemetry) -> None:
         self._metrics = metrics
         self._telemetry = telemetry
+        self._warned: dict[tuple[str, str], float] = {}  # queue and problem -> when that was last said
 
     def fetched(self, queue: str, count: int = 1) -> None:
         self._metrics.add("jobs_fetched", queue, count)
+
+    def unverified(self, sealed: Sealed, problem: str) -> None:
+        """A job is run that would be refused if signatures were required.  All are counted; not every one gets a line."""
+        self._metrics.add("jobs_unverified", sealed.queue)
+        now, key = time.monotonic(), (sealed.queue, problem)
+        if now - self._warned.get(key, -_UNVERIFIED_EVERY) < _UNVERIFIED_EVERY:
+            return
+        if len(self._warned) >= 1000:  # whoever writes to the store can make up names
+            self._warned.clear()
+        self._warned[key] = now
+        _say(
+            logging.WARNING,
+            "job.unverified %s in queue %s runs although %s: with signing='require' it would be refused",
+            sealed.id,
+            sealed.queue,
+            problem,
+            extra={"job_id": sealed.id, "queue": sealed.queue, "event": "job.unverified"},
+        )
 
     def settled(self, attempts: Sequence[Attempt], made: Sequence[Settlement], answers: Sequence[Settled]) -> None:
         counts: Counter[tuple[str, str]] = Counter()

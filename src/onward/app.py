@@ -32,6 +32,7 @@ from onward.record import JobRecord, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
 from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
+from onward.signing import Signing
 from onward.states import State
 from onward.stores import open_store
 from onward.telemetry import Event, Metrics, Telemetry
@@ -83,6 +84,9 @@ class Onward:
         settings, backend = self.settings, self.backend
         inspection = self._inspection = inspection_of(backend)
         self._ledger = ledger = Ledger(self.metrics, self.telemetry)
+        self._signing = signing = Signing(
+            settings.signing_keys, settings.signing, settings.namespace, unverified=ledger.unverified
+        )
         self.client = Client(
             backend,
             self._registry,
@@ -92,9 +96,15 @@ class Onward:
             default_max_retries=settings.default_max_retries,
             max_crashes=settings.max_crashes,
             max_payload=settings.max_payload,
+            sign=signing.sign,
             after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
         )
-        self.dead_letters = DeadLetters(inspection, self.client, queue=settings.dead_letter_queue)
+        self.dead_letters = DeadLetters(
+            inspection,
+            self.client,
+            queue=settings.dead_letter_queue,
+            verify=signing.verify if signing.required else None,
+        )
         self._handles = HandleSource(inspection, cancel=self.cancel, hopeless=self._nobody_works)
         self._inspector = Inspector(
             backend,
@@ -125,6 +135,8 @@ class Onward:
             report=self._report_progress,
             transact=blocks.open,
             remark=self._remark,
+            verify=signing.verify,
+            requires_signatures=signing.required,
         )
         self._runner = Runner(
             backend,
@@ -271,10 +283,12 @@ class Onward:
 
     def process_once(self, queue: str = "default") -> WorkerResult:
         """Claim one job, run one attempt of it, settle it."""
+        self._signing.refuse_without_key()
         return self._runner.process_once(queue)
 
     def drain(self, *queues: str) -> int:
         """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled."""
+        self._signing.refuse_without_key()
         return self._runner.drain(queues or None)
 
     def worker(
@@ -368,6 +382,7 @@ class Onward:
 
     def parts(self) -> WorkerParts:
         """What a worker is made of."""
+        self._signing.refuse_without_key()
         return WorkerParts(
             backend=self.backend,
             runtime=self._runtime,

@@ -14,7 +14,7 @@ from onward.arguments import encode_value
 from onward.backend import Backend, Capabilities, Enqueued
 from onward.clock import SECOND, Clock
 from onward.definition import EnqueueOptions, JobDefinition
-from onward.envelope import Envelope, Form, Letter, seal
+from onward.envelope import Envelope, Form, Letter, Sign, seal
 from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
 from onward.ids import IdMaker
@@ -48,6 +48,7 @@ class Client:
         default_max_retries: int,
         max_crashes: int,
         max_payload: int,
+        sign: Sign | None = None,
         after_enqueue: Callable[[], None] | None = None,
     ) -> None:
         self.registry = registry
@@ -58,6 +59,7 @@ class Client:
         self._default_max_retries = default_max_retries
         self._max_crashes = max_crashes
         self.max_payload = max_payload
+        self._sign = sign
         self._after_enqueue = after_enqueue
         self._new_id = IdMaker(clock)
         self._commit = GroupCommit(backend.enqueue, repeats=backend.capabilities.knows_ids)
@@ -81,7 +83,7 @@ class Client:
         if options.delay or options.expires_in is not None or definition.expires_in is not None:
             # Times that count from the moment of the call are in every letter.
             return lambda payloads: [self.seal(definition, options, payload) for payload in payloads]
-        form = Form(self._letter_of(definition, options, b"{}"), limit=self.max_payload)
+        form = Form(self._letter_of(definition, options, b"{}"), sign=self._sign, limit=self.max_payload)
 
         def fill(payloads: Sequence[bytes]) -> list[Envelope]:
             now = self._clock.micros()
@@ -150,7 +152,7 @@ class Client:
             enqueued_at=self._clock.micros(),
             secrets=secrets,
         )
-        return seal(letter, limit=limit)
+        return seal(letter, sign=self._sign, limit=limit)
 
     def _letter_of(self, definition: JobDefinition, options: EnqueueOptions, payload: bytes) -> Letter:
         retries = options.max_retries if options.max_retries is not None else definition.max_retries
@@ -213,7 +215,7 @@ class Client:
 
     def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
         delay = round(options.delay * SECOND)
-        envelope = seal(letter, delay=delay, limit=self.max_payload)
+        envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)
         # A relative delay is the store's to measure: the instant in the letter is this host's guess.
         return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
 

@@ -1,7 +1,8 @@
 """Settings, and where they may come from: defaults < configuration file < environment < arguments < the command line.
 
 The file is the nearest ``onward.toml``, or ``pyproject.toml`` with a ``[tool.onward]`` table, from the working directory
-upwards.  The environment says ``ONWARD_URL``, ``ONWARD_NAMESPACE`` and so on.
+upwards.  The environment says ``ONWARD_URL``, ``ONWARD_NAMESPACE`` and so on.  Keys do not lie in a configuration file: it
+names the file that holds them, as the environment can too.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ from typing import Any, NamedTuple, TypedDict, TypeVar
 from onward import names
 from onward.durations import Duration, seconds
 from onward.errors import OptionError
+from onward.key_ring import MODES, KeyRing, KeySource, Mode
 from onward.states import FINISHED, State
 
 __all__ = ["Origin", "Settings", "SettingsOptions", "explain", "load", "overruled"]
 
 T = TypeVar("T")
+
+_KEY_FILE = "signing_keys_file"  # in a file and in the environment: where the keys are
 
 _command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", default=MappingProxyType({}))
 
@@ -41,6 +45,8 @@ class SettingsOptions(TypedDict, total=False):
     lease_for: Duration
     transaction_timeout: Duration
     metrics: bool
+    signing_keys: KeySource | None
+    signing: Mode | None
     retention: Mapping[str, Duration | None]
 
 
@@ -59,6 +65,8 @@ class Settings:
     lease_for: float = 30.0
     transaction_timeout: float = 5.0
     metrics: bool = True
+    signing_keys: KeyRing | None = None
+    signing: Mode | None = None  # None: warn where there are keys, off where there are none
     retention: Mapping[State, float | None] = field(  # None: until purged; 0: nothing but a tombstone
         default_factory=lambda: {
             State.COMPLETED: 86_400.0,
@@ -130,6 +138,14 @@ def _from_file(start: Path) -> tuple[str, dict[str, Any]]:
 
 def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     """A relative path counts from the file that names it: a command in a subfolder must find the same store."""
+    if "signing_keys" in table:
+        raise OptionError(
+            f"{folder}: keys do not belong in a configuration file, which others read: name a file that holds them with "
+            f"signing_keys_file, or set ONWARD_SIGNING_KEYS"
+        )
+    if _KEY_FILE in table:
+        key_file = folder.absolute() / _of_type(str, table[_KEY_FILE], _KEY_FILE)
+        table = {name: value for name, value in table.items() if name != _KEY_FILE} | {"signing_keys": key_file}
     scheme, slashes, path = str(table.get("url", "")).partition(":///")
     if scheme != "sqlite" or not path or path.startswith("/"):
         return table
@@ -145,9 +161,15 @@ def _parse(path: Path) -> dict[str, Any]:
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     known = {f"ONWARD_{each.name.upper()}": each for each in fields(Settings) if each.name != "retention"}
-    return {
+    said = {
         field_.name: _typed(environ[name], str(field_.type), name) for name, field_ in known.items() if name in environ
     }
+    key_file = environ.get(f"ONWARD_{_KEY_FILE.upper()}")
+    if key_file is None:
+        return said
+    if "signing_keys" in said:
+        raise OptionError("ONWARD_SIGNING_KEYS and ONWARD_SIGNING_KEYS_FILE are both set: keep one of them")
+    return said | {"signing_keys": Path(key_file)}
 
 
 def _typed(text: str, kind: str, name: str) -> Any:
@@ -185,22 +207,32 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return _of_type(str, value, where)
         case "namespace":
             return names.namespace_name(value)
+        case "dead_letter_queue" | "signing_keys" | "signing" if value is None:
+            return None
         case "dead_letter_queue":
-            return None if value is None else names.queue_name(value)
+            return names.queue_name(value)
         case "unknown_grace" | "lease_for" | "transaction_timeout":
             return _at_least(0.1 if name == "transaction_timeout" else 1, seconds(value, where), where)
-        case "max_crashes":
-            return _at_least(1, _of_type(int, value, where), where)
-        case "default_max_retries":
-            return _at_least(0, _of_type(int, value, where), where)
-        case "max_payload":
-            return _at_least(1024, _of_type(int, value, where), where)
+        case "max_crashes" | "default_max_retries" | "max_payload":
+            return _at_least(_LOWEST[name], _of_type(int, value, where), where)
         case "metrics" | "drop_on_dlq_failure":
             return _of_type(bool, value, where)
+        case "signing_keys" | "signing":
+            return KeyRing.of(value, where) if name == "signing_keys" else _mode(value, where)
         case "retention":
             return {**settings.retention, **_retention(value, where)}
         case _:
             raise AssertionError(f"nobody checks {name}")
+
+
+_LOWEST = {"max_crashes": 1, "default_max_retries": 0, "max_payload": 1024}
+
+
+def _mode(value: Any, where: str) -> Mode:
+    for mode in MODES:
+        if value == mode:
+            return mode
+    raise OptionError(f"{where} must be {', '.join(MODES[:-1])} or {MODES[-1]}, not {value!r:.60}")
 
 
 _WORDS = {str: "text", int: "a whole number", bool: "true or false"}

@@ -2,6 +2,9 @@
 
 With a ``dead_letter_queue`` a discarded job also leaves a job there, in the same write: named ``dead_letter``, carrying the
 original.  Register a handler of that name to be told, to alert, to repair.
+
+Such a job is signed like any other.  So it carries of the original only what was verified, if signatures are required: else
+whoever can write to the store could have anything signed, by having it refused.
 """
 
 from __future__ import annotations
@@ -13,11 +16,12 @@ from typing import Any, Self
 from onward._attempt import Attempt
 from onward.backend import Inspection, Query, Reaped, StoredJob
 from onward.client import Client
-from onward.envelope import Envelope
-from onward.errors import OnwardError, Unsupported
+from onward.envelope import Envelope, Letter, Sealed, Verify, open_sealed
+from onward.errors import EnvelopeError, OnwardError, Unsupported
 from onward.ids import derived_id
+from onward.masking import masked
 from onward.outcome import Dead
-from onward.record import JobRecord, record_of
+from onward.record import JobRecord, payload_of, record_of
 from onward.states import State
 from onward.uninspected import stored_of
 
@@ -48,10 +52,11 @@ class Replay(int):
 class DeadLetters:
     """Looking at dead jobs, and giving them another life or none."""
 
-    def __init__(self, backend: Inspection, client: Client, *, queue: str | None) -> None:
+    def __init__(self, backend: Inspection, client: Client, *, queue: str | None, verify: Verify | None = None) -> None:
         self._backend = backend
         self._client = client
         self._queue = queue
+        self._verify = verify
 
     def list(
         self, queue: str | None = None, *, job: str | None = None, limit: int = 100, after: str | None = None
@@ -119,7 +124,12 @@ class DeadLetters:
                     "message": attempt.failure.message,
                 }
             )
-        return self._copy(stored, attempt.lease.token, dead.reason, stored.attempts + dead.ran, errors)
+        # Not what the store says now: that may be other bytes than those which were verified.
+        letter = attempt.letter or self._letter(attempt.lease.envelope)
+        attempts = stored.attempts + dead.ran
+        return self._copy(
+            stored, letter, token=attempt.lease.token, reason=dead.reason, attempts=attempts, errors=errors
+        )
 
     def copy_crashed(self, reaped: Sequence[Reaped]) -> None:
         """Crash discards happen in maintenance, which has no letter to write: it is written here, as often as need be."""
@@ -127,7 +137,10 @@ class DeadLetters:
             stored = self._stored(each.id, each.queue) if each.to is State.DISCARDED else None
             if stored is not None:
                 reason = stored.reason or f"crashed {each.crashes} times: {each.cause}"
-                copy = self._copy(stored, each.token, reason, stored.attempts, _errors(stored))
+                letter = self._letter(Sealed(stored.id, stored.queue, stored.data))
+                copy = self._copy(
+                    stored, letter, token=each.token, reason=reason, attempts=stored.attempts, errors=_errors(stored)
+                )
                 self._client.enqueue([copy])
 
     def _pages(
@@ -167,16 +180,25 @@ class DeadLetters:
         except Unsupported:
             return stored_of(lease, "" if attempt.letter is None else attempt.letter.job)
 
-    def _copy(self, stored: StoredJob, token: int, reason: str, attempts: int, errors: Any) -> Envelope:
+    def _letter(self, sealed: Sealed) -> Letter | None:
+        """What was sealed; None if it cannot be read, or must not be trusted."""
+        try:
+            return open_sealed(sealed, verify=self._verify)
+        except EnvelopeError:
+            return None
+
+    def _copy(
+        self, stored: StoredJob, letter: Letter | None, *, token: int, reason: str, attempts: int, errors: Any
+    ) -> Envelope:
         assert self._queue is not None
-        record = record_of(stored)
+        job = letter.job if letter is not None else stored.job if self._verify is None else "?"
         payload = {
             "id": stored.id,
-            "job": record.job,
-            "name": record.name,
-            "queue": record.queue,
-            "payload": record.reveal(),
-            "meta": record.meta,
+            "job": job,
+            "name": (letter and letter.name) or job,
+            "queue": stored.queue,
+            "payload": None if letter is None else payload_of(letter),
+            "meta": {} if letter is None else masked(letter.meta),
             "reason": reason,
             "attempts": attempts,
             "errors": errors,
@@ -187,7 +209,9 @@ class DeadLetters:
             queue=self._queue,
             job=DEAD_LETTER_JOB,
             payload=payload,
-            secrets=("payload",) if record.has_secrets else (),  # what was not to be shown still is not
+            secrets=("payload",)
+            if letter is not None and letter.secrets
+            else (),  # what was not to be shown still is not
         )
 
 

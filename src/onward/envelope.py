@@ -2,10 +2,10 @@ r"""What travels: a job sealed into bytes once, by the client, and never encoded
 
     onward/1 <key-id> <signature>\n{"id": …, "queue": …, "job": …, "payload": …}
 
-A dash stands for "unsigned".  Every backend stores and returns these very bytes, so whoever reads them can verify before
-parsing.  Beside them a store keeps columns copied out of the letter: *columns decide when* (order, due time, expiry,
-holds, crash cap), *sealed bytes decide what*: workers act on the bytes alone, and compare the id and queue inside with
-where they were found.
+A dash stands for "unsigned" (`onward.signing`).  Every backend stores and returns these very bytes, so whoever reads them
+can verify before parsing.  Beside them a store keeps columns copied out of the letter: *columns decide when* (order, due
+time, expiry, holds, crash cap), *sealed bytes decide what*: workers act on the bytes alone, and compare the id and queue
+inside with where they were found.
 
 Three shapes of one thing:
     Letter      the contents, opened
@@ -26,11 +26,13 @@ from onward.durations import LONGEST
 from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
 from onward.retry import PortablePolicy
 
-__all__ = ["VERSION", "Envelope", "Form", "Letter", "Sealed", "Sign", "open_sealed", "seal"]
+__all__ = ["UNSIGNED", "VERSION", "Envelope", "Form", "Letter", "Sealed", "Sign", "Verify", "open_sealed", "seal"]
 
 VERSION = 1
 DEFAULT_LIMIT = 256 * 1024
+UNSIGNED = b"-"  # in place of the key id and of the signature
 _UNSIGNED = b"onward/1 - -\n"
+_MAGIC = b"onward/1"
 _HEADER_LIMIT = 512
 
 # Bounds that every client keeps, so that no letter's number can overflow a worker's calendar.
@@ -102,7 +104,8 @@ class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
     timeout: float | None = None  # seconds; for stores whose leases are measured when a job is stored
 
 
-Sign = Callable[[bytes], tuple[str, str]]  # the sealed bytes -> key id and signature
+Sign = Callable[[str], Callable[[bytes], bytes]]  # for a queue: sealed bytes -> the same, with their header
+Verify = Callable[[Sealed, bytes, bytes, bytes], None]  # where it was found, key id, signature and sealed bytes
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -114,11 +117,7 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
     body = _encode(letter)
     if len(body) > limit:
         raise PayloadTooLarge(len(body), limit)
-    if sign is None:
-        data = _UNSIGNED + body
-    else:
-        key_id, signature = sign(body)
-        data = f"onward/{VERSION} {key_id} {signature}\n".encode() + body
+    data = _UNSIGNED + body if sign is None else sign(letter.queue)(body)
     scope = "" if letter.key_scope == "global" else letter.job
     ttl = letter.idempotency_ttl
     return Envelope(
@@ -147,11 +146,12 @@ class Form:
     What calls of one job have in common is weighed and checked once; filling in the rest costs a quarter of sealing.
     """
 
-    __slots__ = ("_envelope", "_letter", "_limit")
+    __slots__ = ("_envelope", "_letter", "_limit", "_sign")
 
-    def __init__(self, letter: Letter, *, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(self, letter: Letter, *, sign: Sign | None = None, limit: int = DEFAULT_LIMIT) -> None:
         self._letter = letter
         self._envelope = seal(letter, limit=limit)
+        self._sign = None if sign is None else sign(letter.queue)
         self._limit = limit
 
     def fill(self, job_id: str, payload: bytes, enqueued_at: int) -> Envelope:
@@ -159,12 +159,15 @@ class Form:
         body = _encode(_replace(self._letter, id=job_id, payload=msgspec.Raw(payload), enqueued_at=enqueued_at))
         if len(body) > self._limit:
             raise PayloadTooLarge(len(body), self._limit)
-        return _replace(self._envelope, id=job_id, data=_UNSIGNED + body, enqueued_at=enqueued_at)
+        data = _UNSIGNED + body if self._sign is None else self._sign(body)
+        return _replace(self._envelope, id=job_id, data=data, enqueued_at=enqueued_at)
 
 
-def open_sealed(sealed: Sealed, *, namespace: str | None = None) -> Letter:
-    """Read a sealed job, and check that it lay where it belongs."""
-    body = _body(sealed.data)
+def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify | None = None) -> Letter:
+    """Read a sealed job, and check that it lay where it belongs.  Nothing is parsed before it was verified."""
+    key_id, signature, body = _parted(sealed.data)
+    if verify is not None:
+        verify(sealed, key_id, signature, body)
     try:
         letter = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -178,16 +181,17 @@ def open_sealed(sealed: Sealed, *, namespace: str | None = None) -> Letter:
     return letter
 
 
-def _body(data: bytes) -> bytes:
+def _parted(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Key id, signature and sealed bytes."""
     if data.startswith(_UNSIGNED):
-        return data[len(_UNSIGNED) :]
-    end = data.find(b"\n", 0, _HEADER_LIMIT)
-    parts = data[: max(end, 0)].split(b" ")
+        return UNSIGNED, UNSIGNED, data[len(_UNSIGNED) :]
+    header, line_end, body = data.partition(b"\n")
+    parts = header.split(b" ", 4) if line_end and len(header) < _HEADER_LIMIT else [b""]
+    if len(parts) == 3 and parts[0] == _MAGIC:  # nearly always
+        return parts[1], parts[2], body
     magic, _, version = parts[0].partition(b"/")
     if magic != b"onward" or not version.isdigit() or len(version) > 6:
         raise EnvelopeError("the bytes do not start with an onward header")
     if int(version) > VERSION:
         raise EnvelopeTooNew(int(version), VERSION)
-    if len(parts) != 3 or int(version) < 1:
-        raise EnvelopeError("the header is not `onward/<version> <key-id> <signature>`")
-    return data[end + 1 :]
+    raise EnvelopeError("the header is not `onward/<version> <key-id> <signature>`")

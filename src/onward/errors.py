@@ -18,7 +18,9 @@
     │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened
     │   └── TransactionTooLong           it kept everybody from writing, and was rolled back
     ├── EnvelopeError (ValueError)       bytes that are not a sealed job
-    │   └── EnvelopeTooNew               written by a newer Onward
+    │   ├── EnvelopeTooNew               written by a newer Onward
+    │   └── SignatureRejected            unsigned, or signed by nobody whom this worker trusts
+    ├── SigningKeyMissing                signatures are required, and there is no key
     └── BackendError
         ├── BackendUnavailable           the store cannot be reached now: try again
         │   └── StoreFull                no space left; nothing was half-written
@@ -58,6 +60,8 @@ __all__ = [
     "PayloadTooLarge",
     "ResultTimeout",
     "SchemaTooNew",
+    "SignatureRejected",
+    "SigningKeyMissing",
     "StoreCorrupt",
     "StoreFull",
     "TransactionError",
@@ -168,6 +172,14 @@ class EnvelopeTooNew(EnvelopeError):
         super().__init__(f"envelope version {found} is newer than {known}: upgrade this worker")
         self.found = found
         self.known = known
+
+
+class SignatureRejected(EnvelopeError):
+    """This job is unsigned, or its signature is not that of a key which this worker trusts.  Nothing of it was read."""
+
+
+class SigningKeyMissing(OnwardError):
+    """Signatures are required here, and there is no key to make or to check them with."""
 
 
 class BackendError(OnwardError):

@@ -16,7 +16,7 @@ from onward.errors import EnvelopeError
 from onward.masking import masked
 from onward.states import State
 
-__all__ = ["JobRecord", "Progress", "RunError", "SessionRecord", "record_of", "session_record_of"]
+__all__ = ["JobRecord", "Progress", "RunError", "SessionRecord", "payload_of", "record_of", "session_record_of"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,7 +76,7 @@ class JobRecord:
     def reveal(self) -> Any:
         """The payload as it was enqueued, secrets and all.  None if it cannot be read."""
         letter = _letter(Sealed(self.id, self.queue, self.raw))
-        return None if letter is None else _payload(letter)
+        return None if letter is None else payload_of(letter)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +117,7 @@ def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
         queue=stored.queue,
         state=stored.state,
         priority=stored.priority,
-        payload=None if letter is None else masked(_payload(letter), letter.secrets),
+        payload=None if letter is None else masked(payload_of(letter), letter.secrets),
         meta={} if letter is None else masked(letter.meta),
         attempts=stored.attempts,
         delivery=stored.delivery,
@@ -146,7 +146,8 @@ def _letter(sealed: Sealed) -> Letter | None:
         return None
 
 
-def _payload(letter: Letter) -> Any:
+def payload_of(letter: Letter) -> Any:
+    """Its arguments as data; None if they cannot be read."""
     try:
         return msgspec.json.decode(letter.payload)
     except (

@@ -41,7 +41,10 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [
-        ("onward ", "enqueue worker top job dead queue reap prune health migrate move config version demo completion"),
+        (
+            "onward ",
+            "enqueue worker top job dead queue reap prune health migrate move keys config version demo completion",
+        ),
         ("onward job ", "list show stack retry cancel"),
         ("onward worker ", "list"),
         ("onward worker --pro", "--processes"),

@@ -177,9 +177,13 @@ def test_an_unsigned_envelope_says_so_with_dashes():
 def test_a_signed_envelope_carries_key_and_signature_of_the_very_bytes():
     signed = []
 
-    envelope = seal(a_letter(), sign=lambda sealed: signed.append(sealed) or ("key7", "c2lnbmVk"))
+    def sign(queue):
+        return lambda sealed: signed.append((queue, sealed)) or b"onward/1 key7 c2lnbmVk\n" + sealed
 
-    assert envelope.data == b"onward/1 key7 c2lnbmVk\n" + signed[0]
+    envelope = seal(a_letter(), sign=sign)
+
+    assert envelope.data == b"onward/1 key7 c2lnbmVk\n" + signed[0][1]
+    assert signed[0][0] == envelope.queue
     assert open_sealed(envelope) == open_sealed(seal(a_letter()))
 
 

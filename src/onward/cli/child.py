@@ -56,7 +56,7 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
     end_with_parent(on=False)
     line.send(
         Hello(
-            settings=dataclasses.replace(app.settings, url=_url_of(app)),
+            settings=dataclasses.replace(app.settings, url=_url_of(app), signing_keys=None),  # no job is read up there
             jobs=sorted(app.names),
             queues=list(worker.options.queues),
             files=_own_files() if options.tell_files else [],

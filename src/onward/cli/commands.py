@@ -2,7 +2,21 @@
 
 from __future__ import annotations
 
-from onward.cli import completion, config, dead, demo, enqueue, jobs, maintenance, migrate, move, queues, top, worker
+from onward.cli import (
+    completion,
+    config,
+    dead,
+    demo,
+    enqueue,
+    jobs,
+    keys,
+    maintenance,
+    migrate,
+    move,
+    queues,
+    top,
+    worker,
+)
 from onward.cli.command import Command, Group, argument
 
 __all__ = ["GLOBALS", "TREE"]
@@ -30,6 +44,7 @@ TREE: tuple[Command | Group, ...] = (
     *maintenance.COMMANDS,
     migrate.COMMAND,
     move.COMMAND,
+    keys.GROUP,
     *config.COMMANDS,
     demo.COMMAND,
     completion.COMMAND,

@@ -18,6 +18,7 @@ from onward.cli.command import Command
 from onward.cli.exits import CommandError, Exit
 from onward.cli.table import Column
 from onward.errors import InvalidName, InvalidTime, OptionError
+from onward.key_ring import KeyRing
 from onward.version import __version__
 
 __all__ = ["COMMANDS"]
@@ -35,7 +36,7 @@ def show_config(args: Namespace) -> int:
         settings = _of_command_line(args) if args.app is None else _of_application(args.app, given(args))
     except (OptionError, InvalidName, InvalidTime) as error:
         raise CommandError(str(error), Exit.CONFIG) from error
-    output.listing(args, [settings], _SETTINGS, Setting._asdict)
+    output.listing(args, [settings], _SETTINGS, _as_data)
     return Exit.OK
 
 
@@ -56,7 +57,7 @@ def version(args: Namespace) -> int:
 
 def _of_command_line(args: Namespace) -> list[Setting]:
     return [
-        Setting(name, origin.value, _place(name, origin.source, f"--{name}"))
+        Setting(name, origin.value, _place(_variable(name, origin.value), origin.source, f"--{name}"))
         for name, origin in config.explain(given(args)).items()
     ]
 
@@ -70,9 +71,13 @@ def _of_application(name: str, said: Mapping[str, str]) -> list[Setting]:
         value, origin = getattr(app.settings, field.name), outside[field.name]
         source = origin.source if value == origin.value and field.name not in said else "Onward(...)"
         in_arguments = f"--{field.name}" if field.name in said else f"Onward(...), {name}"
-        settings.append(Setting(field.name, value, _place(field.name, source, in_arguments)))
+        settings.append(Setting(field.name, value, _place(_variable(field.name, value), source, in_arguments)))
     app.close()
     return settings
+
+
+def _variable(name: str, value: Any) -> str:
+    return f"{name}_file" if isinstance(value, KeyRing) and value.path is not None else name
 
 
 def _place(name: str, source: str, in_arguments: str) -> str:
@@ -85,7 +90,18 @@ def _place(name: str, source: str, in_arguments: str) -> str:
             return source
 
 
+def _as_data(setting: Setting) -> dict[str, Any]:
+    return setting._replace(value=_shown(setting.value))._asdict()
+
+
+def _shown(value: Any) -> Any:
+    """Of keys, what they do."""
+    return value.states if isinstance(value, KeyRing) else value
+
+
 def _told(setting: Setting) -> str:
+    if isinstance(setting.value, KeyRing):
+        return ", ".join(f"{key_id} {state}" for key_id, state in setting.value.states.items())
     if setting.name == "retention":
         return ", ".join(
             f"{state} {'kept' if kept is None else f'{kept:g} s'}" for state, kept in setting.value.items()

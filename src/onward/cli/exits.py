@@ -50,6 +50,7 @@ EXIT_CODES: tuple[tuple[type[Exception], Exit], ...] = (
     (errors.SchemaTooNew, Exit.SCHEMA),
     (errors.BackendMisconfigured, Exit.CONFIG),
     (errors.DefinitionError, Exit.CONFIG),
+    (errors.SigningKeyMissing, Exit.CONFIG),
     (errors.JobNotFound, Exit.NOTHING),
     (errors.ArgumentError, Exit.USAGE),
     (errors.OptionError, Exit.USAGE),

@@ -11,6 +11,7 @@ from onward.cli.application import given, split
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.log_lines import FORMATS
+from onward.key_ring import MODES
 from onward.numerals import whole
 
 __all__ = ["COMMAND", "log_level"]
@@ -32,7 +33,7 @@ def run(args: Namespace) -> int:
         **{
             "app": name,
             "imports": args.imports or [],
-            "settings": given(args),
+            "settings": given(args) | ({} if args.signing is None else {"signing": args.signing}),
             "queues": args.queues or {},
             "concurrency": args.concurrency,
             "limits": dict(args.limit or []),
@@ -127,6 +128,12 @@ COMMAND = Command(
             metavar="MODULE",
             action="append",
             dest="imports",
+        ),
+        argument(
+            "--signing",
+            "what to do about jobs whose signature is missing or wrong: off, warn, require; else what the settings say",
+            metavar="MODE",
+            choices=MODES,
         ),
         argument("--once", "run one job that is due, if there is one, and exit", action="store_true"),
         argument("--max-jobs", "exit after so many jobs", metavar="N", type=values.count),
