@@ -30,6 +30,7 @@ __all__ = ["UNSIGNED", "VERSION", "Envelope", "Form", "Letter", "Sealed", "Sign"
 
 VERSION = 1
 DEFAULT_LIMIT = 256 * 1024
+LARGEST = 64 * 1024 * 1024  # before anything is verified or parsed
 UNSIGNED = b"-"  # in place of the key id and of the signature
 _UNSIGNED = b"onward/1 - -\n"
 _MAGIC = b"onward/1"
@@ -115,6 +116,7 @@ _decode = msgspec.json.Decoder(Letter).decode
 def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int = DEFAULT_LIMIT) -> Envelope:
     """Encode a letter, once and for all."""
     body = _encode(letter)
+    limit = min(limit, LARGEST)
     if len(body) > limit:
         raise PayloadTooLarge(len(body), limit)
     data = _UNSIGNED + body if sign is None else sign(letter.queue)(body)
@@ -152,7 +154,7 @@ class Form:
         self._letter = letter
         self._envelope = seal(letter, limit=limit)
         self._sign = None if sign is None else sign(letter.queue)
-        self._limit = limit
+        self._limit = min(limit, LARGEST)
 
     def fill(self, job_id: str, payload: bytes, enqueued_at: int) -> Envelope:
         """The same as to seal the letter with these."""
@@ -165,6 +167,8 @@ class Form:
 
 def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify | None = None) -> Letter:
     """Read a sealed job, and check that it lay where it belongs.  Nothing is parsed before it was verified."""
+    if len(sealed.data) > LARGEST:
+        raise EnvelopeError(f"the sealed bytes are {len(sealed.data):,}, and nobody seals more than {LARGEST:,}")
     key_id, signature, body = _parted(sealed.data)
     if verify is not None:
         verify(sealed, key_id, signature, body)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,6 +18,9 @@ from onward.masking import masked
 from onward.states import State
 
 __all__ = ["JobRecord", "Progress", "RunError", "SessionRecord", "payload_of", "record_of", "session_record_of"]
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,9 +134,9 @@ def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
         finished_at=_when(stored.finished_at),
         owner=stored.owner,
         cancel_requested=stored.cancel_requested,
-        result=decode_result(stored.result, returns),
+        result=_read(lambda: decode_result(stored.result, returns)),
         reason=stored.reason,
-        progress=None if stored.progress is None else Progress(**msgspec.json.decode(stored.progress)),
+        progress=_read(lambda: msgspec.json.decode(stored.progress or b"null", type=Progress | None)),
         errors=tuple(_error(run) for run in stored.runs),
         raw=stored.data,
         has_secrets=letter is not None and bool(letter.secrets),
@@ -154,6 +158,14 @@ def payload_of(letter: Letter) -> Any:
         ValueError,
         RecursionError,
     ):  # only the handler that fails on it is told; the bytes are there to be looked at
+        return None
+
+
+def _read(decode: Callable[[], T]) -> T | None:
+    """What a column says; None if it makes no sense.  Somebody else may have written it, and the job is to be seen."""
+    try:
+        return decode()
+    except (ValueError, RecursionError):
         return None
 
 

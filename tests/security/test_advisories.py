@@ -208,3 +208,23 @@ def _built(payload):
     for _ in range(depth - 1):
         value = [value]
     return value
+
+
+class TestWhatIsShownIsNotTrusted:
+    @pytest.mark.parametrize(
+        "progress",
+        [b"[]", b'"x"', b'{"fraction": "x", "more": 1}', b"{", b"\xff", b'{"fraction": 1e999}', b"[" * 100_000],
+    )
+    @pytest.mark.parametrize("result", [b"{", b"\xff", b"[" * 100_000])
+    def test_a_job_whose_columns_say_nonsense_can_be_looked_at(self, jobs, attack, progress, result):
+        @jobs.job
+        def work() -> None: ...
+
+        handle = work.enqueue()
+        jobs.drain()
+        assert attack("UPDATE onward_finished SET progress = ?, result = ?", progress, result) == 1
+
+        record = jobs.get(handle.id)
+
+        assert (record.state, record.progress, record.result) == ("completed", None, None)
+        assert [each.id for each in jobs.list()] == [handle.id]

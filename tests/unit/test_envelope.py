@@ -6,7 +6,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from onward.clock import SECOND
-from onward.envelope import DEFAULT_LIMIT, Form, Letter, Sealed, open_sealed, seal
+from onward.envelope import DEFAULT_LIMIT, LARGEST, Form, Letter, Sealed, open_sealed, seal
 from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
 from onward.retry import Additive, Exponential, Fixed, Full, Linear, NoDelay, PlusMinus
 
@@ -408,3 +408,12 @@ class TestAForm:
         form.fill("a", b'"short"', 1)
         with pytest.raises(PayloadTooLarge):
             form.fill("a", msgspec.json.encode("x" * 1000), 1)
+
+
+def test_more_than_anybody_seals_is_refused_before_it_is_looked_at():
+    body = b"x" * LARGEST
+
+    with pytest.raises(EnvelopeError, match="nobody seals more than"):
+        open_sealed(Sealed("id", "mail", body + b"x"), verify=lambda *_: pytest.fail("it was looked at"))
+    with pytest.raises(PayloadTooLarge, match="67,108,864"):
+        seal(a_letter(payload=msgspec.Raw(b'"%b"' % body)), limit=2 * LARGEST)
