@@ -1,0 +1,71 @@
+"""What goes to the broker: a message that says which job it is about, and carries its sealed bytes.
+
+There may be several messages about one job, and one may come early or late: which of them is heard, the store decides.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import msgspec
+
+from onward.backend import Lease, Settlement, StoredJob
+from onward.clock import SECOND
+from onward.envelope import Envelope, Sealed, open_sealed, seal
+from onward.errors import EnvelopeError
+from onward.lease import Settled, crash_pause
+from onward.states import FINISHED, State
+
+__all__ = ["LONGEST_DELAY", "after_settling", "envelope_of", "message", "until"]
+
+LONGEST_DELAY = 86_400.0  # seconds: who was cancelled meanwhile is met, and removed, within a day
+_AT_LEAST = 1.0  # seconds that a message which came early waits: clocks differ
+
+
+def message(envelope: Envelope, *, delay: float | None = None) -> Envelope:
+    """The job as the broker gets it: without what only the store can keep.  ``delay`` in seconds, if it differs."""
+    if delay is None:
+        delay = envelope.delay / SECOND
+    return msgspec.structs.replace(
+        envelope,
+        delay=round(min(delay, LONGEST_DELAY) * SECOND),
+        not_before=None,
+        expires_at=None,
+        unique_key=None,
+        idempotency_key=None,
+        single_instance=None,
+    )
+
+
+def envelope_of(sealed: Sealed, *, now: int) -> Envelope:
+    """A job that the store has never heard of, with what its sealed bytes say."""
+    try:
+        letter = open_sealed(sealed)
+    except EnvelopeError:  # whoever runs it will say what is wrong with it
+        return Envelope(sealed.id, sealed.queue, sealed.data, job="", enqueued_at=now, max_crashes=3)
+    return msgspec.structs.replace(seal(letter, limit=sys.maxsize), data=sealed.data)
+
+
+def until(stored: StoredJob, now: int) -> float:
+    """Seconds until a waiting job is due."""
+    return max(_AT_LEAST, (stored.available_at - now) / SECOND)
+
+
+def after_settling(settlement: Settlement, settled: Settled, held: Lease) -> Settlement:
+    """What becomes of the message about a job, once the store has said what became of the job."""
+    state = settled.state if settled.counts else None
+    if state in FINISHED:
+        return Settlement.ack(held)
+    delay = min(wait_of(settlement), LONGEST_DELAY)
+    if state is State.RETRYABLE:
+        return Settlement.nack(held, delay, ran=settlement.ran)
+    if state is State.SCHEDULED:
+        return Settlement.snooze(held, delay, waits=settlement.waits)
+    return Settlement.release(held)  # given back; or lost to us, and whoever gets the message asks the store
+
+
+def wait_of(settlement: Settlement) -> float:
+    """Seconds until the job is due again."""
+    if settlement.move == "crashed":
+        return crash_pause(settlement.lease.crashes + 1) / SECOND
+    return settlement.delay
