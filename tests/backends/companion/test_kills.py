@@ -70,8 +70,9 @@ class Mortals:
 
     def deaths(self, prepare, act):
         """Gives what was prepared and how far it got, for every death."""
-        total = self._run(prepare, act, Life())[1]
+        _, total = self._run(prepare, act, Life())
         assert total
+        self.finish([])
         for kill_at, unanswered in itertools.product(range(len(total)), (False, True)):
             prepared, calls = self._run(prepare, act, Life(kill_at=kill_at, unanswered=unanswered))
             yield prepared, calls if unanswered else calls[:-1]
