@@ -48,11 +48,11 @@ from onward.backend import (
 )
 from onward.backends.companion import health
 from onward.backends.companion.deliveries import Deliveries
-from onward.backends.companion.messages import message
+from onward.backends.companion.messages import REFUSALS, message
 from onward.backends.companion.store import Store
 from onward.backends.companion.sweeping import Sweep
 from onward.clock import SECOND, Clock, SystemClock
-from onward.errors import BackendError, BackendRefused, InvalidName, PayloadTooLarge
+from onward.errors import BackendError
 from onward.logs import get_logger
 from onward.shield import shield
 from onward.states import LIVE, State
@@ -61,9 +61,7 @@ __all__ = ["AccompaniedBackend"]
 
 logger = get_logger("onward.companion")
 
-_TIDIED = 100  # of each queue, in one turn
 _RESUMED = 0.5  # seconds between two looks at queues that are all paused
-_REFUSALS = (BackendRefused, PayloadTooLarge, InvalidName)  # nothing was stored
 
 
 class AccompaniedBackend(Backend):
@@ -94,7 +92,7 @@ class AccompaniedBackend(Backend):
             ]
             try:
                 self._put(told)
-            except _REFUSALS:  # and no broker ever will take it
+            except REFUSALS:  # and no broker ever will take it
                 self._take_back([envelope.id for envelope in told])
                 raise
         return answers
@@ -130,13 +128,14 @@ class AccompaniedBackend(Backend):
             told = self._deliveries.settled(turn.owner, turn.settlements, made.settled, made.woken)
             if claim is None:
                 self._deliveries.tell(turn.owner, told)
-                return msgspec.structs.replace(made, promoted=0)
+                return made
             released = frozenset(each.lease.envelope.id for each in turn.settlements if each.move == "release")
             taken = self._deliveries.claim(turn.owner, told, claim, released)
             return TurnResult(
                 settled=made.settled,
                 leases=taken.leases,
                 alive=taken.alive,
+                promoted=made.promoted,
                 cancel_requested=taken.cancel_requested if taken.leases else made.cancel_requested,
             )
 
@@ -164,9 +163,11 @@ class AccompaniedBackend(Backend):
         """What is given back may have its message with somebody who is dead or asleep: it gets another."""
         with shield():
             reaped = self.store.reap(owner=owner, started=started, cause=cause)
-            returned = self._deliveries.let_go(owner) if owner is not None else set()
-            self._deliveries.put_again([each.id for each in reaped if each.to in LIVE and each.id not in returned])
-            if owner is None and self._sweep is not None:
+            if owner is not None:
+                self._deliveries.give_back(owner, reaped)
+                return reaped
+            self._deliveries.put_again(each.id for each in reaped if each.to in LIVE)
+            if self._sweep is not None:
                 try:
                     self._sweep.run()
                 except BackendError as error:
@@ -272,7 +273,7 @@ def _tidy(claim: Claim | None) -> Claim | None:
     """Nothing is claimed by it; but what has expired in these queues is cancelled, and what is due is seen to be."""
     if claim is None:
         return None
-    return Claim(queues=claim.queues, limit=_TIDIED, at_most=dict.fromkeys(claim.queues, 0))
+    return Claim(queues=claim.queues, limit=claim.limit, at_most=dict.fromkeys(claim.queues, 0))
 
 
 def _wait(envelope: Envelope, now: int) -> float:

@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward.backend import Backend, Claim, Held, Lease, Session, Settlement, Turn, TurnResult
-from onward.backends.companion.messages import after_settling, envelope_of, message, until, wait_of
+from onward.backend import Backend, Claim, Held, Lease, Reaped, Session, Settlement, Turn, TurnResult
+from onward.backends.companion.messages import REFUSALS, after_settling, envelope_of, message, until, wait_of
 from onward.backends.companion.store import Store
-from onward.clock import SECOND, Clock
+from onward.clock import Clock
 from onward.envelope import Envelope, Sealed
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, OnwardError
 from onward.lease import Settled
@@ -28,6 +28,7 @@ __all__ = ["Deliveries", "Told"]
 logger = get_logger("onward.companion")
 
 _BUSY = 30.0  # seconds until a message about a job that runs elsewhere comes again
+_A_MOMENT = 1.0
 _ROUNDS = 100  # how often a claim that met nothing but messages to be removed asks for more
 
 
@@ -118,6 +119,19 @@ class Deliveries:
         _quietly(end)
         return returned
 
+    def give_back(self, owner: str, reaped: Sequence[Reaped]) -> None:
+        """The store has ended this session.  What crashed comes later than its message would: it gets another for it."""
+        with self._lock:
+            messages = {job_id: held for job_id, held in self._held.items() if held.owner == owner}
+        crashed = [each.id for each in reaped if each.crashed and each.to in LIVE]
+        ended = {each.id for each in reaped if each.to in FINISHED}
+        if self._put(self._waiting(crashed)):
+            ended.update(crashed)
+        removed = [Settlement.ack(held.lease) for job_id, held in messages.items() if job_id in ended]
+        self.tell(owner, Told([], removed))
+        returned = self.let_go(owner) | ended
+        self.put_again(each.id for each in reaped if each.to in LIVE and each.id not in returned)
+
     def renew(self, owner: str) -> None:
         """Keep the messages of a session ours.  If one is lost, its job is not: the store says whose it is."""
         if owner not in self._sessions:
@@ -178,7 +192,7 @@ class Deliveries:
                 stored = self._store.get(job_id)
                 if stored is not None and stored.state in WAITING:
                     job = Sealed(stored.id, stored.queue, stored.data)
-                    found.append(self._about(job, (stored.available_at - self._clock.micros()) / SECOND))
+                    found.append(self._about(job, until(stored, self._clock.micros())))
 
         _quietly(look)
         return found
@@ -186,25 +200,20 @@ class Deliveries:
     def _about(self, job: Sealed, delay: float) -> Envelope:
         return message(envelope_of(job, now=self._clock.micros()), delay=max(0.0, delay))
 
-    def _put(self, messages: Sequence[Envelope]) -> None:
+    def _put(self, messages: Sequence[Envelope]) -> bool:
+        """False if the broker could not be reached."""
         if not messages:
-            return
+            return True
         try:
             self._broker.enqueue(messages)
-        except BackendError as error:
-            if isinstance(error, BackendRefused) and len(messages) > 1:
-                for each in messages:
-                    self._put([each])
-            elif isinstance(error, BackendRefused):
-                self._cannot_carry(messages[0], error)
-            else:
-                logger.warning("%d jobs wait for a message until the broker can be reached: %s", len(messages), error)
-        except OnwardError as error:  # too large, or in a queue whose name it cannot carry
+        except REFUSALS as error:
             if len(messages) > 1:
-                for each in messages:
-                    self._put([each])
-            else:
-                self._cannot_carry(messages[0], error)
+                return all(self._put([each]) for each in messages)
+            self._cannot_carry(messages[0], error)
+        except BackendError as error:
+            logger.warning("%d jobs wait for a message until the broker can be reached: %s", len(messages), error)
+            return False
+        return True
 
     def _cannot_carry(self, envelope: Envelope, error: OnwardError) -> None:
         """Nobody could ever hand it out.  It stays in the store, with the reason."""
@@ -301,10 +310,10 @@ class Deliveries:
                 moves.append(Settlement.ack(lease))
             elif stored.state is State.EXECUTING:
                 moves.append(Settlement.snooze(lease, _BUSY))
-            elif stored.available_at <= now and (claimed or stored.crashes):  # there is a suspect among them
+            elif until(stored, now) <= 0 and (claimed or stored.crashes):  # there is a suspect among them
                 moves.append(Settlement.release(lease))
-            else:  # not due; or somebody is at it, it has expired, or is at rest
-                moves.append(Settlement.snooze(lease, until(stored, now)))
+            else:  # not due; or somebody is at it, it has expired, or is at rest; and clocks differ
+                moves.append(Settlement.snooze(lease, max(_A_MOMENT, until(stored, now))))
             del asked[job_id]
         return moves
 

@@ -12,14 +12,14 @@ import msgspec
 from onward.backend import Lease, Settlement, StoredJob
 from onward.clock import SECOND
 from onward.envelope import Envelope, Sealed, open_sealed, seal
-from onward.errors import EnvelopeError
+from onward.errors import BackendRefused, EnvelopeError, InvalidName, PayloadTooLarge
 from onward.lease import Settled, crash_pause
 from onward.states import FINISHED, State
 
-__all__ = ["LONGEST_DELAY", "after_settling", "envelope_of", "message", "until"]
+__all__ = ["REFUSALS", "after_settling", "envelope_of", "message", "until", "wait_of"]
 
+REFUSALS = (BackendRefused, PayloadTooLarge, InvalidName)  # of a message: nothing was stored, and never will be
 LONGEST_DELAY = 86_400.0  # seconds: who was cancelled meanwhile is met, and removed, within a day
-_AT_LEAST = 1.0  # seconds that a message which came early waits: clocks differ
 
 
 def message(envelope: Envelope, *, delay: float | None = None) -> Envelope:
@@ -48,7 +48,7 @@ def envelope_of(sealed: Sealed, *, now: int) -> Envelope:
 
 def until(stored: StoredJob, now: int) -> float:
     """Seconds until a waiting job is due."""
-    return max(_AT_LEAST, (stored.available_at - now) / SECOND)
+    return 0.0 if stored.state is State.AVAILABLE else max(0.0, (stored.available_at - now) / SECOND)
 
 
 def after_settling(settlement: Settlement, settled: Settled, held: Lease) -> Settlement:

@@ -209,7 +209,7 @@ SELECT job.id, job.queue, job.delivery + 1, job.sealed,
                             convert(job.single_instance USING utf8mb4)) END
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (number FOR ORDINALITY, id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
- WHERE job.state IN ('scheduled', 'available', 'retryable') AND job.available_at <= :now
+ WHERE (job.state = 'available' OR job.state IN ('scheduled', 'retryable') AND job.available_at <= :now)
    AND (job.expires_at IS NULL OR job.expires_at > :now)
    AND left(job.queue, 1) <> '>'
    AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL)

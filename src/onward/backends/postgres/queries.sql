@@ -313,7 +313,8 @@ candidates AS MATERIALIZED (
     SELECT job.ctid AS place, job.crashes, wanted.number
       FROM unnest(cast(:ids AS text[])) WITH ORDINALITY AS wanted (id, number)
       JOIN onward_jobs AS job ON job.id = wanted.id
-     WHERE job.state IN ('scheduled', 'available', 'retryable') AND job.available_at <= (SELECT now FROM clock)
+     WHERE (job.state = 'available'
+            OR job.state IN ('scheduled', 'retryable') AND job.available_at <= (SELECT now FROM clock))
        AND (job.expires_at IS NULL OR job.expires_at > (SELECT now FROM clock))
        AND left(job.queue, 1) <> '>'
        AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL)

@@ -173,7 +173,8 @@ SELECT job.rowid, job.id, delivery + 1, length(sealed), attempts, crashes, inter
        idempotency_key, idempotency_ttl, single_instance, queue, ?2, sealed
   FROM json_each(?1) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
- WHERE state IN ('available', 'scheduled', 'retryable') AND available_at <= ?2 AND (expires_at IS NULL OR expires_at > ?2)
+ WHERE (state = 'available' OR state IN ('scheduled', 'retryable') AND available_at <= ?2)
+   AND (expires_at IS NULL OR expires_at > ?2)
    AND substr(queue, 1, 1) <> '>'
    AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL);
 
