@@ -1,7 +1,6 @@
 """A broker with a store beside it keeps the contract, but for what the two together declare that they cannot."""
 
 import shutil
-import sqlite3
 from contextlib import ExitStack, closing
 
 import pytest
@@ -10,14 +9,26 @@ from onward.backends.beanstalk import BeanstalkBackend
 from onward.backends.companion import AccompaniedBackend
 from onward.backends.sqlite import SqliteBackend
 from onward.testing.contract import BackendContract
-from onward.testing.contract.adoption import AdoptionContract
-from onward.testing.contract.fencing import FencingContract
-from onward.testing.contract.holds import HoldsContract
+from onward.testing.contract.adoption import AdoptionContract, LostRepliesContract
+from onward.testing.contract.arrows import ArrowsContract
+from onward.testing.contract.batches import TurnsContract
+from onward.testing.contract.cancelling import CancellingContract, ExpiryContract
+from onward.testing.contract.claiming import ClaimingContract, LeasesContract, OrderContract, PromotionContract
+from onward.testing.contract.clocks import ClocksContract
+from onward.testing.contract.durability import DurabilityContract
+from onward.testing.contract.enqueueing import DueContract, EnqueueingContract, RefusedContract, RetriedEnqueueContract
+from onward.testing.contract.fencing import GenerationsContract
+from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
+from onward.testing.contract.inspection import RunNowContract
 from onward.testing.contract.pausing import PausingContract
-from onward.testing.contract.replaying import ReplayContract
-from onward.testing.contract.settling import FatesContract
+from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
+from onward.testing.contract.records import DeadLetterContract
+from onward.testing.contract.replaying import ReplayContract, SkippedReplayContract
+from onward.testing.contract.sessions import DeadSessionsContract, SessionsContract, SweepsContract
+from onward.testing.contract.settling import FatesContract, MarksContract
 from onward.testing.contract.suspects import SuspectsContract
 from onward.testing.contract.waiters import WaitersContract
+from onward.testing.contract.waiting import WaitingContract
 from tests.servers.beanstalkd import ServerClock, beanstalkd_server
 from tests.servers.stores import WarmClients, emptied
 
@@ -61,39 +72,60 @@ class Accompanied:
         return open_client()
 
 
-class TestBeanstalkdWithSqlite(Accompanied, BackendContract):
-    @pytest.fixture
-    def file(self, empty_file, tmp_path):
-        return shutil.copy(empty_file, tmp_path / "jobs.db")
-
-    @pytest.fixture
-    def open_store(self, file, clock):
-        with ExitStack() as stores:
-            yield lambda: stores.enter_context(closing(SqliteBackend.open(file, clock=clock, durability="relaxed")))
-
-    @pytest.fixture
-    def lose_session(self, file):
-        def lose(owner):
-            with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-                connection.execute("DELETE FROM onward_sessions WHERE owner = ?", (owner,))
-
-        return lose
-
-
-class Asked(
+class Shared(
+    ArrowsContract,
+    EnqueueingContract,
+    RetriedEnqueueContract,
+    DueContract,
+    RefusedContract,
+    ClaimingContract,
+    OrderContract,
+    PromotionContract,
+    LeasesContract,
     FatesContract,
-    FencingContract,
-    AdoptionContract,
-    HoldsContract,
-    WaitersContract,
+    MarksContract,
+    DeadLetterContract,
+    GenerationsContract,
+    SessionsContract,
+    DeadSessionsContract,
+    SweepsContract,
+    ReapedContract,
+    CrashesContract,
+    InterruptionsContract,
     SuspectsContract,
-    PausingContract,
+    AdoptionContract,
+    LostRepliesContract,
+    HoldsContract,
+    ConfirmedContract,
+    TwoHoldsContract,
+    WaitersContract,
+    CancellingContract,
+    ExpiryContract,
+    RunNowContract,
     ReplayContract,
+    SkippedReplayContract,
+    PausingContract,
+    TurnsContract,
+    ClocksContract,
+    DurabilityContract,
+    WaitingContract,
 ):
-    """What a store does beside a broker that it does not do alone: hand out jobs by their ids."""
+    """The topics in which both have a part.  In the others only the store is asked: they are its own suite's."""
 
     _skip_what_is_missing = BackendContract._skip_what_is_missing
     lose_session = BackendContract.lose_session
+    # What the store refuses the broker never hears of.
+    test_an_arrow_missing_from_the_table_changes_nothing = None
+    test_a_large_batch_is_settled_and_claimed_in_one_turn = None
+    test_thousands_of_envelopes_fit_into_one_call = None
+
+
+class TestBeanstalkdWithSqlite(Accompanied, Shared):
+    @pytest.fixture
+    def open_store(self, empty_file, tmp_path, clock):
+        file = shutil.copy(empty_file, tmp_path / "jobs.db")
+        with ExitStack() as stores:
+            yield lambda: stores.enter_context(closing(SqliteBackend.open(file, clock=clock, durability="relaxed")))
 
 
 @pytest.fixture(scope="module")
@@ -102,7 +134,19 @@ def clients(newest_postgres):
         yield clients
 
 
-class TestBeanstalkdWithPostgres(Accompanied, Asked):
+class TestBeanstalkdWithPostgres(
+    Accompanied,
+    LostRepliesContract,
+    TwoHoldsContract,
+    SuspectsContract,
+    PausingContract,
+    ReplayContract,
+    RunNowContract,
+):
+    """A few topics: the store is another, the rest is the same."""
+
+    _skip_what_is_missing = BackendContract._skip_what_is_missing
+
     @pytest.fixture
     def open_store(self, newest_postgres, clients, clock):
         emptied(newest_postgres)
