@@ -118,6 +118,7 @@ class Shared(
     test_an_arrow_missing_from_the_table_changes_nothing = None
     test_a_large_batch_is_settled_and_claimed_in_one_turn = None
     test_thousands_of_envelopes_fit_into_one_call = None
+    test_hundreds_of_crashes_do_not_overflow = None
 
 
 class TestBeanstalkdWithSqlite(Accompanied, Shared):

@@ -77,7 +77,7 @@ class TakingContract:
         assert (result.alive, result.leases) == (False, [])
         assert backend.get(envelope.id).state is State.AVAILABLE
 
-    def test_a_paused_queue_gives_nothing(self, backend, take):
+    def test_no_job_of_a_paused_queue_is_taken(self, backend, take):
         envelope = an_envelope(queue="mail")
         backend.enqueue([envelope])
         backend.pause("mail")
