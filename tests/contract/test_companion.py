@@ -17,7 +17,6 @@ from onward.testing.contract.claiming import ClaimingContract, LeasesContract, O
 from onward.testing.contract.clocks import ClocksContract
 from onward.testing.contract.durability import DurabilityContract
 from onward.testing.contract.enqueueing import DueContract, EnqueueingContract, RefusedContract, RetriedEnqueueContract
-from onward.testing.contract.fencing import GenerationsContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import RunNowContract
 from onward.testing.contract.pausing import PausingContract
@@ -25,7 +24,6 @@ from onward.testing.contract.reaping import CrashesContract, InterruptionsContra
 from onward.testing.contract.records import DeadLetterContract
 from onward.testing.contract.replaying import ReplayContract, SkippedReplayContract
 from onward.testing.contract.sessions import DeadSessionsContract, SessionsContract, SweepsContract
-from onward.testing.contract.settling import FatesContract, MarksContract
 from onward.testing.contract.suspects import SuspectsContract
 from onward.testing.contract.waiters import WaitersContract
 from onward.testing.contract.waiting import WaitingContract
@@ -82,10 +80,7 @@ class Shared(
     OrderContract,
     PromotionContract,
     LeasesContract,
-    FatesContract,
-    MarksContract,
     DeadLetterContract,
-    GenerationsContract,
     SessionsContract,
     DeadSessionsContract,
     SweepsContract,

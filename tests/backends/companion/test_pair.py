@@ -8,7 +8,7 @@ from onward.backend import Query, Settlement
 from onward.backends.beanstalk import BeanstalkBackend
 from onward.errors import BackendUnavailable, PayloadTooLarge
 from onward.states import State
-from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids, some_envelopes
+from onward.testing.contract.builders import a_claim, a_lease, a_session, an_envelope, ids, some_envelopes
 
 TTR = 120
 
@@ -174,6 +174,29 @@ def test_a_claim_that_the_store_does_not_answer_gives_the_message_back(backend, 
         backend.claim(a_claim())
 
     mend()
+
+    assert len(open_pair().claim(a_claim(owner="other"))) == 1
+
+
+@pytest.mark.promise("F25")
+def test_a_message_that_could_not_be_given_back_is_when_its_session_has_a_successor(backend, open_pair, monkeypatch):
+    backend.enqueue([an_envelope()])
+    mend = cut(monkeypatch, backend.store, "take")
+    turn, turns = backend.broker.turn, []
+
+    def first_only(asked):
+        turns.append(asked)
+        if len(turns) > 1:
+            raise BackendUnavailable("it is away")
+        return turn(asked)
+
+    monkeypatch.setattr(backend.broker, "turn", first_only)
+    with pytest.raises(BackendUnavailable):
+        backend.claim(a_claim(owner="old"))
+    mend()
+    assert backend.broker.counts()[State.EXECUTING] == 1
+
+    backend.open_session(a_session("new"), adopts="old")
 
     assert len(open_pair().claim(a_claim(owner="other"))) == 1
 

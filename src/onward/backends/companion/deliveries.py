@@ -88,21 +88,19 @@ class Deliveries:
             kept = []
         if kept is None:
             self._broker.open_session(session)
-        self._inherit(adopts, session.owner, {(lease.envelope.id, lease.token) for lease in leases})
+        ours = {(lease.envelope.id, lease.token) for lease in leases}
+        self._inherit(adopts, session.owner, ours, kept or [])
 
-    def _inherit(self, old: str, new: str, still_held: set[Held]) -> None:
-        given_back = []
+    def _inherit(self, old: str, new: str, ours: set[Held], reserved: Sequence[Lease]) -> None:
+        """Messages of jobs that are not ours go back, and those that were left over when the old session lost its answer."""
         with self._lock:
             for job_id, held in list(self._held.items()):
-                if held.owner != old:
-                    continue
-                lease = _of(held.lease, new)
-                if (job_id, held.token) in still_held:
-                    self._held[job_id] = _Message(new, held.token, lease)
-                else:
+                if held.owner == old and (job_id, held.token) in ours:
+                    self._held[job_id] = _Message(new, held.token, _of(held.lease, new))
+                elif held.owner == old:
                     del self._held[job_id]
-                    given_back.append(Settlement.release(lease))
-        self.tell(new, Told([], given_back))
+            known = {_key(held.lease) for held in self._held.values() if held.owner == new}
+        self.tell(new, Told([], [Settlement.release(lease) for lease in reserved if _key(lease) not in known]))
 
     def let_go(self, owner: str) -> set[str]:
         """End the broker's half of a session; gives the jobs whose messages went back."""
@@ -359,6 +357,10 @@ class Deliveries:
 
 class _SessionLost(Exception):
     """The store does not know the session any more."""
+
+
+def _key(lease: Lease) -> Held:
+    return lease.envelope.id, lease.token
 
 
 def _of(lease: Lease, owner: str) -> Lease:
