@@ -4,7 +4,7 @@ from contextlib import closing
 
 import pytest
 
-from onward.backend import Query, Settlement
+from onward.backend import Enqueued, Query, Settlement
 from onward.backends.beanstalk import BeanstalkBackend
 from onward.errors import BackendUnavailable, PayloadTooLarge
 from onward.states import State
@@ -134,6 +134,39 @@ def test_a_job_that_has_its_message_gets_no_other(backend, clock):
     backend.reap()
 
     assert messages(backend) == 3
+
+
+@pytest.fixture
+def picky(backend, monkeypatch):
+    """A broker that takes a message of the same name for a repetition, as one that detects duplicates does."""
+    seen, enqueue = set(), backend.broker.enqueue
+
+    def once(envelopes, **options):
+        new = [each for each in envelopes if each.id not in seen]
+        seen.update(each.id for each in new)
+        enqueue(new, **options)
+        return [Enqueued(each.id) for each in envelopes]
+
+    monkeypatch.setattr(backend.broker, "enqueue", once)
+    return backend
+
+
+def test_another_message_about_a_job_is_no_repetition_to_the_broker(picky, clock):
+    lease = a_lease(picky)
+    picky.reap(owner="worker")  # it crashed
+    (again,) = picky.claim(a_claim())
+    picky.abandon(again, "gave up")
+    picky.replay(Query(ids=(lease.envelope.id,)))
+    (once_more,) = picky.claim(a_claim())
+    picky.nack(once_more, 3600)
+    assert picky.retry([lease.envelope.id]) == [True]
+
+    (last,) = picky.claim(a_claim())
+
+    assert picky.ack(last).applied
+    clock.advance(3600)
+    assert picky.claim(a_claim()) == []
+    assert messages(picky) == 0
 
 
 # When one of the two is away

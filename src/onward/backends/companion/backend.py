@@ -257,13 +257,15 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
     A unique key would have to be taken in both at once: it is an error, as it is on a broker alone.
     """
     return msgspec.structs.replace(
-        store,
-        delays=broker.delays,
-        priorities=broker.priorities,
+        broker,
         deduplicates=False,
-        wakes=broker.wakes,
-        prefetches=broker.prefetches,
         promotes=False,
+        remote_extend=store.remote_extend,
+        fences_expired=store.fences_expired,
+        sessions=store.sessions,
+        holds=store.holds,
+        knows_ids=store.knows_ids,
+        remembers=store.remembers,
         durable=broker.durable and store.durable,
         shared=broker.shared and store.shared,
     )

@@ -14,7 +14,16 @@ from typing import NamedTuple
 import msgspec
 
 from onward.backend import Backend, Claim, Held, Lease, Reaped, Session, Settlement, Turn, TurnResult
-from onward.backends.companion.messages import REFUSALS, after_settling, envelope_of, message, until, wait_of
+from onward.backends.companion.messages import (
+    REFUSALS,
+    after_settling,
+    another,
+    envelope_of,
+    job_id_of,
+    message,
+    until,
+    wait_of,
+)
 from onward.backends.companion.store import Store
 from onward.clock import Clock
 from onward.envelope import Envelope, Sealed
@@ -112,7 +121,7 @@ class Deliveries:
         returned: set[str] = set()
 
         def end() -> None:
-            returned.update(each.id for each in self._broker.reap(owner=owner, started=()))
+            returned.update(job_id_of(each.id) for each in self._broker.reap(owner=owner, started=()))
 
         _quietly(end)
         return returned
@@ -141,7 +150,7 @@ class Deliveries:
             with self._lock:
                 self._renewed[owner] = time.monotonic()
                 for job_id, held in list(self._held.items()):
-                    gone = not renewal.alive or (job_id, held.lease.token) in lost
+                    gone = not renewal.alive or _key(held.lease) in lost
                     if held.owner == owner and gone:
                         del self._held[job_id]
 
@@ -196,7 +205,7 @@ class Deliveries:
         return found
 
     def _about(self, job: Sealed, delay: float) -> Envelope:
-        return message(envelope_of(job, now=self._clock.micros()), delay=max(0.0, delay))
+        return another(message(envelope_of(job, now=self._clock.micros()), delay=max(0.0, delay)))
 
     def _put(self, messages: Sequence[Envelope]) -> bool:
         """False if the broker could not be reached."""
@@ -215,8 +224,9 @@ class Deliveries:
 
     def _cannot_carry(self, envelope: Envelope, error: OnwardError) -> None:
         """Nobody could ever hand it out.  It stays in the store, with the reason."""
-        logger.error("job %s is cancelled, for the broker cannot carry it: %s", envelope.id, error)
-        _quietly(lambda: self._store.cancel([envelope.id], f"the broker cannot carry it: {error}"))
+        job_id = job_id_of(envelope.id)
+        logger.error("job %s is cancelled, for the broker cannot carry it: %s", job_id, error)
+        _quietly(lambda: self._store.cancel([job_id], f"the broker cannot carry it: {error}"))
 
     # Claiming
 
@@ -259,12 +269,13 @@ class Deliveries:
         moves: list[Settlement] = []
         asked: dict[str, Lease] = {}
         for lease in found:
-            if lease.envelope.id in released:  # what a turn has released it does not claim
+            job_id = job_id_of(lease.envelope.id)
+            if job_id in released:  # what a turn has released it does not claim
                 moves.append(Settlement.release(lease))
-            elif lease.envelope.id in asked:
+            elif job_id in asked:
                 moves.append(Settlement.snooze(lease, _BUSY))
             else:
-                asked[lease.envelope.id] = lease
+                asked[job_id] = lease
         try:
             result = self._keep(owner, asked)
             unknown: list[Lease] = []
@@ -319,13 +330,14 @@ class Deliveries:
         """Jobs that were put into the broker by a program without this store: they are the store's from now on."""
         asked: dict[str, Lease] = {}
         for lease in unknown:
-            envelope = envelope_of(lease.envelope, now=self._clock.micros())
+            job = Sealed(job_id_of(lease.envelope.id), lease.envelope.queue, lease.envelope.data)
+            envelope = envelope_of(job, now=self._clock.micros())
             try:
                 self._store.enqueue([msgspec.structs.replace(envelope, unique_key=None)], retried=True)
             except BackendRefused as error:
                 moves.append(Settlement.abandon(lease, f"the store refuses it: {error}", ran=False))
             else:
-                asked[lease.envelope.id] = lease
+                asked[job.id] = lease
         result = self._keep(owner, asked)
         moves.extend(map(Settlement.release, asked.values()))
         return result.leases

@@ -1,10 +1,13 @@
 """What goes to the broker: a message that says which job it is about, and carries its sealed bytes.
 
-There may be several messages about one job, and one may come early or late: which of them is heard, the store decides.
+There may be several messages about one job, and one may come early or late: which of them is heard, the store decides.  A
+second one has a name of its own, for a broker may take a message of the same name for a repetition, and store nothing.
 """
 
 from __future__ import annotations
 
+import re
+import secrets
 import sys
 
 import msgspec
@@ -16,9 +19,10 @@ from onward.errors import BackendRefused, EnvelopeError, InvalidName, PayloadToo
 from onward.lease import Settled, crash_pause
 from onward.states import FINISHED, State
 
-__all__ = ["REFUSALS", "after_settling", "envelope_of", "message", "until", "wait_of"]
+__all__ = ["REFUSALS", "after_settling", "another", "envelope_of", "job_id_of", "message", "until", "wait_of"]
 
 REFUSALS = (BackendRefused, PayloadTooLarge, InvalidName)  # of a message: nothing was stored, and never will be
+_ANOTHER = re.compile("~[0-9a-f]{8}$")
 LONGEST_DELAY = 86_400.0  # seconds: who was cancelled meanwhile is met, and removed, within a day
 
 
@@ -35,6 +39,20 @@ def message(envelope: Envelope, *, delay: float | None = None) -> Envelope:
         idempotency_key=None,
         single_instance=None,
     )
+
+
+def another(envelope: Envelope) -> Envelope:
+    """A message about a job that had one before."""
+    return msgspec.structs.replace(envelope, id=f"{envelope.id}~{secrets.token_hex(4)}")
+
+
+def job_id_of(message_id: str) -> str:
+    """The job that a message is about.
+
+    >>> job_id_of("01b8dac5b400~1f00ba44"), job_id_of("01b8dac5b400")
+    ('01b8dac5b400', '01b8dac5b400')
+    """
+    return _ANOTHER.sub("", message_id)
 
 
 def envelope_of(sealed: Sealed, *, now: int) -> Envelope:
