@@ -52,7 +52,7 @@ from onward.backends.companion.messages import REFUSALS, message
 from onward.backends.companion.store import Store
 from onward.backends.companion.sweeping import Sweep
 from onward.clock import SECOND, Clock, SystemClock
-from onward.errors import BackendError
+from onward.errors import BackendError, BackendMisconfigured
 from onward.logs import get_logger
 from onward.shield import shield
 from onward.states import LIVE, State
@@ -92,7 +92,7 @@ class AccompaniedBackend(Backend):
             ]
             try:
                 self._put(told)
-            except REFUSALS:  # and no broker ever will take it
+            except (*REFUSALS, BackendMisconfigured):  # nothing of it was stored, and it would not be by trying again
                 self._take_back([envelope.id for envelope in told])
                 raise
         return answers
