@@ -198,6 +198,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     alive: bool = True
     promoted: int = 0
     cancel_requested: tuple[Held, ...] = ()  # of all leases this owner holds
+    woken: Sequence[str] = ()  # the waiters that its settlements made due, for who has to tell a broker
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):

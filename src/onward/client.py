@@ -271,13 +271,20 @@ _NEEDED = {
 }
 
 
+_ANY_FIX = "leave it away, or use a database as the url"
+_FIXES = {
+    "holds": 'give the broker a store, Onward(url, store="sqlite:///onward.db") or ONWARD_STORE, or use a database as url',
+    "deduplicates": "no key can be taken in a broker and a store at once; use a database as the url, or an idempotency_key",
+}
+
+
 def refuse_what_it_lacks(capabilities: Capabilities, job: str, **asked: bool) -> None:
     """An option that this store cannot keep is an error before anything is stored, and never silently dropped."""
     for option, given in asked.items():
         if given and not getattr(capabilities, _NEEDED[option]):
+            needed = _NEEDED[option]
             raise OptionError(
-                f"{job}: this store cannot keep {option} (it declares no `{_NEEDED[option]}`): leave it away, or use a "
-                f"database as the store"
+                f"{job}: this store cannot keep {option} (it declares no `{needed}`): {_FIXES.get(needed, _ANY_FIX)}"
             )
 
 

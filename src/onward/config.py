@@ -35,6 +35,7 @@ _command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", defau
 class SettingsOptions(TypedDict, total=False):
     """The settings as keywords of `Onward(...)`; lengths of time in any of the ways a `Duration` can be said."""
 
+    store: str | None
     namespace: str
     max_crashes: int
     default_max_retries: int
@@ -55,6 +56,7 @@ class Settings:
     """Everything about an application that is plain data.  Lengths of time are seconds."""
 
     url: str = "sqlite:///onward.db"
+    store: str | None = None  # beside a broker: what it cannot keep
     namespace: str = "default"
     max_crashes: int = 3
     default_max_retries: int = 0
@@ -146,10 +148,11 @@ def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     if _KEY_FILE in table:
         key_file = folder.absolute() / _of_type(str, table[_KEY_FILE], _KEY_FILE)
         table = {name: value for name, value in table.items() if name != _KEY_FILE} | {"signing_keys": key_file}
-    scheme, slashes, path = str(table.get("url", "")).partition(":///")
-    if scheme != "sqlite" or not path or path.startswith("/"):
-        return table
-    return {**table, "url": f"{scheme}{slashes}{folder.absolute() / path}"}
+    for name in ("url", "store"):
+        scheme, slashes, path = str(table.get(name, "")).partition(":///")
+        if scheme == "sqlite" and path and not path.startswith("/"):
+            table = {**table, name: f"{scheme}{slashes}{folder.absolute() / path}"}
+    return table
 
 
 def _parse(path: Path) -> dict[str, Any]:
@@ -203,8 +206,8 @@ def _overlay(settings: Settings, values: Mapping[str, Any], source: str) -> Sett
 def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
     where = f"{source}: {name}"
     match name:
-        case "url":
-            return _of_type(str, value, where)
+        case "url" | "store":
+            return None if name == "store" and value in (None, "") else _of_type(str, value, where)
         case "namespace":
             return names.namespace_name(value)
         case "dead_letter_queue" | "signing_keys" | "signing" if value is None:

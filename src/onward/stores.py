@@ -1,24 +1,30 @@
-"""Which store a URL means, and which tables."""
+"""Which store a URL means, which stands beside a broker, and which tables."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TypeVar
+from dataclasses import replace
+from typing import TypeVar, cast
 
-from onward.backend import Backend, Tables
+from onward.backend import Backend, Inspection, Tables
+from onward.backends.companion import AccompaniedBackend
+from onward.backends.companion.store import Store
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
 from onward.backends.sqlite.tables import SqliteTables
 from onward.backends.sync import SyncBackend
 from onward.clock import Clock
+from onward.companion import Companion
 from onward.config import Settings
 from onward.errors import BackendMisconfigured
 from onward.names import suggestion
 
-__all__ = ["open_store", "scheme_of", "tables_of"]
+__all__ = ["BROKERS", "open_store", "scheme_of", "tables_of"]
 
 Choice = TypeVar("Choice")
 
+BROKERS = ("beanstalk", "servicebus")  # which take a store beside them
+_DATABASES = ("sqlite", "postgresql", "postgres", "mysql", "mariadb")
 _REDIS = (
     *("redis", "rediss", "redis+unix", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"),
     *("valkey", "valkeys", "valkey+unix", "valkey+sentinel", "valkeys+sentinel", "valkey+cluster", "valkeys+cluster"),
@@ -26,7 +32,35 @@ _REDIS = (
 
 
 def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
-    """The backend that the settings name."""
+    """The backend that the settings name; a broker together with the store beside it, if they name one."""
+    backend = _open(settings, clock)
+    if settings.store is None:
+        return backend
+    try:
+        return AccompaniedBackend(backend, _open_beside(backend, settings, settings.store, clock), clock=clock)
+    except BaseException:
+        backend.close()
+        raise
+
+
+def _open_beside(broker: Backend, settings: Settings, url: str, clock: Clock | None) -> Store:
+    scheme = scheme_of(url)
+    if isinstance(broker, Inspection):
+        raise BackendMisconfigured(
+            f"{scheme_of(settings.url)}:// keeps history, dead letters and keys by itself: leave `store` away (or "
+            f"ONWARD_STORE), which is for brokers such as beanstalk://"
+        )
+    if scheme not in _DATABASES:
+        raise BackendMisconfigured(
+            f"a {scheme!r} URL cannot be the store beside a broker{suggestion(scheme, _DATABASES)}: use a database, such as "
+            f"sqlite:///onward.db or postgresql://"
+        )
+    store = _open(replace(settings, url=url, store=None), clock)
+    assert isinstance(store, Companion)
+    return cast("Store", store)
+
+
+def _open(settings: Settings, clock: Clock | None) -> Backend:
     schemes: dict[str, Callable[[], Backend]] = {
         "memory": lambda: MemoryBackend(clock=clock),
         "sync": lambda: SyncBackend(clock=clock),
@@ -42,7 +76,9 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
 
 
 def tables_of(settings: Settings) -> Tables:
-    """The tables of the store that the settings name, which is not opened."""
+    """The tables of the store that the settings name, which is not opened; of a broker, those of the store beside it."""
+    if settings.store is not None:
+        settings = replace(settings, url=settings.store, store=None)
     schemes: dict[str, Callable[[], Tables]] = {
         "sqlite": lambda: SqliteTables(settings.url, settings.namespace),
         "postgresql": lambda: _postgres_tables(settings),

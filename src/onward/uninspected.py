@@ -109,11 +109,14 @@ class Uninspected:
         """A job does not fail for it."""
         if not self._warned:
             self._warned = True
-            logger.warning("progress is reported, but this store is a broker and cannot keep it")
+            logger.warning(
+                "progress is reported, but a broker cannot keep it: give it a store, "
+                'Onward(url, store="sqlite:///onward.db") or ONWARD_STORE'
+            )
         return True
 
     def _refuse(self, what: str) -> NoReturn:
         raise Unsupported(
-            f"{type(self._backend).__name__} is a broker and cannot {what}: use a database as the store, such as "
-            f"sqlite:///jobs.db or postgresql://"
+            f"{type(self._backend).__name__} is a broker and cannot {what}: give it a store that can, "
+            f'Onward(url, store="sqlite:///onward.db") or ONWARD_STORE, or use a database as the url'
         )

@@ -48,7 +48,7 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
         ("onward job ", "list show stack retry cancel"),
         ("onward worker ", "list"),
         ("onward worker --pro", "--processes"),
-        ("onward worker list --", "--url --namespace --app --json --quiet --debug"),
+        ("onward worker list --", "--url --store --namespace --app --json --quiet --debug"),
         ("onward job list --a", "--after --all --app"),
         ("onward job list --state re", "retryable"),
         ("onward --url job d", "dead demo"),

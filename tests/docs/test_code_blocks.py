@@ -43,7 +43,7 @@ def server(page):
         with redis_server("redis") as server:
             yield {"REDIS_URL": server.url()}
         return
-    if page.name == "beanstalkd.md":
+    if page.name in ("beanstalkd.md", "companion-store.md"):
         with beanstalkd_server() as server:
             yield {"BEANSTALK_URL": server.url()}
         return

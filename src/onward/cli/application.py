@@ -37,7 +37,13 @@ def on_new_store(run: Run) -> Callable[[Namespace], int]:
 
 def given(args: Namespace) -> dict[str, str]:
     """The settings that the command line names."""
-    return {name: value for name in ("url", "namespace") if (value := getattr(args, name)) is not None}
+    said = {name: value for name in ("url", "store", "namespace") if (value := getattr(args, name)) is not None}
+    if "url" in said and "store" not in said:
+        from onward.stores import BROKERS, scheme_of
+
+        if scheme_of(said["url"]) not in BROKERS:
+            said["store"] = ""  # it is another's: this one needs none
+    return said
 
 
 def load(name: str, settings: Mapping[str, str], imports: Sequence[str] = ()) -> Onward:

@@ -56,7 +56,8 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
     end_with_parent(on=False)
     line.send(
         Hello(
-            settings=dataclasses.replace(app.settings, url=_url_of(app), signing_keys=None),  # no job is read up there
+            # No job is read up there.
+            settings=dataclasses.replace(app.settings, url=_url_of(app), store=_store_of(app), signing_keys=None),
             jobs=sorted(app.names),
             queues=list(worker.options.queues),
             files=_own_files() if options.tell_files else [],
@@ -98,6 +99,11 @@ def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
 def _url_of(app: Onward) -> str:
     """Where its store is, from whatever folder one looks: the application may have left ours while it was imported."""
     return str(getattr(app.backend, "url", app.settings.url))
+
+
+def _store_of(app: Onward) -> str | None:
+    """The same for the store beside a broker."""
+    return getattr(getattr(app.backend, "store", None), "url", app.settings.store)
 
 
 def _failed(error: BaseException, options: ProcessOptions) -> Failed:

@@ -54,7 +54,7 @@ def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> Hous
     from onward.mover import House
     from onward.stores import open_store, scheme_of
 
-    given = {"url": url} | ({} if args.namespace is None else {"namespace": args.namespace})
+    given = {"url": url, "store": ""} | ({} if args.namespace is None else {"namespace": args.namespace})
     try:
         if exists:
             refuse_missing(config.explain(given)["url"])

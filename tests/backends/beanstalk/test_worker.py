@@ -162,7 +162,7 @@ def test_one_by_one_and_all_at_once_in_the_callers_thread(jobs):
     ],
 )
 def test_what_a_broker_cannot_tell_is_an_error_that_names_the_fix(jobs, ask):
-    with pytest.raises(Unsupported, match=r"is a broker and cannot .*: use a database"):
+    with pytest.raises(Unsupported, match=r"is a broker and cannot .*store=.sqlite"):
         ask(jobs)
 
 

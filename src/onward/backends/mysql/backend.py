@@ -124,6 +124,15 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
             self._rest.found_work()
         return result
 
+    def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
+        try:
+            return self._write(lambda tx: _take(tx, owner, list(dict.fromkeys(ids))))
+        except _SessionLost:
+            return TurnResult(settled=[], leases=[], alive=False)
+
+    def paused(self) -> Sequence[str]:
+        return self._read(lambda tx: [name for (name,) in tx.ask("paused_queues").rows()])
+
     def extend(self, owner: str) -> Renewal:
         def renew(tx: Transaction) -> Renewal:
             renewed, asked = tx.ask("renew_session", owner=owner), tx.ask("asked_to_cancel", owner=owner)
@@ -323,7 +332,21 @@ def _turn(tx: Transaction, turn: Turn, *, careful: bool = False) -> TurnResult:
         promoted, leases = claiming.hand_out(tx, asked, owner=turn.owner, expires_at=expires_at, now=now)
     ended = settling.ended
     cancel_requested = tuple(held for held in _held(to_cancel) if held not in ended)
-    return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=cancel_requested)
+    return TurnResult(
+        settled=settled,
+        leases=leases,
+        promoted=promoted,
+        cancel_requested=cancel_requested,
+        woken=sorted(tx.woken) if tx.woken else (),
+    )
+
+
+def _take(tx: Transaction, owner: str, ids: list[str]) -> TurnResult:
+    session, to_cancel = tx.ask("lock_session", owner=owner), tx.ask("asked_to_cancel", owner=owner)
+    found = tx.ask("candidates_among", ids=ids)
+    expires_at, now = _alive(session)
+    leases = claiming.take(tx, found, owner=owner, expires_at=expires_at, now=now)
+    return TurnResult(settled=[], leases=leases, cancel_requested=_held(to_cancel))
 
 
 def _alive(session: Reply) -> tuple[int, int]:

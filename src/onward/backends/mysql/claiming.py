@@ -14,7 +14,7 @@ from onward.envelope import Sealed
 from onward.lease import Hold, Lease
 from onward.states import State
 
-__all__ = ["Asked", "adopted", "ask", "hand_out"]
+__all__ = ["Asked", "adopted", "ask", "hand_out", "take"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None)
@@ -70,6 +70,18 @@ def hand_out(tx: Transaction, asked: Asked, *, owner: str, expires_at: int, now:
     tx.ask("claim", ids=[row[0] for row in claimed], owner=owner, at=now)
     rows = [(*row, now) for row in claimed]
     return sum(promoted.values()), _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
+
+
+def take(tx: Transaction, found: Reply, *, owner: str, expires_at: int, now: int) -> list[Lease]:
+    """Those that were found by their ids and may run."""
+    claimed: list[Row] = []
+    _add(claimed, found.rows())
+    if not claimed:
+        return []
+    ids = [row[0] for row in claimed]
+    tx.ask("promote", ids=ids)
+    tx.ask("claim", ids=ids, owner=owner, at=now)
+    return _leases(tx, [(*row, now) for row in claimed], owner=owner, expires_at=expires_at, now=now)
 
 
 def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[Lease]:

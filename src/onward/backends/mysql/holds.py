@@ -52,6 +52,7 @@ def end(tx: Transaction, ended: Sequence[Ended]) -> None:
         tx.ask("drop_holds", ended=dropped)
     if held and (woken := _to_wake(tx, held)):
         tx.ask("wake_waiters", ids=sorted(woken))
+        tx.woken |= set(woken)
         tx.wakes |= {queue for _, _, queue in tx.ask("lock_jobs", ids=sorted(woken)).rows()}
 
 

@@ -198,6 +198,24 @@ SELECT id, queue, delivery + 1, sealed,
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
 
+-- name: candidates_among
+-- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
+-- middle of a move (its queue begins with >) is nobody's.
+SELECT job.id, job.queue, job.delivery + 1, job.sealed,
+       CASE WHEN job.attempts + job.crashes + job.interruptions + job.waits > 0
+              OR coalesce(job.parked_since, job.spent, job.idempotency_key, job.single_instance) IS NOT NULL
+            THEN JSON_ARRAY(job.attempts, job.crashes, job.interruptions, job.waits, job.parked_since, job.spent,
+                            convert(job.idempotency_key USING utf8mb4), job.idempotency_ttl,
+                            convert(job.single_instance USING utf8mb4)) END
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (number FOR ORDINALITY, id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE (job.state = 'available' OR job.state IN ('scheduled', 'retryable') AND job.available_at <= :now)
+   AND (job.expires_at IS NULL OR job.expires_at > :now)
+   AND left(job.queue, 1) <> '>'
+   AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL)
+ ORDER BY wanted.number
+   FOR UPDATE SKIP LOCKED;
+
 -- name: claim
 -- Every claim takes the next delivery number, which fences off the previous holder: its late settlement matches no row.
 UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted

@@ -56,7 +56,7 @@ class Reply:
 class Transaction:
     """What the verbs are written in."""
 
-    __slots__ = ("_clock", "_connection", "_sql", "_unsent", "ended", "wakes")
+    __slots__ = ("_clock", "_connection", "_sql", "_unsent", "ended", "wakes", "woken")
 
     def __init__(self, connection: Connection, sql: Mapping[str, Statement], moved: int | None) -> None:
         self._connection = connection
@@ -65,6 +65,7 @@ class Transaction:
         self._clock = CLOCK if moved is None else b"%d" % moved  # where a test has put it, or the server's own
         self.ended = 0  # how many jobs have ended
         self.wakes: set[str] = set()  # queues in which something became due: tell who waits, after the commit
+        self.woken: set[str] = set()  # who waited for a key, and is due now
 
     @property
     def room(self) -> int:

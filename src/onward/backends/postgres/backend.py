@@ -126,6 +126,15 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
             self._patience.found_work()
         return result
 
+    def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
+        try:
+            return self._write(lambda tx: _take(tx, owner, list(dict.fromkeys(ids))))
+        except _SessionLost:
+            return TurnResult(settled=[], leases=[], alive=False)
+
+    def paused(self) -> Sequence[str]:
+        return [name for (name,) in self._ask("paused_queues")]
+
     def extend(self, owner: str) -> Renewal:
         renewed = self._ask("renew_session", owner=owner)
         return Renewal(alive=True, cancel_requested=_held(*renewed[0])) if renewed else Renewal(alive=False)
@@ -355,7 +364,21 @@ def _turn(tx: Transaction, turn: Turn, marks: Marks) -> TurnResult:
         promoted = asked.promoted.value()
         leases = claiming.leases(tx, asked, marks, owner=turn.owner, expires_at=expires_at, now=now)
     cancel_requested = tuple(held for held in to_cancel if held not in settling.ended) if to_cancel else ()
-    return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=cancel_requested)
+    return TurnResult(
+        settled=settled,
+        leases=leases,
+        promoted=promoted,
+        cancel_requested=cancel_requested,
+        woken=sorted(tx.woken) if tx.woken else (),
+    )
+
+
+def _take(tx: Transaction, owner: str, ids: list[str]) -> TurnResult:
+    session = tx.ask("lock_session", owner=owner)
+    claimed = tx.ask("claim_among", ids=ids, owner=owner)
+    expires_at, now, to_cancel = _alive(session)
+    leases = claiming.taken(tx, claimed, ids, owner=owner, expires_at=expires_at, now=now)
+    return TurnResult(settled=[], leases=leases, cancel_requested=to_cancel)
 
 
 def _alive(session: Reply) -> tuple[int, int, tuple[Held, ...]]:

@@ -13,12 +13,12 @@ from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.envelope import Sealed
 from onward.lease import Hold, Lease
 
-__all__ = ["Asked", "adopted", "ask", "leases"]
+__all__ = ["Asked", "adopted", "ask", "leases", "taken"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 # Where it stands in a row of `claim`.
 _RANK_TIME_ID = itemgetter(0, 1, 2)
-_QUEUE = 3
+_ID, _QUEUE = 2, 3
 
 
 class Asked(NamedTuple):
@@ -61,6 +61,13 @@ def leases(tx: Transaction, asked: Asked, marks: Marks, *, owner: str, expires_a
     marks.promoted(asked.queues, exhausted=asked.promoted.value() < limit, now=now)
     seen = [queue for queue in asked.queues if asked.claim.at_most.get(queue, limit) > 0]
     marks.claimed(seen, rows, exhausted=not rows, now=now)
+    return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
+
+
+def taken(tx: Transaction, claimed: Reply, ids: Sequence[str], *, owner: str, expires_at: int, now: int) -> list[Lease]:
+    """What was claimed by its id, in the order of the ids."""
+    place = {job_id: at for at, job_id in enumerate(ids)}
+    rows = sorted(claimed.rows(), key=lambda row: place[row[_ID]])
     return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
 
 

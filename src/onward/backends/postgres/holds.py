@@ -53,6 +53,7 @@ def end(tx: Transaction, ended: Sequence[Ended]) -> None:
     numbers = tx.ask("end_holds", kinds=kinds, keys=keys, ids=ids, tokens=tokens, ttls=ttls).rows()
     held = sorted(ordered[number - 1] for (number,) in numbers)
     if held and (woken := _to_wake(tx, [pointers[at] for at in held])):
+        tx.woken |= woken
         tx.wakes |= {queue for (queue,) in tx.ask("wake_waiters", ids=sorted(woken)).rows()}
 
 

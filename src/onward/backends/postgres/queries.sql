@@ -305,6 +305,33 @@ UPDATE onward_jobs
 RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts, crashes, interruptions, waits, parked_since,
           spent, idempotency_key, idempotency_ttl, single_instance;
 
+-- name: claim_among
+-- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
+-- middle of a move (its queue begins with >) is nobody's.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+candidates AS MATERIALIZED (
+    SELECT job.ctid AS place, job.crashes, wanted.number
+      FROM unnest(cast(:ids AS text[])) WITH ORDINALITY AS wanted (id, number)
+      JOIN onward_jobs AS job ON job.id = wanted.id
+     WHERE (job.state = 'available'
+            OR job.state IN ('scheduled', 'retryable') AND job.available_at <= (SELECT now FROM clock))
+       AND (job.expires_at IS NULL OR job.expires_at > (SELECT now FROM clock))
+       AND left(job.queue, 1) <> '>'
+       AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL)
+     ORDER BY wanted.number
+       FOR UPDATE OF job SKIP LOCKED
+), chosen AS MATERIALIZED (
+    SELECT place
+      FROM candidates
+     WHERE number = (SELECT min(number) FROM candidates)
+        OR number < ALL (SELECT number FROM candidates WHERE crashes > 0)
+)
+UPDATE onward_jobs
+   SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock)
+ WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
+RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts, crashes, interruptions, waits, parked_since,
+          spent, idempotency_key, idempotency_ttl, single_instance;
+
 -- name: lock_holds
 -- Every key that is wanted has a row now, and it is ours until the commit.  In the order of the keys, so that two who want the
 -- same ones do not wait for each other.

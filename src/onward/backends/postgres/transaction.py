@@ -52,13 +52,14 @@ class Reply:
 class Transaction:
     """What the verbs are written in."""
 
-    __slots__ = ("_connection", "_sql", "moved", "wakes")
+    __slots__ = ("_connection", "_sql", "moved", "wakes", "woken")
 
     def __init__(self, connection: Connection, sql: Mapping[str, Statement], moved: int | None) -> None:
         self._connection = connection
         self._sql = sql
         self.moved = moved  # where a test has put the clock; None: the server tells the time
         self.wakes: set[str] = set()  # queues in which something became due: tell who waits, after the commit
+        self.woken: set[str] = set()  # who waited for a key, and is due now
 
     def hold(self, asks: Asks[T]) -> T:
         """Hold a conversation that waits for every answer."""

@@ -193,7 +193,25 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
                 )
             # Under the lock nobody else can ask.
             cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()
-            return TurnResult(settled=settled, leases=leases, promoted=promoted, cancel_requested=cancel_requested)
+            return TurnResult(
+                settled=settled,
+                leases=leases,
+                promoted=promoted,
+                cancel_requested=cancel_requested,
+                woken=tx.woken,
+            )
+
+    def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
+        with self._writing() as tx:
+            session = tx.row("session", (owner,))
+            if session is None:
+                return TurnResult(settled=[], leases=[], alive=False)
+            leases = claiming.take(tx, ids, owner=owner, expires_at=session[0])
+            return TurnResult(settled=[], leases=leases, cancel_requested=_asked_to_cancel(tx, owner))
+
+    def paused(self) -> Sequence[str]:
+        with self._reading() as tx:
+            return [name for (name,) in tx.rows("paused_queues")]
 
     def extend(self, owner: str) -> Renewal:
         with self._writing() as tx:

@@ -13,7 +13,7 @@ from onward.backends.sqlite.transaction import Transaction, as_json
 from onward.envelope import Sealed
 from onward.lease import Hold, Lease
 
-__all__ = ["adopted", "anything_to_do", "claim", "open_queues", "promote"]
+__all__ = ["adopted", "anything_to_do", "claim", "open_queues", "promote", "take"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _LONG = 64 * 1024  # bytes: sealed jobs longer than this are read one by one, so that a claim's bytes fit into one value
@@ -75,6 +75,19 @@ def claim(
     jobs, more = _candidates(tx, claim, queues, released)
     if more:
         tx.wakes = True
+    if jobs:
+        tx.run("claim", (owner, tx.now, as_json([job.rowid for job in jobs])))
+    return _leases(tx, jobs, owner, expires_at)
+
+
+def take(tx: Transaction, ids: Sequence[str], *, owner: str, expires_at: int) -> list[Lease]:
+    """Those of these that may run, now executing under this owner.  A suspect only if it stands first, and then alone."""
+    place = {job_id: at for at, job_id in enumerate(dict.fromkeys(ids))}
+    jobs = [_Job(*row) for row in tx.rows("candidates_among", (as_json(list(place)), tx.now))]
+    jobs.sort(key=lambda job: place[job.id])
+    suspect = next((place for place, job in enumerate(jobs) if job.crashes), None)
+    if suspect is not None:
+        jobs = jobs[:suspect] or jobs[:1]
     if jobs:
         tx.run("claim", (owner, tx.now, as_json([job.rowid for job in jobs])))
     return _leases(tx, jobs, owner, expires_at)

@@ -42,5 +42,6 @@ def end(tx: Transaction, ended: Sequence[Ended]) -> None:
                 held, woken = tx.run("confirm_hold", (*pointer, tx.now + keyed.idempotency_ttl)), _EVERYBODY
             else:
                 held, woken = tx.run("drop_hold", pointer), 1
-            if held and tx.run(_WAKE[kind], (key, tx.now, keyed.id, woken)):
+            if held and (waiters := tx.rows(_WAKE[kind], (key, tx.now, keyed.id, woken))):
                 tx.wakes = True
+                tx.woken += [waiter for (waiter,) in waiters]

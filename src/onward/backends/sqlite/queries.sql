@@ -166,6 +166,18 @@ SELECT json_group_array(
          ORDER BY rank, available_at, id
          LIMIT ?3);
 
+-- name: candidates_among
+-- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
+-- middle of a move (its queue begins with >) is nobody's.
+SELECT job.rowid, job.id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since, spent,
+       idempotency_key, idempotency_ttl, single_instance, queue, ?2, sealed
+  FROM json_each(?1) AS wanted
+ CROSS JOIN onward_jobs AS job ON job.id = wanted.value
+ WHERE (state = 'available' OR state IN ('scheduled', 'retryable') AND available_at <= ?2)
+   AND (expires_at IS NULL OR expires_at > ?2)
+   AND substr(queue, 1, 1) <> '>'
+   AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL);
+
 -- name: claim
 -- Every claim takes the next delivery number, which fences off the previous holder: its late settlement matches no row.
 UPDATE onward_jobs SET state = 'executing', delivery = delivery + 1, owner = ?1, started_at = ?2
@@ -195,7 +207,8 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
                   WHERE idempotency_key = ?1 AND idempotency_key IS NOT NULL AND state = 'scheduled' AND waits > 0
                     AND parked_since IS NULL AND id <> ?3
                   ORDER BY rank, available_at, id
-                  LIMIT ?4);
+                  LIMIT ?4)
+RETURNING id;
 
 -- name: wake_single
 UPDATE onward_jobs SET state = 'available', available_at = ?2
@@ -204,7 +217,8 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
                   WHERE single_instance = ?1 AND single_instance IS NOT NULL AND state = 'scheduled' AND waits > 0
                     AND parked_since IS NULL AND id <> ?3
                   ORDER BY rank, available_at, id
-                  LIMIT ?4);
+                  LIMIT ?4)
+RETURNING id;
 
 -- name: keyed_leases
 SELECT job.id, job.delivery, job.idempotency_key, job.idempotency_ttl, job.single_instance

@@ -23,13 +23,14 @@ _encode = msgspec.json.Encoder().encode
 class Transaction:
     """What the verbs are written in."""
 
-    __slots__ = ("_connection", "_sql", "now", "wakes")
+    __slots__ = ("_connection", "_sql", "now", "wakes", "woken")
 
     def __init__(self, connection: sqlite3.Connection, sql: Mapping[str, str], now: int) -> None:
         self._connection = connection
         self._sql = sql
         self.now = now
         self.wakes = False  # something became due: wake a worker after the commit
+        self.woken: list[str] = []  # who waited for a key, and is due now
 
     def run(self, name: str, parameters: Parameters = ()) -> int:
         """Run a writing statement; gives the number of rows it wrote."""

@@ -46,6 +46,7 @@ TOPICS = (
     "settling",
     "snapshots",
     "suspects",
+    "taking",
     "transacting",
     "uniqueness",
     "waiters",

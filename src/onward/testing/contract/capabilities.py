@@ -3,8 +3,8 @@
     @needs("priorities")
     def test_…(self, backend): ...
 
-The words are the fields of `onward.backend.Capabilities`, and ``inspection``, ``transacts`` and ``movable`` for backends
-with those protocols.
+The words are the fields of `onward.backend.Capabilities`, and ``inspection``, ``transacts``, ``movable`` and ``companion``
+for backends with those protocols.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from onward.backend import Capabilities, Inspection
+from onward.companion import Companion
 from onward.movable import Movable
 from onward.transacts import Transacts
 
@@ -20,7 +21,12 @@ __all__ = ["missing", "needs"]
 
 Item = TypeVar("Item", bound=Callable[..., Any])
 
-_PROTOCOLS: dict[str, Any] = {"inspection": Inspection, "transacts": Transacts, "movable": Movable}
+_PROTOCOLS: dict[str, Any] = {
+    "inspection": Inspection,
+    "transacts": Transacts,
+    "movable": Movable,
+    "companion": Companion,
+}
 _WORDS = {*Capabilities.__struct_fields__, *_PROTOCOLS}
 _ATTRIBUTE = "__onward_needs__"
 

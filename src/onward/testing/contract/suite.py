@@ -42,6 +42,7 @@ from onward.testing.contract.sessions import DeadSessionsContract, SessionsContr
 from onward.testing.contract.settling import CountersContract, FatesContract, MarksContract
 from onward.testing.contract.snapshots import SnapshotsContract
 from onward.testing.contract.suspects import SuspectsContract
+from onward.testing.contract.taking import TakingContract
 from onward.testing.contract.transacting import CompletingContract, JoiningContract
 from onward.testing.contract.uniqueness import ReplacingContract, UniquenessContract
 from onward.testing.contract.waiters import WaitersContract, WakingContract
@@ -113,6 +114,7 @@ class BackendContract(
     CompletingContract,
     WithholdingContract,
     AcceptingContract,
+    TakingContract,
 ):
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 

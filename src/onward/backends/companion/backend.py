@@ -1,0 +1,282 @@
+"""The contract's verbs over two systems, of which one is always right.
+
+The store is written first and is the truth: what a job is, whose it is, how often it ran.  The broker's messages only say
+that it is time to look at a job.  A message is removed when the store says that its job has ended, and never before.  So
+whoever dies between the two writes leaves one of these, and none of them loses a job or tells of one what is not so:
+
+    the store says       and the broker          what happens to it
+    waiting, due         has a message           the message comes: it is claimed
+    waiting, not due     has a message           the message comes early: it is put back until then
+    executing            has a message           another's, or a second one: it is put back for a moment
+    ended                has a message           it is removed
+    nothing              has a message           another program put it there: the store learns of it, then it is claimed
+    waiting, due         has none                whoever sweeps puts one there (`sweeping`)
+
+Two messages about one job do no harm: the store hands it out once.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from onward import forks
+from onward.backend import (
+    Backend,
+    Capabilities,
+    Check,
+    Claim,
+    Counting,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Overview,
+    Pruned,
+    Query,
+    QueueState,
+    Reaped,
+    Renewal,
+    Replayed,
+    Session,
+    SessionState,
+    StoredJob,
+    Turn,
+    TurnResult,
+)
+from onward.backends.companion import health
+from onward.backends.companion.deliveries import Deliveries
+from onward.backends.companion.messages import REFUSALS, message
+from onward.backends.companion.store import Store
+from onward.backends.companion.sweeping import Sweep
+from onward.clock import SECOND, Clock, SystemClock
+from onward.errors import BackendError, BackendMisconfigured
+from onward.logs import get_logger
+from onward.shield import shield
+from onward.states import LIVE, State
+
+__all__ = ["AccompaniedBackend"]
+
+logger = get_logger("onward.companion")
+
+_RESUMED = 0.5  # seconds between two looks at queues that are all paused
+
+
+class AccompaniedBackend(Backend):
+    """A broker, and the store beside it."""
+
+    def __init__(self, broker: Backend, store: Store, *, clock: Clock | None = None) -> None:
+        self.broker = broker
+        self.store = store
+        self.clock = clock or SystemClock()
+        self.capabilities = _together(broker.capabilities, store.capabilities)
+        self._deliveries = Deliveries(broker, store, self.clock)
+        put = self._deliveries.put_missing
+        self._sweep = Sweep(broker, store, self.clock, put) if isinstance(broker, Counting) else None
+        self._closed = threading.Event()
+        forks.watch(self)
+
+    # Enqueueing
+
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+        """The store first.  An enqueue that returned is in both."""
+        with shield():
+            answers = self.store.enqueue(envelopes, retried=retried)
+            # Of a repeated one nobody knows whether it got as far as the broker.
+            told = [
+                envelope
+                for envelope, answer in zip(envelopes, answers, strict=True)
+                if answer.created or (retried and answer.existing_id == envelope.id)
+            ]
+            try:
+                self._put(told)
+            except (*REFUSALS, BackendMisconfigured):  # nothing of it was stored, and it would not be by trying again
+                self._take_back([envelope.id for envelope in told])
+                raise
+        return answers
+
+    def _put(self, envelopes: Sequence[Envelope]) -> None:
+        if envelopes:
+            now = self.clock.micros()
+            self.broker.enqueue([message(each, delay=_wait(each, now)) for each in envelopes])
+
+    def _take_back(self, ids: Sequence[str]) -> None:
+        self.store.cancel(ids, "the broker refused it")
+        self.store.purge(Query(ids=tuple(ids), states=frozenset({State.CANCELLED}), limit=len(ids)))
+
+    # Working
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
+        with shield():
+            held = self.store.open_session(session, adopts=adopts)
+            if held is None:
+                self._deliveries.let_go(adopts or "")
+                return None
+            self._deliveries.open(session, adopts, held)
+            return held
+
+    def turn(self, turn: Turn) -> TurnResult:
+        """Settle in the store, tell the broker, ask it for messages, claim in the store what they are about."""
+        with shield():
+            claim = self._open_part(turn.claim)
+            made = self.store.turn(Turn(owner=turn.owner, settlements=turn.settlements, claim=_tidy(claim)))
+            if not made.alive:
+                self._deliveries.let_go(turn.owner)
+                return made
+            told = self._deliveries.settled(turn.owner, turn.settlements, made.settled, made.woken)
+            if claim is None:
+                self._deliveries.tell(turn.owner, told)
+                return made
+            released = frozenset(each.lease.envelope.id for each in turn.settlements if each.move == "release")
+            taken = self._deliveries.claim(turn.owner, told, claim, released)
+            return TurnResult(
+                settled=made.settled,
+                leases=taken.leases,
+                alive=taken.alive,
+                promoted=made.promoted,
+                cancel_requested=taken.cancel_requested if taken.leases else made.cancel_requested,
+            )
+
+    def _open_part(self, claim: Claim | None) -> Claim | None:
+        """The claim without queues that are paused; None if nothing is left of it."""
+        if claim is None or claim.limit <= 0:
+            return None
+        paused = set(self.store.paused())
+        queues = tuple(queue for queue in dict.fromkeys(claim.queues) if queue not in paused)
+        return msgspec.structs.replace(claim, queues=queues) if queues else None
+
+    def extend(self, owner: str) -> Renewal:
+        """The session in the store is what counts.  The messages are renewed as well as can be, where they are held."""
+        with shield():
+            renewal = self.store.extend(owner)
+            if renewal.alive:
+                self._deliveries.renew(owner)
+            else:
+                self._deliveries.let_go(owner)
+            return renewal
+
+    def reap(
+        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+    ) -> list[Reaped]:
+        """What is given back may have its message with somebody who is dead or asleep: it gets another."""
+        with shield():
+            reaped = self.store.reap(owner=owner, started=started, cause=cause)
+            if owner is not None:
+                self._deliveries.give_back(owner, reaped)
+                return reaped
+            self._deliveries.put_again(each.id for each in reaped if each.to in LIVE)
+            if self._sweep is not None:
+                try:
+                    self._sweep.run()
+                except BackendError as error:
+                    logger.warning("jobs without a message are looked for another time: %s", error)
+            return reaped
+
+    def wait(self, queues: Sequence[str], timeout: float) -> None:
+        paused = set(self.store.paused())
+        if open_ones := [queue for queue in queues if queue not in paused]:
+            self.broker.wait(open_ones, timeout)
+        else:
+            self._closed.wait(min(timeout, _RESUMED))
+
+    # Looking and steering: the store knows
+
+    def get(self, job_id: str) -> StoredJob | None:
+        return self.store.get(job_id)
+
+    def list(self, query: Query) -> Sequence[StoredJob]:
+        return self.store.list(query)
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        return self.store.counts(queue)
+
+    def queues(self) -> Sequence[QueueState]:
+        return self.store.queues()
+
+    def overview(self, *, at_most: int = 10_000) -> Overview:
+        return self.store.overview(at_most=at_most)
+
+    def sessions(self) -> Sequence[SessionState]:
+        return self.store.sessions()
+
+    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+        """Its message is removed when it comes."""
+        return self.store.cancel(ids, reason)
+
+    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+        """Its message is for later, so it gets another."""
+        with shield():
+            made_due = self.store.retry(ids)
+            self._deliveries.put_again([each for each, due in zip(ids, made_due, strict=True) if due])
+            return made_due
+
+    def replay(self, query: Query) -> Replayed:
+        with shield():
+            replayed = self.store.replay(query)
+            self._deliveries.put_again(replayed.ids)
+            return replayed
+
+    def purge(self, query: Query) -> int:
+        return self.store.purge(query)
+
+    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+        return self.store.prune(cutoffs, after=after, limit=limit)
+
+    def pause(self, queue: str, *, paused: bool = True) -> bool:
+        return self.store.pause(queue, paused=paused)
+
+    def progress(self, lease: Lease, progress: bytes) -> bool:
+        return self.store.progress(lease, progress)
+
+    def health(self) -> Sequence[Check]:
+        return health.checks(self.broker, self.store)
+
+    # Ending
+
+    def close(self) -> None:
+        self._closed.set()
+        self._deliveries.close()
+        try:
+            self.broker.close()
+        finally:
+            self.store.close()
+
+    def before_fork(self) -> None:
+        """Nothing to do: broker and store look after their connections."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._deliveries.begin_anew()
+
+
+def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
+    """When a job comes is the broker's to decide; what becomes of it, the store's.
+
+    A unique key would have to be taken in both at once: it is an error, as it is on a broker alone.
+    """
+    return msgspec.structs.replace(
+        broker,
+        deduplicates=False,
+        promotes=False,
+        remote_extend=store.remote_extend,
+        fences_expired=store.fences_expired,
+        sessions=store.sessions,
+        holds=store.holds,
+        knows_ids=store.knows_ids,
+        remembers=store.remembers,
+        durable=broker.durable and store.durable,
+        shared=broker.shared and store.shared,
+    )
+
+
+def _tidy(claim: Claim | None) -> Claim | None:
+    """Nothing is claimed by it; but what has expired in these queues is cancelled, and what is due is seen to be."""
+    if claim is None:
+        return None
+    return Claim(queues=claim.queues, limit=claim.limit, at_most=dict.fromkeys(claim.queues, 0))
+
+
+def _wait(envelope: Envelope, now: int) -> float:
+    return (max(now + envelope.delay, envelope.not_before or 0) - now) / SECOND

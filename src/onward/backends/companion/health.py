@@ -1,0 +1,38 @@
+"""How the two are, and whether they agree."""
+
+from __future__ import annotations
+
+import msgspec
+
+from onward.backend import Backend, Check, Counting, Health
+from onward.backends.companion.store import Store
+from onward.backends.companion.sweeping import messages_in, served
+from onward.errors import BackendError
+
+__all__ = ["checks"]
+
+
+def checks(broker: Backend, store: Store) -> list[Check]:
+    """One that cannot be reached does not keep the other from answering."""
+    found = [*_of("broker", broker), *_of("store", store)]
+    if isinstance(broker, Counting) and not any(check.status == "fail" for check in found):
+        found.append(_agreement(broker, store))
+    return found
+
+
+def _of(which: str, one: object) -> list[Check]:
+    if not isinstance(one, Health):
+        return []
+    try:
+        return [msgspec.structs.replace(check, name=f"{which}: {check.name}") for check in one.health()]
+    except BackendError as error:
+        return [Check(name=which, status="fail", detail=str(error))]
+
+
+def _agreement(broker: Counting, store: Store) -> Check:
+    missing = {queue: lacking for queue, live in served(store) if (lacking := live - messages_in(broker, queue)) > 0}
+    if not missing:
+        return Check(name="in step", status="ok", detail="no job of the store lacks a message in the broker")
+    told = ", ".join(f"{count} of {name}" for name, count in sorted(missing.items()))
+    detail = f"jobs of the store without a message in the broker: {told}; workers put them again when they sweep"
+    return Check(name="in step", status="warn", detail=detail)

@@ -1,0 +1,89 @@
+"""What goes to the broker: a message that says which job it is about, and carries its sealed bytes.
+
+There may be several messages about one job, and one may come early or late: which of them is heard, the store decides.  A
+second one has a name of its own, for a broker may take a message of the same name for a repetition, and store nothing.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+import sys
+
+import msgspec
+
+from onward.backend import Lease, Settlement, StoredJob
+from onward.clock import SECOND
+from onward.envelope import Envelope, Sealed, open_sealed, seal
+from onward.errors import BackendRefused, EnvelopeError, InvalidName, PayloadTooLarge
+from onward.lease import Settled, crash_pause
+from onward.states import FINISHED, State
+
+__all__ = ["REFUSALS", "after_settling", "another", "envelope_of", "job_id_of", "message", "until", "wait_of"]
+
+REFUSALS = (BackendRefused, PayloadTooLarge, InvalidName)  # of a message: nothing was stored, and never will be
+_ANOTHER = re.compile("~[0-9a-f]{8}$")
+LONGEST_DELAY = 86_400.0  # seconds: who was cancelled meanwhile is met, and removed, within a day
+
+
+def message(envelope: Envelope, *, delay: float | None = None) -> Envelope:
+    """The job as the broker gets it: without what only the store can keep.  ``delay`` in seconds, if it differs."""
+    if delay is None:
+        delay = envelope.delay / SECOND
+    return msgspec.structs.replace(
+        envelope,
+        delay=round(min(delay, LONGEST_DELAY) * SECOND),
+        not_before=None,
+        expires_at=None,
+        unique_key=None,
+        idempotency_key=None,
+        single_instance=None,
+    )
+
+
+def another(envelope: Envelope) -> Envelope:
+    """A message about a job that had one before."""
+    return msgspec.structs.replace(envelope, id=f"{envelope.id}~{secrets.token_hex(4)}")
+
+
+def job_id_of(message_id: str) -> str:
+    """The job that a message is about.
+
+    >>> job_id_of("01b8dac5b400~1f00ba44"), job_id_of("01b8dac5b400")
+    ('01b8dac5b400', '01b8dac5b400')
+    """
+    return _ANOTHER.sub("", message_id)
+
+
+def envelope_of(sealed: Sealed, *, now: int) -> Envelope:
+    """A job that the store has never heard of, with what its sealed bytes say."""
+    try:
+        letter = open_sealed(sealed)
+    except EnvelopeError:  # whoever runs it will say what is wrong with it
+        return Envelope(sealed.id, sealed.queue, sealed.data, job="", enqueued_at=now, max_crashes=3)
+    return msgspec.structs.replace(seal(letter, limit=sys.maxsize), data=sealed.data)
+
+
+def until(stored: StoredJob, now: int) -> float:
+    """Seconds until a waiting job is due."""
+    return 0.0 if stored.state is State.AVAILABLE else max(0.0, (stored.available_at - now) / SECOND)
+
+
+def after_settling(settlement: Settlement, settled: Settled, held: Lease) -> Settlement:
+    """What becomes of the message about a job, once the store has said what became of the job."""
+    state = settled.state if settled.counts else None
+    if state in FINISHED:
+        return Settlement.ack(held)
+    delay = min(wait_of(settlement), LONGEST_DELAY)
+    if state is State.RETRYABLE:
+        return Settlement.nack(held, delay, ran=settlement.ran)
+    if state is State.SCHEDULED:
+        return Settlement.snooze(held, delay, waits=settlement.waits)
+    return Settlement.release(held)  # given back; or lost to us, and whoever gets the message asks the store
+
+
+def wait_of(settlement: Settlement) -> float:
+    """Seconds until the job is due again."""
+    if settlement.move == "crashed":
+        return crash_pause(settlement.lease.crashes + 1) / SECOND
+    return settlement.delay

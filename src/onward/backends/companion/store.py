@@ -1,0 +1,42 @@
+"""What stands beside a broker."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from onward.backend import (
+    Capabilities,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
+from onward.companion import Companion
+
+__all__ = ["Store"]
+
+
+class Store(Companion, Protocol):
+    """A backend of its own right, that can be asked for jobs by their ids."""
+
+    capabilities: Capabilities
+
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]: ...
+
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None: ...
+
+    def turn(self, turn: Turn) -> TurnResult: ...
+
+    def extend(self, owner: str) -> Renewal: ...
+
+    def reap(
+        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+    ) -> list[Reaped]: ...
+
+    def close(self) -> None: ...
