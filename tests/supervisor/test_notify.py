@@ -62,7 +62,7 @@ def test_a_listener_that_hangs_does_not_hang_the_worker(shop, start, listener):
 
         eventually(is_full)
     assert shop.plain.enqueue().result(20)
-    assert fleet.stop(within=20) == 0
+    assert fleet.stop() == 0
 
 
 def test_an_abstract_address_is_reached(shop, start):

@@ -118,7 +118,7 @@ def test_a_worker_whose_store_is_locked_while_it_starts_can_be_stopped(shop, sta
     assert shop.plain.enqueue(1)
     with shop.locked():
         fleet = start(shop, "--shutdown-timeout", 0.5, patch=IMPATIENT)
-        assert fleet.stop(within=20) == 0
+        assert fleet.stop() == 0
 
 
 @pytest.mark.promise("F93")
