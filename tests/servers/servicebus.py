@@ -42,7 +42,7 @@ def servicebus(*queues, clock=None, **options):
 
 
 def url_of(bus, **options):
-    options = {"ca": bus.certificate, "patience": 1, "timeout": 10, **options}
+    options = {"ca": bus.certificate, "patience_ms": 1000, "timeout": 10, **options}
     query = "&".join(f"{name}={quote(str(value))}" for name, value in options.items())
     return f"servicebus://{bus.connection_string}?{query}"
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+from onward.backends.options import flag, number
 from onward.errors import BackendMisconfigured
 from onward.names import suggestion
 
@@ -22,12 +24,17 @@ class Address(NamedTuple):
     connection_string: str | None = None  # None: a credential says who we are
     ca: str | None = None  # a file of certificates to trust; None: those that everybody trusts
     timeout: float = 30.0  # seconds to wait for an answer
-    patience: float = 0.5  # seconds that a claim waits for a message that it has seen
+    patience_ms: int = 500  # that a claim waits for a message that it has seen
     unchecked: bool = False  # the key may not read a queue's properties, and somebody has looked at them
 
     @property
     def place(self) -> str:
         return _SCHEME + self.host
+
+    @property
+    def patience(self) -> float:
+        """In seconds."""
+        return self.patience_ms / 1000
 
     @property
     def namespace(self) -> str:
@@ -61,9 +68,13 @@ def _of_connection_string(text: str) -> Address:
         raise BackendMisconfigured(
             "this connection string is of one queue only (EntityPath): use one of the whole namespace"
         )
-    host = urlsplit(parts["endpoint"]).netloc
+    host = ""
+    with suppress(ValueError):
+        host = urlsplit(parts["endpoint"]).netloc
     if not host:
         raise BackendMisconfigured(f"the connection string names no Endpoint=sb://…: {_FORMS}")
+    if not ({"sharedaccesskeyname", "sharedaccesskey"} <= parts.keys() or "sharedaccesssignature" in parts):
+        raise BackendMisconfigured(f"the connection string has no SharedAccessKeyName and SharedAccessKey: {_FORMS}")
     return Address(host, text)
 
 
@@ -91,23 +102,8 @@ def _of_namespace(text: str) -> Address:
     return Address(host, f"Endpoint=sb://{host}/;SharedAccessKeyName={name};SharedAccessKey={key}")
 
 
-def _seconds(least: float, most: float) -> Callable[[str, str], float]:
-    def read(name: str, value: str) -> float:
-        try:
-            seconds = float(value)
-        except ValueError:
-            seconds = -1
-        if not least <= seconds <= most:
-            raise BackendMisconfigured(f"{name} is {value!r}: use seconds from {least:g} to {most:g}")
-        return seconds
-
-    return read
-
-
-def _flag(name: str, value: str) -> bool:
-    if value not in ("true", "false"):
-        raise BackendMisconfigured(f"{name} is {value!r}: use 'true' or 'false'")
-    return value == "true"
+def _seconds(name: str, value: str) -> float:
+    return float(number(name, value, 1, 600))
 
 
 def _text(name: str, value: str) -> str:
@@ -118,7 +114,7 @@ def _text(name: str, value: str) -> str:
 
 _READ: dict[str, Callable[[str, str], Any]] = {
     "ca": _text,
-    "timeout": _seconds(1, 600),
-    "patience": _seconds(0.01, 30),
-    "unchecked": _flag,
+    "timeout": _seconds,
+    "patience_ms": lambda name, value: number(name, value, 10, 30_000),
+    "unchecked": flag,
 }
