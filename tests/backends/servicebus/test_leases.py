@@ -4,7 +4,7 @@ import pytest
 
 from onward.backend import Settlement
 from onward.backends.servicebus.message import read
-from onward.errors import BackendMisconfigured
+from onward.errors import BackendMisconfigured, BackendUnavailable
 from onward.testing.contract.builders import SETTLEMENTS, a_claim, a_lease, a_session, an_envelope, ids
 from tests.servers.servicebus import entity
 
@@ -151,6 +151,18 @@ def test_two_living_sessions_can_be_made_one(backend):
     held = backend.open_session(a_session("new"), adopts="old")
 
     assert sorted(ids(held)) == sorted(ids([mine, theirs]))
+
+
+def test_a_retry_that_could_not_be_finished_is_said_again_and_stored_once(backend, timed_server, messages):
+    lease = a_lease(backend)
+    timed_server.refuse("complete", times=3, condition="com.microsoft:server-busy")
+
+    with pytest.raises(BackendUnavailable):
+        backend.nack(lease, 5)
+    answer = backend.nack(lease, 5)
+
+    assert answer.applied
+    assert [message.content.application["attempts"] for message in messages()[0]] == [1]
 
 
 def test_what_was_received_by_a_wait_and_claimed_by_nobody_is_put_back_unharmed(backend, clock, messages, timed_server):

@@ -12,7 +12,7 @@ import msgspec
 from onward.backend import Lease, Sealed
 from onward.backends.broker.header import cut, lease_of
 from onward.backends.servicebus.channel import Arrival, Channel
-from onward.backends.servicebus.message import Header, compose
+from onward.backends.servicebus.message import Header, compose, message_id
 from onward.failure import Failure, storable
 
 __all__ = ["Epitaph", "Received"]
@@ -44,7 +44,7 @@ _encode = msgspec.json.Encoder().encode
 class Received:
     """One job that is ours until its lock expires."""
 
-    __slots__ = ("_message", "channel", "claimed_at", "data", "header")
+    __slots__ = ("_copy", "_message", "channel", "claimed_at", "data", "header")
 
     def __init__(self, channel: Channel, arrival: Arrival, header: Header, data: bytes) -> None:
         self.channel = channel
@@ -52,6 +52,7 @@ class Received:
         self.data = data
         self.claimed_at = arrival.at
         self._message = arrival.message
+        self._copy: str | None = None
 
     @property
     def key(self) -> tuple[str, int]:
@@ -86,8 +87,12 @@ class Received:
             return False
         if header.attempts == self.header.attempts:
             header = msgspec.structs.replace(header, rounds=header.rounds + 1)
-        due = now + delay if delay else now - now % 1000  # at once: the server counts milliseconds
-        self.channel.sender.schedule(compose(header, self.data, due))
+        if self._copy != message_id(header):
+            due = now + delay if delay else now - now % 1000  # at once: the server counts milliseconds
+            self.channel.sender.schedule(compose(header, self.data, due))
+            self._copy = message_id(
+                header
+            )  # if the completion gets no answer, this is said again, and not stored again
         # The copy is not taken back when this is refused: what is gone for us may be gone for good, and still be shown.
         return self.complete() or not self.is_there()
 
