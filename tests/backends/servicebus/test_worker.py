@@ -10,6 +10,7 @@ from collections import Counter
 import pytest
 
 from onward import Fixed, Onward
+from onward.cli.ids import find_dead
 from onward.errors import OptionError, Unsupported
 from onward.telemetry import JobDiscarded
 from tests.servers.servicebus import servicebus, url_of
@@ -37,8 +38,8 @@ def jobs(shared_jobs, module_server):
     return shared_jobs
 
 
-def left(jobs):
-    return {state.value: count for state, count in jobs.counts().items() if count}
+def left(jobs, queue=None):
+    return {state.value: count for state, count in jobs.counts(queue).items() if count}
 
 
 def test_a_worker_runs_everything_with_retries(jobs, report):
@@ -100,14 +101,16 @@ def test_some_dead_letters_are_picked_and_the_others_stay(jobs):
 
     for number in range(5):
         fall.enqueue(number)
-    jobs.drain()
+    jobs.drain("default")
     records = jobs.dead_letters.list()
+    assert jobs.dead_letters.get(records[2].id) == records[2]
+    assert find_dead(jobs, records[2].id[:31]) == records[2]
 
     assert jobs.dead_letters.replay([records[3].id, records[1].id]) == 2
     assert jobs.dead_letters.purge([records[0].id]) == 1
 
     assert [record.id for record in jobs.dead_letters.list()] == [records[2].id, records[4].id]
-    assert left(jobs) == {"available": 2, "discarded": 2}
+    assert left(jobs, "default") == {"available": 2, "discarded": 2}
 
 
 def test_a_process_that_is_killed_leaves_its_jobs_to_the_next(tmp_path, report):
@@ -119,7 +122,7 @@ def test_a_process_that_is_killed_leaves_its_jobs_to_the_next(tmp_path, report):
             from pathlib import Path
             from onward import Fixed, Onward
 
-            jobs = Onward(os.environ["SHOP"], lease_for=3)
+            jobs = Onward(os.environ["SHOP"], lease_for=5)
             here = Path(os.environ["HERE"])
 
             @jobs.job(retry=Fixed(0.1), max_retries=3)
@@ -131,7 +134,7 @@ def test_a_process_that_is_killed_leaves_its_jobs_to_the_next(tmp_path, report):
             """
         )
     )
-    with servicebus(lock_duration=3) as server, Onward(url_of(server)) as jobs:
+    with servicebus(lock_duration=5) as server, Onward(url_of(server)) as jobs:
         for number in range(JOBS):
             jobs.enqueue("work", {"number": number}, max_retries=3)
 
