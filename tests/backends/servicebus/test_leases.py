@@ -190,12 +190,14 @@ def test_what_was_received_by_a_wait_and_has_expired_since_is_not_handed_out(bac
     assert taken.envelope.id == envelope.id
 
 
-def test_what_was_received_by_a_wait_is_put_back_when_the_backend_closes(open_backend, messages):
+@pytest.mark.parametrize("end", [lambda backend: backend.close(), lambda backend: backend.reap(owner="worker")])
+def test_what_was_received_by_a_wait_is_put_back_when_the_last_worker_ends(open_backend, messages, end):
     backend = open_backend()
+    backend.open_session(a_session())
     backend.enqueue([an_envelope()])
     backend.wait(["default"], 30)
 
-    backend.close()
+    end(backend)
 
     ((waiting,), _) = messages()
     assert waiting.lock is None

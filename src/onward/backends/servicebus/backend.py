@@ -200,7 +200,9 @@ class ServiceBusBackend(Backend):
                     self._give_back(session, key, cause or UNKNOWN_CAUSE, started=key in begun)
                     for key in sorted(session.held)
                 ]
-                return [reaped for reaped in found if reaped is not None]
+            if not self._sessions:
+                self._put_back_unclaimed(everything=True)  # nobody is left who would claim it
+            return [reaped for reaped in found if reaped is not None]
 
     def _give_back(self, session: Session, key: Held, cause: str, *, started: bool) -> Reaped | None:
         received = session.held[key]
@@ -302,6 +304,8 @@ class ServiceBusBackend(Backend):
             return
         self._closed.set()
         try:
+            for channel in list(self._channels.values()):
+                channel.hush()
             self._put_back_unclaimed(everything=True)
         except BackendError as error:
             logger.warning("what was received and not claimed comes back when its locks expire: %s", error)

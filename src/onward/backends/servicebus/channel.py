@@ -58,6 +58,8 @@ class Channel:
         self._ours: dict[int, int] = {}  # number: until when it is locked for us
         self._elsewhere: dict[int, int] = {}  # number: until when we pass it over
         self._furthest = 0
+        self._listener: Receiver | None = None
+        self._hushed = False
 
     @property
     def desk(self) -> Receiver:
@@ -165,10 +167,19 @@ class Channel:
 
     def listen(self, seconds: float) -> bool:
         """Wait for a message, and keep it for the next claim.  Whoever heard nothing must `stop_listening`."""
-        came = self._bus.listener(self.entity).receive(1, seconds)
-        with self._claiming:
-            self._arrived.extend(self._arrival(each) for each in came)
+        listener = self._listener = self._bus.listener(self.entity)
+        with listener.lock:
+            came = [] if self._hushed else listener.receive(1, seconds)
+            with self._claiming:
+                self._arrived.extend(self._arrival(each) for each in came)
         return bool(came)
+
+    def hush(self) -> None:
+        """From now on nobody hears anything, and what is being heard has arrived."""
+        self._hushed = True
+        if self._listener is not None:
+            with self._listener.lock:
+                pass
 
     def stop_listening(self) -> None:
         self._bus.listener(self.entity).withdraw()
