@@ -58,7 +58,7 @@ def test_what_fails_for_good_is_buried_and_leaves_a_dead_letter(jobs):
 
     fail.enqueue(7)
     with jobs.worker(queues=["default", "dead"]):
-        eventually(lambda: seen, within=20)
+        eventually(lambda: seen)
         eventually(lambda: left(jobs) == {"discarded": 1})
 
     (letter,) = seen
@@ -100,7 +100,6 @@ def test_a_process_that_is_killed_leaves_its_jobs_to_the_next(server, tmp_path, 
         try:
             eventually(
                 lambda: len(list(tmp_path.glob("run-*"))) == JOBS and not left(jobs),
-                within=20,
                 what=lambda: f"{left(jobs)} {(tmp_path / 'log').read_text()}",
             )
         finally:
