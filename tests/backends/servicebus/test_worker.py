@@ -13,7 +13,7 @@ from onward import Fixed, Onward
 from onward.cli.ids import find_dead
 from onward.errors import OptionError, Unsupported
 from onward.telemetry import JobDiscarded
-from tests.servers.servicebus import servicebus, url_of
+from tests.servers.servicebus import entity, servicebus, url_of
 from tests.waiting import eventually
 
 JOBS = 40
@@ -154,6 +154,28 @@ def test_a_process_that_is_killed_leaves_its_jobs_to_the_next(tmp_path, report):
     runs = Counter(path.stat().st_size for path in tmp_path.glob("run-*"))
     assert (tmp_path / "run-20").stat().st_size >= 2
     report(f"Service Bus onward worker: {JOBS} jobs, one process killed, runs by count {dict(sorted(runs.items()))}")
+
+
+def test_with_a_store_beside_it_jobs_can_be_asked_about(module_server, tmp_path):
+    """The queue detects duplicates: whatever is put there again must not be taken for a repetition."""
+    module_server.clear()
+    with Onward(url_of(module_server), store=f"sqlite:///{tmp_path}/jobs.db") as jobs:
+        runs = []
+
+        @jobs.job(retry=Fixed(0.1), max_retries=1)
+        def add(a: int, b: int) -> int:
+            runs.append(a)
+            if len(runs) < 4:
+                raise ValueError("not yet")
+            return a + b
+
+        handle = add.using(idempotency_key="once").enqueue(1, 2)
+        with jobs.worker(concurrency=2):
+            eventually(lambda: handle.state() == "discarded")
+            assert jobs.dead_letters.replay([handle.id]) == 1
+            assert handle.result(timeout=60) == 3
+            eventually(lambda: not module_server.messages(entity()))
+    assert len(runs) == 4
 
 
 @pytest.mark.parametrize(
