@@ -190,7 +190,7 @@ def test_with_a_store_beside_it_jobs_can_be_asked_about(module_server, tmp_path)
     ],
 )
 def test_what_a_broker_cannot_tell_is_an_error_that_names_the_fix(jobs, ask):
-    with pytest.raises(Unsupported, match=r"is a broker and cannot .*: use a database"):
+    with pytest.raises(Unsupported, match=r"is a broker and cannot .*store=.sqlite"):
         ask(jobs)
 
 
