@@ -96,6 +96,7 @@ __all__ = [
     "Check",
     "Claim",
     "Counting",
+    "DeadLettering",
     "Enqueued",
     "Envelope",
     "Failure",
@@ -152,6 +153,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     )
     promotes: bool = True  # a turn makes due what is due, so a queue is served strictly by priority, due time and id
     remembers: bool = True  # what was settled is known to every client, for as long as the contract says
+    keeps_place: bool = True  # what is given back unharmed stands where it stood; else it is as new as its copy
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -401,6 +403,17 @@ class Counting(Protocol):
     def counts(self, queue: str | None = None) -> dict[State, int]: ...
 
     def queues(self) -> Sequence[QueueState]: ...
+
+
+@runtime_checkable
+class DeadLettering(Protocol):
+    """A store that can be asked about its dead jobs, and no others.  Queries as in `Inspection`."""
+
+    def dead_jobs(self, query: Query) -> Sequence[StoredJob]: ...
+
+    def replay_dead(self, query: Query) -> Replayed: ...
+
+    def purge_dead(self, query: Query) -> int: ...
 
 
 @runtime_checkable

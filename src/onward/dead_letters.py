@@ -66,8 +66,8 @@ class DeadLetters:
         return [record_of(stored) for stored in self._backend.list(query)]
 
     def get(self, job_id: str) -> JobRecord | None:
-        stored = self._backend.get(job_id)
-        return None if stored is None or stored.state is not State.DISCARDED else record_of(stored)
+        found = self._backend.list(Query(ids=(job_id,), states=_DISCARDED, limit=1))
+        return record_of(found[0]) if found else None
 
     def replay(
         self,

@@ -71,6 +71,7 @@ def _open(settings: Settings, clock: Clock | None) -> Backend:
         "mariadb": lambda: _open_mysql(settings, clock),
         **dict.fromkeys(_REDIS, lambda: _open_redis(settings, clock)),
         "beanstalk": lambda: _open_beanstalk(settings, clock),
+        "servicebus": lambda: _open_servicebus(settings, clock),
     }
     return _chosen(schemes, settings.url)()
 
@@ -87,7 +88,7 @@ def tables_of(settings: Settings) -> Tables:
         "mariadb": lambda: _mysql_tables(settings),
     }
     scheme = scheme_of(settings.url)
-    if scheme in ("memory", "sync", "beanstalk", *_REDIS):
+    if scheme in ("memory", "sync", "beanstalk", "servicebus", *_REDIS):
         raise BackendMisconfigured(f"{scheme}:// has no tables: there is nothing to migrate")
     return _chosen(schemes, settings.url)()
 
@@ -145,3 +146,9 @@ def _open_beanstalk(settings: Settings, clock: Clock | None) -> Backend:
     from onward.backends.beanstalk import BeanstalkBackend
 
     return BeanstalkBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)
+
+
+def _open_servicebus(settings: Settings, clock: Clock | None) -> Backend:
+    from onward.backends.servicebus import ServiceBusBackend
+
+    return ServiceBusBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)

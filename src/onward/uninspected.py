@@ -11,6 +11,7 @@ from typing import NoReturn
 from onward.backend import (
     Backend,
     Counting,
+    DeadLettering,
     Inspection,
     Lease,
     Overview,
@@ -28,6 +29,8 @@ from onward.states import State
 __all__ = ["inspection_of", "stored_of"]
 
 logger = get_logger("onward")
+
+_DEAD = frozenset({State.DISCARDED})
 
 
 def inspection_of(backend: Backend) -> Inspection:
@@ -68,7 +71,9 @@ class Uninspected:
         self._refuse("look up a job, nor keep its result")
 
     def list(self, query: Query) -> Sequence[StoredJob]:
-        self._refuse("list jobs")
+        if isinstance(self._backend, DeadLettering) and query.states == _DEAD:
+            return self._backend.dead_jobs(query)
+        return self._refuse("list jobs")
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
         if isinstance(self._backend, Counting):
@@ -93,10 +98,14 @@ class Uninspected:
         self._refuse("run a job now")
 
     def replay(self, query: Query) -> Replayed:
-        self._refuse("replay a job")
+        if isinstance(self._backend, DeadLettering) and query.states == _DEAD:
+            return self._backend.replay_dead(query)
+        return self._refuse("replay a job")
 
     def purge(self, query: Query) -> int:
-        self._refuse("remove a job")
+        if isinstance(self._backend, DeadLettering) and query.states == _DEAD:
+            return self._backend.purge_dead(query)
+        return self._refuse("remove a job")
 
     def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
         """It keeps nothing that could be forgotten."""

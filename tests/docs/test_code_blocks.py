@@ -12,6 +12,7 @@ from tests.servers.beanstalkd import beanstalkd_server
 from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import postgres_server
 from tests.servers.redis import redis_server
+from tests.servers.servicebus import servicebus, url_of
 
 ROOT = Path(__file__).parents[2]
 RUN_PAGE = Path(__file__).with_name("run_page.py")
@@ -46,6 +47,10 @@ def server(page):
     if page.name in ("beanstalkd.md", "companion-store.md"):
         with beanstalkd_server() as server:
             yield {"BEANSTALK_URL": server.url()}
+        return
+    if page.name == "servicebus.md":
+        with servicebus() as server:
+            yield {"SERVICEBUS_URL": url_of(server)}
         return
     if page.name != "postgres.md":
         yield {}

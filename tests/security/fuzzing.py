@@ -21,6 +21,7 @@ from onward.backends.beanstalk.url import parse_url as beanstalk_url
 from onward.backends.mysql.url import parse_url as mysql_url
 from onward.backends.postgres.url import parse_url as postgres_url
 from onward.backends.redis.url import parse_url as redis_url
+from onward.backends.servicebus.url import parse_url as servicebus_url
 from onward.backends.sqlite.url import parse_url as sqlite_url
 from onward.cli import main
 from onward.cli.exits import Exit
@@ -78,7 +79,7 @@ def settings(data: bytes) -> None:
 def url(data: bytes) -> None:
     """Where a store is said to be."""
     text = data.decode("utf-8", "replace")
-    for parse in (sqlite_url, postgres_url, mysql_url, redis_url, beanstalk_url):
+    for parse in (sqlite_url, postgres_url, mysql_url, redis_url, beanstalk_url, servicebus_url):
         with contextlib.suppress(OnwardError):
             parse(text)
 

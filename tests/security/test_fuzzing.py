@@ -16,7 +16,7 @@ WORDS = (
     "job dead queue enqueue prune config list show retry cancel replay purge "
     "--json --queue --state --limit --older-than --payload --delay --priority - -- @ {} 1e9"
 )
-SCHEMES = "sqlite:/// postgresql:// mysql://u:p@ redis:// redis+sentinel:// beanstalk:// x"
+SCHEMES = "sqlite:/// postgresql:// mysql://u:p@ redis:// redis+sentinel:// beanstalk:// servicebus://Endpoint=sb:// x"
 DATES = "Mon, 01 Jan 2030 Tuesday 00:00:00 24:61 GMT +2500 -0000 99999 0 , : -"
 
 words = st.sampled_from(WORDS.split())

@@ -11,7 +11,7 @@ from onward.cli import jobs, output, timeline, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
 from onward.cli.exits import CommandError, Exit
-from onward.cli.ids import find
+from onward.cli.ids import find_dead
 from onward.cli.table import Column
 from onward.cli.times import ago
 from onward.errors import JobNotFound
@@ -38,7 +38,7 @@ def list_dead(app: Onward, args: Namespace) -> int:
 
 def show(app: Onward, args: Namespace) -> int:
     """Everything known about one dead job."""
-    record = find(app, args.id)
+    record = find_dead(app, args.id)
     if record.state is not State.DISCARDED:
         raise JobNotFound(f"job {record.id} is {record.state}, not dead: see `onward job show {record.id}`")
     timeline.show(args, record)
@@ -94,7 +94,7 @@ def _named(app: Onward, given: Sequence[str]) -> Chosen:
     chosen = Chosen([], {})
     for each in dict.fromkeys(given):
         try:
-            record = find(app, each)
+            record = find_dead(app, each)
         except JobNotFound:
             chosen.skipped[each] = "no such job"
             continue

@@ -6,16 +6,17 @@ Ids begin with the time in milliseconds, so the ids with one beginning are one s
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from onward.cli.exits import CommandError, Exit
-from onward.errors import JobNotFound
+from onward.errors import JobNotFound, Unsupported
 
 if TYPE_CHECKING:
     from onward.app import Onward
     from onward.record import JobRecord
 
-__all__ = ["find"]
+__all__ = ["find", "find_dead"]
 
 _LENGTH = 32
 _SHORTEST = 8
@@ -25,14 +26,26 @@ _BEGINNING = re.compile(r"[0-9a-f]{1,32}")
 
 def find(app: Onward, given: str) -> JobRecord:
     """The job with this id, or the only one whose id begins so."""
+    return _find(given, app.get, app.list)
+
+
+def find_dead(app: Onward, given: str) -> JobRecord:
+    """The same; among the dead only, where the store can be asked about no others."""
+    try:
+        return find(app, given)
+    except Unsupported:
+        return _find(given, app.dead_letters.get, app.dead_letters.list)
+
+
+def _find(given: str, get: Callable[[str], JobRecord | None], page_of: Callable[..., Sequence[JobRecord]]) -> JobRecord:
     wanted = given.replace("-", "").lower()
     if _BEGINNING.fullmatch(wanted) is None:
         raise _not_found(given)
     if len(wanted) < _SHORTEST:
         raise CommandError(f"{given!r} is too short: give {_SHORTEST} characters of the id or more", Exit.USAGE)
     if len(wanted) >= _LENGTH:
-        return _only(given, [record] if (record := app.get(wanted)) else [])
-    page = app.list(after=_before(wanted), limit=_NAMED + 1)
+        return _only(given, [record] if (record := get(wanted)) else [])
+    page = page_of(after=_before(wanted), limit=_NAMED + 1)
     return _only(given, [each for each in page if each.id.startswith(wanted)])
 
 

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from random import uniform
 from typing import NamedTuple
 
@@ -35,9 +34,10 @@ from onward.backends.beanstalk import health, settling
 from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection
 from onward.backends.beanstalk.session import Session
-from onward.backends.beanstalk.settling import Evidence
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.beanstalk.url import Address, parse_url
+from onward.backends.broker.evidence import Evidence
+from onward.backends.broker.turns import give_back, in_order
 from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
 from onward.lease import UNKNOWN_CAUSE, Settled, Settlement
@@ -174,23 +174,15 @@ class BeanstalkBackend(Backend):
                 return TurnResult(settled=settled, leases=[], alive=False)
             with session.connection.lock:
                 try:
-                    return self._turn(session, turn)
+                    return in_order(
+                        turn,
+                        lambda settlement: self._settle(session, settlement, turn.owner),
+                        lambda claim: session.claim(claim, turn.owner),
+                    )
                 except BackendError:
                     if session.connection.broken:
                         session.held.clear()
                     raise
-
-    def _turn(self, session: Session, turn: Turn) -> TurnResult:
-        settled: list[Settled | None] = [None] * len(turn.settlements)
-        # Releases come last: what was released must not be claimed by the same turn.
-        order = sorted(range(len(settled)), key=lambda at: turn.settlements[at].move == "release")
-        first_release = sum(settlement.move != "release" for settlement in turn.settlements)
-        for at in order[:first_release]:
-            settled[at] = self._settle(session, turn.settlements[at], turn.owner)
-        leases = session.claim(turn.claim, turn.owner) if turn.claim is not None else []
-        for at in order[first_release:]:
-            settled[at] = self._settle(session, turn.settlements[at], turn.owner)
-        return TurnResult(settled=[each for each in settled if each is not None], leases=leases)
 
     def _settle(self, session: Session, settlement: Settlement, owner: str) -> Settled:
         lease = settlement.lease
@@ -231,10 +223,24 @@ class BeanstalkBackend(Backend):
             with session.connection.lock:
                 try:
                     begun = set(session.held) if started is None else set(started)
-                    give_back = partial(settling.give_back, session, self._evidence, cause or UNKNOWN_CAUSE)
-                    return [reaped for key in sorted(session.held) if (reaped := give_back(key, started=key in begun))]
+                    return [
+                        reaped
+                        for key in sorted(session.held)
+                        if (reaped := self._give_back(session, key, cause or UNKNOWN_CAUSE, started=key in begun))
+                    ]
                 finally:
                     session.connection.close()
+
+    def _give_back(self, session: Session, key: Held, cause: str, *, started: bool) -> Reaped | None:
+        reserved = session.held[key]
+        return give_back(
+            session.lease(reserved, ""),
+            reserved.header,
+            cause,
+            started=started,
+            settle=lambda move: settling.settle(session, move, lambda _: None, reserved.claimed_at),
+            evidence=self._evidence,
+        )
 
     # Waiting and looking
 
@@ -340,12 +346,12 @@ class BeanstalkBackend(Backend):
     def _classify(self, settlement: Settlement) -> Settled:
         return self._evidence.classify(settlement, self._stored)
 
-    def _stored(self, number: int) -> str | None:
-        body = self._asking().peek(number)
+    def _stored(self, lease: Lease) -> bool:
+        body = self._asking().peek(lease.receipt) if isinstance(lease.receipt, int) else None
         try:
-            return None if body is None else decode(body)[0].id
+            return body is not None and decode(body)[0].id == lease.envelope.id
         except NotOurs:
-            return None
+            return False
 
     def _refuse_if_closed(self) -> None:
         if self._closed.is_set():

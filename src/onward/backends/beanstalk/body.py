@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
+from onward.backends.broker import header as shared
+from onward.backends.broker.header import NotOurs, cut
 from onward.envelope import Envelope
 from onward.failure import Failure
 
@@ -18,30 +20,13 @@ __all__ = ["ROOM", "Header", "NotOurs", "decode", "encode"]
 _MAGIC = b"onward-beanstalk/1 "
 # The line grows when a job is put back; what was accepted must still fit then.
 ROOM = 2048
-_REASON = 400  # characters of each of two, far below that
 
 
-class NotOurs(ValueError):
-    """A body that no Onward wrote."""
+class Header(shared.Header, frozen=True, omit_defaults=True, kw_only=True):
+    """With what only this server needs to be told again."""
 
-
-class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """What the store knows of a job, apart from what the server counts."""
-
-    id: str
-    job: str
-    enqueued_at: int
-    max_crashes: int
     priority: int = 0
     ttr: int = 120
-    expires_at: int | None = None
-    attempts: int = 0
-    crashes: int = 0
-    interruptions: int = 0
-    delivery: int = 0
-    waits: int = 0
-    parked_since: int | None = None
-    spent: str | None = None
     # Of a dead job only:
     reason: str | None = None
     ended_at: int | None = None
@@ -71,7 +56,7 @@ _decode = msgspec.json.Decoder(Header).decode
 def encode(header: Header, data: bytes, limit: int) -> bytes:
     """The body.  What explains a death is cut until it fits: the job itself never is."""
     if header.spent is not None or header.reason is not None:
-        header = msgspec.structs.replace(header, spent=_cut(header.spent), reason=_cut(header.reason))
+        header = msgspec.structs.replace(header, spent=cut(header.spent), reason=cut(header.reason))
     body = _MAGIC + _encode(header) + b"\n" + data
     if len(body) > limit and header.failure is not None:
         body = _MAGIC + _encode(msgspec.structs.replace(header, failure=None)) + b"\n" + data
@@ -86,7 +71,3 @@ def decode(body: bytes) -> tuple[Header, bytes]:
         return _decode(body[len(_MAGIC) : end]), body[end + 1 :]
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise NotOurs(str(error)) from None
-
-
-def _cut(text: str | None) -> str | None:
-    return text if text is None or len(text) <= _REASON else text[: _REASON - 1] + "…"

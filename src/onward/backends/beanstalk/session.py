@@ -21,6 +21,7 @@ from onward.backends.beanstalk.body import Header, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection
 from onward.backends.beanstalk.driver import greenstalk
 from onward.backends.beanstalk.tubes import Tubes, urgency
+from onward.backends.broker.header import lease_of, revived
 from onward.clock import SECOND, Clock
 from onward.failure import Failure
 from onward.lease import crash_pause
@@ -31,7 +32,6 @@ __all__ = ["Reserved", "Session"]
 logger = get_logger("onward.beanstalk")
 
 _A_MOMENT = 60  # seconds in which a dead copy is buried; who is killed meanwhile leaves it to the next who finds it
-_CRASHED = "its process died, or did not renew it in time"
 
 
 class Reserved(NamedTuple):
@@ -114,7 +114,8 @@ class Session:
             if not stats["kicks"]:
                 self.connection.bury(number, urgency(header.priority))
                 return None
-            header = _revived(header)  # somebody gave it another life
+            # Somebody gave it another life.
+            header = msgspec.structs.replace(revived(header), reason=None, ended_at=None, failure=None)
         elif header.expires_at is not None and header.expires_at <= reserved.claimed_at:
             self.connection.delete(number)
             return None
@@ -127,8 +128,7 @@ class Session:
         )
         reserved = reserved._replace(header=header)
         if crashes and header.crashes >= header.max_crashes:
-            spent = header.spent or f"crashed {header.crashes} times: {_CRASHED}"
-            return reserved._replace(header=msgspec.structs.replace(header, spent=spent))
+            return reserved._replace(header=msgspec.structs.replace(header, spent=header.crashed_too_often))
         pause = crash_pause(header.crashes) if crashes else 0
         if pause:
             self.put_back(reserved, header, pause)
@@ -136,19 +136,12 @@ class Session:
         return reserved
 
     def lease(self, reserved: Reserved, owner: str) -> Lease:
-        header = reserved.header
-        return Lease(
-            envelope=Sealed(header.id, reserved.queue, reserved.data),
-            token=reserved.token,
-            owner=owner,
-            expires_at=reserved.claimed_at + header.ttr * SECOND,
+        return lease_of(
+            reserved.header,
+            Sealed(reserved.header.id, reserved.queue, reserved.data),
+            owner,
+            expires_at=reserved.claimed_at + reserved.header.ttr * SECOND,
             claimed_at=reserved.claimed_at,
-            attempts=header.attempts,
-            crashes=header.crashes,
-            interruptions=header.interruptions,
-            waits=header.waits,
-            parked_since=header.parked_since,
-            spent=header.spent,
             receipt=reserved.number,
         )
 
@@ -184,18 +177,3 @@ class Session:
         body = encode(header, reserved.data, self._limit)
         tube, priority = self._tubes.of(reserved.queue), urgency(header.priority)
         return self.connection.put(tube, body, priority=priority, delay=delay, ttr=header.ttr)
-
-
-def _revived(header: Header) -> Header:
-    return msgspec.structs.replace(
-        header,
-        attempts=0,
-        crashes=0,
-        interruptions=0,
-        waits=0,
-        parked_since=None,
-        spent=None,
-        reason=None,
-        ended_at=None,
-        failure=None,
-    )

@@ -191,6 +191,7 @@ class OrderContract:
 
         assert ids(backend.claim(a_claim(queues=("a", "b"), limit=2))) == ids([first, urgent])
 
+    @needs("keeps_place")
     def test_a_released_job_keeps_its_place(self, backend, clock):
         lease = a_lease(backend)
         clock.advance(10)
@@ -200,6 +201,7 @@ class OrderContract:
 
         assert ids(backend.claim(a_claim())) == [lease.envelope.id]
 
+    @needs("keeps_place")
     def test_a_job_given_back_unstarted_keeps_its_place(self, backend, clock):
         lease = a_lease(backend)
         clock.advance(10)

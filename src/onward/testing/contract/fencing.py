@@ -137,6 +137,7 @@ class GenerationsContract:
 
         assert [answer.applied for answer in answers] == [True, False]
 
+    @needs("sessions")
     def test_an_expired_lease_that_nobody_took_back_still_counts(self, backend, clock):
         lease = a_lease(backend, lease_for=30)
 

@@ -1,0 +1,93 @@
+"""The counters of a job that lives in a broker.  They travel beside its sealed bytes, and are written anew with every copy.
+
+A broker counts deliveries, but a job that is put back is a new one to it.  So what must last is here, and what the broker
+has counted since is added when the job is claimed.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from onward.envelope import Sealed
+from onward.lease import Lease, Settlement
+
+__all__ = ["CRASHED", "Header", "NotOurs", "cut", "lease_of", "moved", "revived"]
+
+CRASHED = "its process died, or did not renew it in time"
+_REASON = 400  # characters: what explains a death must not make a job too large to be kept
+
+
+class NotOurs(ValueError):
+    """Something that no Onward wrote."""
+
+
+class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
+    """What the store knows of a job, apart from what the broker counts."""
+
+    id: str
+    job: str
+    enqueued_at: int
+    max_crashes: int
+    expires_at: int | None = None
+    attempts: int = 0
+    crashes: int = 0
+    interruptions: int = 0
+    delivery: int = 0
+    waits: int = 0
+    parked_since: int | None = None
+    spent: str | None = None
+
+    @property
+    def crashed_too_often(self) -> str:
+        """Why a job is spent whose crashes are too many."""
+        return self.spent or f"crashed {self.crashes} times: {CRASHED}"
+
+
+H = TypeVar("H", bound=Header)
+
+
+def moved(settlement: Settlement, header: H, now: int) -> H:
+    """The counters of a settlement's line in the contract's table."""
+    if settlement.move == "crashed":
+        return msgspec.structs.replace(header, crashes=header.crashes + 1)
+    if settlement.move == "release":
+        return msgspec.structs.replace(header, interruptions=header.interruptions + 1)
+    return msgspec.structs.replace(
+        header,
+        attempts=header.attempts + settlement.ran,
+        waits=settlement.waits,
+        spent=settlement.spent or header.spent,
+        parked_since=(header.parked_since or now) if settlement.move == "park" else None,
+    )
+
+
+def revived(header: H) -> H:
+    """Another life: the budget is whole, and the deliveries go on counting."""
+    return msgspec.structs.replace(
+        header, attempts=0, crashes=0, interruptions=0, waits=0, parked_since=None, spent=None
+    )
+
+
+def lease_of(header: Header, sealed: Sealed, owner: str, **times_and_receipt: Any) -> Lease:
+    return Lease(
+        envelope=sealed,
+        token=header.delivery,
+        owner=owner,
+        attempts=header.attempts,
+        crashes=header.crashes,
+        interruptions=header.interruptions,
+        waits=header.waits,
+        parked_since=header.parked_since,
+        spent=header.spent,
+        **times_and_receipt,
+    )
+
+
+def cut(text: str | None, limit: int = _REASON) -> str | None:
+    """
+    >>> cut("because of that", 8)
+    'because…'
+    """
+    return text if text is None or len(text) <= limit else text[: limit - 1] + "…"

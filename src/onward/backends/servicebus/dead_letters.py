@@ -1,0 +1,161 @@
+"""The dead-letter sub-queue of a queue: it can be looked through from one end to the other, and no letter can be picked.
+
+So whoever wants some of them receives all that lie before, and gives the others back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+
+from onward.backend import Query, Run, StoredJob
+from onward.backends.broker.header import NotOurs, revived
+from onward.backends.servicebus.links import Receiver, Sender
+from onward.backends.servicebus.message import Header, compose, read
+from onward.backends.servicebus.received import Epitaph
+from onward.clock import to_micros
+from onward.logs import get_logger
+from onward.states import State
+
+__all__ = ["Grave", "page_of"]
+
+logger = get_logger("onward.servicebus")
+
+_PAGE = 100
+_decode = msgspec.json.Decoder(Epitaph).decode
+
+
+class Letter(NamedTuple):
+    """One dead job."""
+
+    number: int
+    header: Header
+    data: bytes
+    job: StoredJob
+
+
+class Grave:
+    """The dead jobs of one queue."""
+
+    def __init__(self, queue: str, receiver: Receiver, sender: Sender, patience: float) -> None:
+        self._queue = queue
+        self._receiver = receiver
+        self._sender = sender
+        self._patience = patience
+
+    def letters(self, query: Query) -> Iterator[Letter]:
+        """Those that are meant, in the order of their numbers."""
+        first = 1
+        while page := self._receiver.peek(first, _PAGE):
+            for message in page:
+                letter = self._letter(message)
+                if letter is not None and _is_meant(letter.job, query):
+                    yield letter
+            first = int(page[-1].sequence_number) + 1
+
+    def replay(self, query: Query) -> list[str]:
+        """Store a copy with a whole budget, then remove the letter: who dies in between leaves the job alive and dead."""
+
+        def revive(message: Any, letter: Letter) -> None:
+            header = msgspec.structs.replace(
+                revived(letter.header),
+                delivery=letter.job.delivery + (message.delivery_count or 0),
+                rounds=letter.header.rounds + 1,
+            )
+            self._sender.send([compose(header, letter.data)])
+            self._receiver.complete(message)
+
+        return self._visit(query, revive)
+
+    def purge(self, query: Query) -> int:
+        return len(self._visit(query, lambda message, _: self._receiver.complete(message)))
+
+    def _visit(self, query: Query, act: Callable[[Any, Letter], object]) -> list[str]:
+        wanted = {letter.number for letter in self.letters(query)}
+        seen: list[str] = []
+        others: list[Any] = []
+        try:
+            while wanted:
+                came = self._receiver.receive(min(len(wanted), _PAGE), self._patience)
+                for message in came:
+                    letter = self._letter(message)
+                    if letter is None or letter.number not in wanted:
+                        others.append(message)
+                        continue
+                    act(message, letter)
+                    wanted.discard(letter.number)
+                    seen.append(letter.job.id)
+                if not came:  # others have them
+                    break
+        finally:
+            self._receiver.withdraw()
+            for message in others:
+                self._receiver.abandon(message)
+        return seen
+
+    def _letter(self, message: Any) -> Letter | None:
+        try:
+            header, data = read(message)
+        except NotOurs as error:
+            logger.warning("dead letter %s of queue %s is passed over: %s", message.sequence_number, self._queue, error)
+            return None
+        return Letter(int(message.sequence_number), header, data, _stored(self._queue, message, header, data))
+
+
+def _stored(queue: str, message: Any, header: Header, data: bytes) -> StoredJob:
+    epitaph = _epitaph(message, header)
+    reason, token = message.dead_letter_reason, header.delivery + 1
+    if epitaph.failure is None and epitaph.ended_at == 0:  # the server gave it up, and says why
+        reason = f"{reason}: {message.dead_letter_error_description}"
+    runs: tuple[Run, ...] = ()
+    if epitaph.failure is not None:
+        runs = (
+            Run(
+                token=token,
+                attempt=epitaph.attempts,
+                move="abandon",
+                to=State.DISCARDED,
+                failure=epitaph.failure,
+                at=epitaph.ended_at,
+                duration_ms=0,
+            ),
+        )
+    return StoredJob(
+        id=header.id,
+        queue=queue,
+        job=header.job,
+        data=data,
+        state=State.DISCARDED,
+        priority=0,
+        attempts=epitaph.attempts,
+        delivery=token,
+        crashes=epitaph.crashes,
+        interruptions=epitaph.interruptions,
+        available_at=to_micros(message.enqueued_time_utc),
+        enqueued_at=header.enqueued_at,
+        finished_at=epitaph.ended_at or None,
+        reason=reason,
+        runs=runs,
+    )
+
+
+def _epitaph(message: Any, header: Header) -> Epitaph:
+    try:
+        return _decode(message.dead_letter_error_description or "")
+    except (msgspec.DecodeError, TypeError):
+        return Epitaph(header.attempts, header.crashes, header.interruptions, 0)
+
+
+def _is_meant(job: StoredJob, query: Query) -> bool:
+    return (query.ids is None or job.id in query.ids) and (query.job is None or job.job == query.job)
+
+
+def page_of(jobs: Sequence[StoredJob], query: Query) -> list[StoredJob]:
+    """By id, as a list of jobs is paged."""
+    ordered = sorted(jobs, key=lambda job: job.id, reverse=query.newest_first)
+    if query.after is not None:
+        after = query.after
+        ordered = [job for job in ordered if (job.id < after if query.newest_first else job.id > after)]
+    return ordered[: query.limit]

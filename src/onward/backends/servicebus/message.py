@@ -1,0 +1,104 @@
+"""What a job is to the server: a message.  The sealed bytes are its body, the counters its application properties.
+
+A message cannot be changed.  A job that is put back is a new message with other counters, and another message id: the
+job's id and its attempts, and how often it was put back without one.  So a queue that detects duplicates makes two copies
+of one putting-back one, and never takes the next one for a copy of the last.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from onward.backends.broker import header as shared
+from onward.backends.broker.header import NotOurs, cut
+from onward.backends.servicebus.driver import sdk
+from onward.clock import from_micros
+from onward.envelope import Envelope
+from onward.errors import BackendRefused
+
+__all__ = ["ROOM", "Header", "compose", "message_id", "read", "size_of"]
+
+# What a message takes beside body and properties, and what its counters grow by when it is put back.
+ROOM = 4096
+_MARK = "onward"
+_VERSION = 1
+_PER_MESSAGE, _PER_PROPERTY = 128, 16  # bytes around them
+_SUBJECT = 128  # characters; it is for people who look at the queue
+_INSTANTS = ("enqueued_at", "expires_at", "parked_since")  # as text: the SDK writes numbers in 32 bits
+
+
+class Header(shared.Header, frozen=True, omit_defaults=True, kw_only=True):
+    """With what tells copies apart that have the same number of attempts."""
+
+    rounds: int = 0  # how often it was put back without an attempt, or replayed
+
+    @classmethod
+    def of(cls, envelope: Envelope) -> Header:
+        return cls(
+            id=envelope.id,
+            job=envelope.job,
+            enqueued_at=envelope.enqueued_at,
+            max_crashes=envelope.max_crashes,
+            expires_at=envelope.expires_at,
+        )
+
+
+def message_id(header: Header) -> str:
+    """
+    >>> header = Header(id="a", job="work", enqueued_at=0, max_crashes=3, attempts=2)
+    >>> message_id(header), message_id(msgspec.structs.replace(header, rounds=1))
+    ('a:2', 'a:2.1')
+    """
+    rounds = f".{header.rounds}" if header.rounds else ""
+    return f"{header.id}:{header.attempts}{rounds}"
+
+
+def compose(header: Header, data: bytes, due: int | None = None) -> Any:
+    """The message.  ``due``: the instant before which nobody is given it."""
+    return sdk.ServiceBusMessage(
+        data,
+        message_id=message_id(header),
+        subject=header.job[:_SUBJECT],
+        application_properties=_properties(header),
+        # Never too early: the server counts milliseconds.
+        scheduled_enqueue_time_utc=None if due is None else from_micros(-(-due // 1000) * 1000),
+    )
+
+
+def size_of(header: Header, data: bytes) -> int:
+    """What the server will count, or more."""
+    try:
+        properties = sum(len(name) + len(str(value).encode()) + _PER_PROPERTY for name, value in _items(header))
+        return len(data) + properties + 3 * len(header.id) + len(header.job.encode()) + _PER_MESSAGE
+    except UnicodeEncodeError:
+        raise BackendRefused(f"job {header.id} has a name that cannot be written down") from None
+
+
+def read(message: Any) -> tuple[Header, bytes]:
+    """The counters as they were written, and the sealed bytes."""
+    properties = {_text(name): _text(value) for name, value in (message.application_properties or {}).items()}
+    if properties.get(_MARK) != _VERSION:
+        raise NotOurs("it is not marked as a job of ours")
+    try:
+        instants = {name: int(properties[name]) for name in _INSTANTS if name in properties}
+        return msgspec.convert(properties | instants, Header), b"".join(message.body)
+    except (ValueError, TypeError) as error:  # msgspec's is a ValueError
+        raise NotOurs(str(error)) from None
+
+
+def _properties(header: Header) -> dict[str | bytes, Any]:
+    return dict(_items(header))
+
+
+def _items(header: Header) -> list[tuple[str | bytes, int | str]]:
+    fields: Mapping[str, int | str] = msgspec.to_builtins(msgspec.structs.replace(header, spent=cut(header.spent)))
+    written = ((name, str(value) if name in _INSTANTS else value) for name, value in fields.items())
+    return [(_MARK, _VERSION), *written]
+
+
+def _text(value: Any) -> Any:
+    """What the SDK sends as text it gives back as bytes."""
+    return value.decode(errors="replace") if isinstance(value, bytes) else value

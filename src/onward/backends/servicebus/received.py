@@ -1,0 +1,114 @@
+"""A message that is ours, as a job: what can be done to it, in commands.
+
+A message is settled by its lock.  Once that is lost, every command is refused, whether another has the message or nobody;
+so a worker that comes too late can change nothing.  When a settlement is refused, it may also have been applied and its
+answer lost: then the queue does not have the message any more.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from onward.backend import Lease, Sealed
+from onward.backends.broker.header import cut, lease_of
+from onward.backends.servicebus.channel import Arrival, Channel
+from onward.backends.servicebus.message import Header, compose, message_id
+from onward.failure import Failure, storable
+
+__all__ = ["Epitaph", "Received"]
+
+_LONGEST = 4000  # characters of a reason, and of a description; the server takes 4096
+_TRACE = 1500
+
+
+class Epitaph(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a dead letter's description says: the counters as they were at the end, for a message cannot be changed."""
+
+    attempts: int
+    crashes: int
+    interruptions: int
+    ended_at: int
+    failure: Failure | None = None
+
+    def __str__(self) -> str:
+        text = _encode(self).decode()
+        if len(text) > _LONGEST and self.failure is not None:
+            short = Failure(self.failure.kind, cut(self.failure.message, _TRACE // 2) or "", "")
+            text = _encode(msgspec.structs.replace(self, failure=short)).decode()
+        return text
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+class Received:
+    """One job that is ours until its lock expires."""
+
+    __slots__ = ("_copy", "_message", "channel", "claimed_at", "data", "header")
+
+    def __init__(self, channel: Channel, arrival: Arrival, header: Header, data: bytes) -> None:
+        self.channel = channel
+        self.header = header  # with what the server has counted
+        self.data = data
+        self.claimed_at = arrival.at
+        self._message = arrival.message
+        self._copy: str | None = None
+
+    @property
+    def key(self) -> tuple[str, int]:
+        return (self.header.id, self.header.delivery)
+
+    @property
+    def number(self) -> int:
+        return int(self._message.sequence_number)
+
+    def lease(self, owner: str) -> Lease:
+        return lease_of(
+            self.header,
+            Sealed(self.header.id, self.channel.queue, self.data),
+            owner,
+            expires_at=self.channel.locked(self._message),
+            claimed_at=self.claimed_at,
+            receipt=self.number,
+        )
+
+    def renew(self) -> bool:
+        return self.channel.renew(self._message)
+
+    def complete(self) -> bool:
+        """Remove it."""
+        kept = self.channel.desk.complete(self._message)
+        self.channel.unlocked(self._message)
+        return kept
+
+    def put_back(self, header: Header, delay: int, now: int) -> bool:
+        """Store the job anew with other counters, then remove it as it was: who dies in between leaves it twice."""
+        if not self.renew():
+            return False
+        if header.attempts == self.header.attempts:
+            header = msgspec.structs.replace(header, rounds=header.rounds + 1)
+        if self._copy != message_id(header):
+            due = now + delay if delay else now - now % 1000  # at once: the server counts milliseconds
+            self.channel.sender.schedule(compose(header, self.data, due))
+            self._copy = message_id(
+                header
+            )  # if the completion gets no answer, this is said again, and not stored again
+        # The copy is not taken back when this is refused: what is gone for us may be gone for good, and still be shown.
+        return self.complete() or not self.is_there()
+
+    def bury(self, header: Header, reason: str, failure: Failure | None, now: int) -> bool:
+        """Make it a dead letter: one command, and the message itself goes."""
+        epitaph = Epitaph(header.attempts, header.crashes, header.interruptions, now, _short(failure))
+        kept = self.channel.desk.dead_letter(self._message, storable(reason, _LONGEST), str(epitaph))
+        self.channel.unlocked(self._message)
+        return kept
+
+    def is_there(self) -> bool:
+        return self.channel.stores(self.number, self.header.id)
+
+
+def _short(failure: Failure | None) -> Failure | None:
+    if failure is None:
+        return None
+    # Of a traceback the end tells more than the beginning.
+    return Failure(failure.kind, cut(failure.message, _TRACE) or "", failure.traceback[-_TRACE:])
