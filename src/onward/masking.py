@@ -20,7 +20,7 @@ import msgspec
 from onward.failure import Failure
 from onward.shape import DEEPEST
 
-__all__ = ["MASK", "Secret", "is_telling", "masked", "names_secret", "scrubbed", "scrubbed_text"]
+__all__ = ["MASK", "Secret", "is_telling", "masked", "names_secret", "scrubbed", "scrubbed_text", "without_credentials"]
 
 MASK = "***"
 T_co = TypeVar("T_co", covariant=True)
@@ -31,6 +31,8 @@ _SHORTEST = 4  # characters: a shorter secret would mask half of a text and prot
 # What a text must have in it before it is worth a search, which costs fifty times as much.
 _SIGNS = (
     "://",
+    "SharedAccessKey=",
+    "password=",
     "eyJ",
     "earer ",
     "asic ",
@@ -45,6 +47,7 @@ _SIGNS = (
 )
 _SHAPES = re.compile(
     r"(?P<before>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)"
+    r"|(?P<named>SharedAccessKey=|password=)[^\s;&'\"]+"
     r"|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"
     r"|\b(?P<scheme>[Bb]earer|[Bb]asic)\s+[\w.~+/=-]{8,}"
     r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
@@ -125,6 +128,18 @@ def scrubbed_text(text: str, payload: bytes | msgspec.Raw, secrets: Collection[s
     return _scrub(text, _secret_texts(payload, secrets))
 
 
+def without_credentials(text: str) -> str:
+    """A text, such as a URL, that may be shown.
+
+    >>> (
+    ...     without_credentials("postgresql://ann:hunter2@db/shop"),
+    ...     without_credentials("redis+sentinel://a/m?sentinel_password=x"),
+    ... )
+    ('postgresql://ann:***@db/shop', 'redis+sentinel://a/m?sentinel_password=***')
+    """
+    return _scrub(text, ())
+
+
 def _secret_texts(payload: bytes | msgspec.Raw, secrets: Collection[str]) -> list[str]:
     """The secret values among arguments, as they could appear in a text; the longest first."""
     try:
@@ -171,6 +186,6 @@ def _scrub(text: str, texts: Iterable[str]) -> str:
 
 
 def _without(found: re.Match[str]) -> str:
-    if found["before"]:
-        return found["before"] + MASK
+    if before := found["before"] or found["named"]:
+        return before + MASK
     return f"{found['scheme']} {MASK}" if found["scheme"] else MASK

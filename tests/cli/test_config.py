@@ -2,6 +2,8 @@
 
 import platform
 
+import pytest
+
 import onward as package
 
 
@@ -62,3 +64,26 @@ def test_version_names_what_matters(onward):
     assert list(versions) == ["onward", "python", "sqlite", "msgspec"]
     assert (versions["onward"], versions["python"]) == (package.__version__, platform.python_version())
     assert onward("version").out.splitlines()[0].split() == ["onward", package.__version__]
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("ONWARD_URL", "postgresql://ann:hunter2@db/shop"),
+        ("ONWARD_URL", "redis+sentinel://:hunter2@a/m?sentinel_password=hunter2"),
+        (
+            "ONWARD_URL",
+            "servicebus://Endpoint=sb://shop.servicebus.windows.net/;SharedAccessKeyName=k;SharedAccessKey=hunter2=",
+        ),
+        ("ONWARD_STORE", "mysql://ann:hunter2@db/shop"),
+    ],
+)
+@pytest.mark.parametrize("options", [(), ("--json",)])
+def test_no_password_is_shown(onward, monkeypatch, name, value, options):
+    monkeypatch.setenv(name, value)
+
+    shown = onward("config", *options)
+
+    assert shown.code == 0
+    assert "hunter2" not in shown.out
+    assert "***" in shown.out

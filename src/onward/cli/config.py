@@ -19,6 +19,7 @@ from onward.cli.exits import CommandError, Exit
 from onward.cli.table import Column
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.key_ring import KeyRing
+from onward.masking import without_credentials
 from onward.version import __version__
 
 __all__ = ["COMMANDS"]
@@ -95,8 +96,10 @@ def _as_data(setting: Setting) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """Of keys, what they do."""
-    return value.states if isinstance(value, KeyRing) else value
+    """Of keys, what they do; of a URL, nothing that opens a door."""
+    if isinstance(value, KeyRing):
+        return value.states
+    return without_credentials(value) if isinstance(value, str) else value
 
 
 def _told(setting: Setting) -> str:
@@ -106,7 +109,7 @@ def _told(setting: Setting) -> str:
         return ", ".join(
             f"{state} {'kept' if kept is None else f'{kept:g} s'}" for state, kept in setting.value.items()
         )
-    return str(setting.value)
+    return str(_shown(setting.value))
 
 
 _SETTINGS: tuple[Column[Setting], ...] = (

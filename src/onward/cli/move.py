@@ -6,7 +6,6 @@ from argparse import Namespace
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
-from urllib.parse import urlsplit
 
 from onward import config
 from onward.cli import output, values
@@ -14,6 +13,7 @@ from onward.cli.application import refuse_missing
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.errors import InvalidName, InvalidTime, OptionError
+from onward.masking import without_credentials
 
 if TYPE_CHECKING:
     from onward.mover import House, Moved, Mover
@@ -140,18 +140,9 @@ def _sum_up(args: Namespace, moved: Sequence[Moved]) -> int:
         output.say(args, "nothing to move")
         return Exit.NOTHING
     names = " ".join(report.queue for report in moved)
-    output.say(
-        args, f"counted: what was there is there.  Let it run: onward queue resume {names} --url {_place(args.target)}"
-    )
+    place = without_credentials(args.target)
+    output.say(args, f"counted: what was there is there.  Let it run: onward queue resume {names} --url {place}")
     return Exit.OK
-
-
-def _place(url: str) -> str:
-    """A URL that may be shown."""
-    parts = urlsplit(url)
-    if parts.password is None:
-        return url
-    return parts._replace(netloc=f"{parts.username}:***@{parts.netloc.rpartition('@')[2]}").geturl()
 
 
 def _jobs(number: int) -> str:
