@@ -146,13 +146,13 @@ class Encryption:
     def read_note(self, job_id: str, queue: str, note: str | None) -> str | None:
         return None if note is None else self._read_text(note, _NOTE, queue, job_id)
 
-    def marker(self, letter: Letter) -> Encrypted:
+    def marker(self, letter: Letter) -> str:
         """What is shown of a payload that cannot be decrypted."""
-        return _marker((letter.enc or "").partition(" ")[2])
+        return str(_marker((letter.enc or "").partition(" ")[2]))
 
     def _read_text(self, text: str, purpose: str, queue: str, *place: str) -> str:
         found = self._read(text, purpose, queue, *place)
-        return found.decode("utf-8", "surrogatepass") if isinstance(found, bytes) else found or text
+        return found.decode("utf-8", "surrogatepass") if isinstance(found, bytes) else str(found or text)
 
     def _read(self, text: str, purpose: str, queue: str, *place: str) -> bytes | Encrypted | None:
         """None if it is not encrypted."""

@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from onward.backend import Enqueued, Inspection
-from onward.encryption import Encrypted, Encryption
+from onward.encryption import Encryption
 from onward.errors import DecryptionFailed, JobCancelled, JobDiscarded, JobNotFound, NoWorker, ResultTimeout
 from onward.record import JobRecord, record_of
 from onward.states import State
@@ -109,7 +109,7 @@ class JobHandle(Generic[T]):
     def _verdict(self, record: JobRecord) -> T:
         match record.state:
             case State.COMPLETED:
-                if isinstance(record.result, Encrypted):  # it would be taken for what the handler returned
+                if record.withholds_result:  # the marker would be taken for what the handler returned
                     raise DecryptionFailed(
                         f"the result of job {self.id} is {record.result}: it can be read with that key, and with "
                         f"onward[crypto]"

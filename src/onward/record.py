@@ -73,6 +73,7 @@ class JobRecord:
     errors: tuple[RunError, ...]
     raw: bytes = field(repr=False)  # the sealed bytes as they are stored
     has_secrets: bool = False  # whether parameters are secret by their type
+    withholds_result: bool = False  # it is encrypted, and a marker stands in its place
     decrypted: Secret[bytes] | None = field(
         default=None, repr=False
     )  # the payload, if it was encrypted and could be read
@@ -147,12 +148,13 @@ def record_of(stored: StoredJob, encryption: Encryption, *, returns: Any = Any) 
         finished_at=_when(stored.finished_at),
         owner=stored.owner,
         cancel_requested=stored.cancel_requested,
-        result=result if isinstance(result, Encrypted) else _read(lambda: decode_result(result, returns)),
+        result=str(result) if isinstance(result, Encrypted) else _read(lambda: decode_result(result, returns)),
         reason=encryption.read_reason(stored.id, stored.queue, stored.reason),
         progress=_progress(stored, encryption),
         errors=tuple(_error(stored, run, encryption) for run in stored.runs),
         raw=stored.data,
         has_secrets=letter is not None and bool(letter.secrets),
+        withholds_result=isinstance(result, Encrypted),
         decrypted=decrypted,
     )
 
