@@ -36,11 +36,12 @@ _NUMBERS = re.compile(r"(\d+)")
 class Box:
     """Encrypts and decrypts for one purpose, with one key, in one queue."""
 
-    __slots__ = ("_aead", "_start", "key_id")
+    __slots__ = ("_aead", "_refusal", "_start", "key_id")
 
     def __init__(self, key: Key, namespace: str, purpose: str, queue: str) -> None:
         self.key_id = key.id
         names = (namespace, purpose, queue)
+        self._refusal = _refusal()
         self._aead = _aead(_derived(key, b"onward/1 encryption", *names))
         self._start = _VERSION + _parts(ALGORITHM, key.id, *names)
 
@@ -50,14 +51,12 @@ class Box:
 
     def open(self, text: bytes, *place: str) -> bytes:
         """The clear text, if this is what was encrypted for this very place."""
-        from cryptography.exceptions import InvalidTag
-
         try:
             sealed = a2b_base64(text, strict_mode=True)
             # Bits that stand for nothing could be changed otherwise.
             if b2a_base64(sealed, newline=False) == text and len(sealed) >= _NONCE:
                 return self._aead.decrypt(sealed[:_NONCE], sealed[_NONCE:], self._start + _parts(*place))
-        except (InvalidTag, Error):
+        except (self._refusal, Error):
             pass
         raise DecryptionFailed(
             f"it does not decrypt with key {self.key_id}: the bytes are not those that were encrypted, or they were "
@@ -141,6 +140,12 @@ def _aead(key: bytes) -> AESGCM:
     from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
     return AESGCM(key)
+
+
+def _refusal() -> type[Exception]:
+    from cryptography.exceptions import InvalidTag
+
+    return InvalidTag
 
 
 def _derived(key: Key, domain: bytes, *names: str) -> bytes:

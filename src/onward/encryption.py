@@ -92,7 +92,7 @@ class Encryption:
     def settlement(self, item: Settlement) -> Settlement:
         """A settlement as it is stored.  What says nothing of the job's own stays readable for everybody."""
         lease = item.lease
-        if not (self.enabled or lease.private):
+        if not (self.enabled or lease.private) or (item.result is None and item.failure is None and not item.quotes):
             return item
         result, failure, reason, spent = item.result, item.failure, item.reason, item.spent
         if result is not None:

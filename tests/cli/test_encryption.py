@@ -34,7 +34,7 @@ def fail(text: str) -> None:
 """
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 def test_jobs_in_processes_of_their_own_are_decrypted_there(shell, open_app, tmp_path, monkeypatch):
     (tmp_path / "private_shop.py").write_text(SHOP)
     monkeypatch.setenv("ONWARD_SIGNING_KEYS", KEYS)

@@ -105,7 +105,7 @@ def a_life(jobs):
 # What lies in the store
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 def test_nothing_of_it_lies_in_the_store_in_the_clear(private, lying_in_store):
     jobs = private(dead_letter_queue="dead")
     a_life(jobs)
@@ -124,7 +124,7 @@ def test_without_encryption_it_does(open_app, lying_in_store):
     assert all(CANARY in place for place in places)
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 @pytest.mark.parametrize("store", ["sqlite"])
 def test_a_worker_whose_setting_is_off_leaves_nothing_of_an_encrypted_job_in_the_clear(
     private, open_app, lying_in_store, store
@@ -151,7 +151,7 @@ def test_a_worker_whose_setting_is_off_leaves_nothing_of_an_encrypted_job_in_the
 # Who can read it
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 def test_whoever_has_the_key_sees_everything_in_the_clear(private):
     jobs = private(dead_letter_queue="dead")
     succeed, fail, give_up, unreturnable, *_ = [jobs.get(job_id) for job_id in a_life(jobs)]
@@ -171,7 +171,7 @@ def test_whoever_has_the_key_sees_everything_in_the_clear(private):
     assert [record.payload for record in jobs.dead_letters.list()] == [{"text": CANARY}] * 2
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 @pytest.mark.parametrize("store", ["sqlite"])
 @pytest.mark.parametrize(
     "keys", [None, {"k9": NEW}, {"k9": NEW, "k2": "revoked"}, {"k2": OLD}], ids=["none", "other", "revoked", "wrong"]
@@ -245,7 +245,7 @@ def test_logs_and_events_tell_errors_as_ever(private, listen, caplog):
 # Every way in
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 def test_every_way_to_enqueue_encrypts(private):
     jobs, ran = private(signing="require"), []
     work = with_work(jobs, ran)
@@ -271,7 +271,7 @@ def test_every_way_to_enqueue_encrypts(private):
     assert jobs.metrics.count("jobs_rejected_signature") == 0
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 @pytest.mark.parametrize("store", ["sqlite"])
 def test_transactions_encrypt_what_they_enqueue_and_what_they_complete(private, url, store, lying_in_store):
     jobs, ran = private(), []
@@ -298,7 +298,7 @@ def test_transactions_encrypt_what_they_enqueue_and_what_they_complete(private, 
     assert CANARY.encode() not in lying_in_store(jobs)
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 @pytest.mark.parametrize("store", ["sqlite"])
 def test_it_survives_a_move_to_another_store(private, store, tmp_path):
     jobs, ran = private(), []
@@ -374,7 +374,7 @@ def a_job(*, encryption=None, sign=None, found=None, **changes):
     return seal(msgspec.structs.replace(letter, **(found or {})), sign=sign)
 
 
-@pytest.mark.promise("S39")
+@pytest.mark.promise("S46")
 @pytest.mark.parametrize(
     "found",
     [
@@ -416,7 +416,7 @@ def test_a_job_of_another_namespace_does_not_decrypt(private):
     assert ran == []
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 @pytest.mark.parametrize("store", ["sqlite"])
 def test_a_worker_without_the_key_leaves_the_job_to_others_for_a_while(private, open_app, clock, store):
     handle = private().enqueue("work", {"n": 1})
@@ -441,7 +441,7 @@ def test_a_worker_without_the_key_leaves_the_job_to_others_for_a_while(private, 
     assert (ran, handle.result()) == ([1], f"{CANARY} 1")
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 @pytest.mark.parametrize("store", ["sqlite"])
 def test_a_rotation_loses_nothing_and_a_revoked_key_reads_nothing(private, store):
     ran = []

@@ -36,7 +36,7 @@ def with_jobs(jobs, ran, letters):
     return succeed, fail, give_up
 
 
-@pytest.mark.promise("S40")
+@pytest.mark.promise("S47")
 def test_it_comes_back_from_every_store_and_nothing_lies_there_in_the_clear(url):
     ran, letters = [], {}
     with Onward(url, signing_keys=RING, signing="require", encryption=True, dead_letter_queue="dead") as jobs:
