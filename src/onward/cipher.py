@@ -88,6 +88,15 @@ class Cipher:
                 "encryption needs the package cryptography: pip install 'onward[crypto]'"
             ) from None
 
+    @property
+    def is_able(self) -> bool:
+        """Whether anything can be encrypted or decrypted here."""
+        try:
+            self.refuse_without_key()
+        except EncryptionUnavailable:
+            return False
+        return True
+
     def closing(self, purpose: str, queue: str) -> Box:
         """What encrypts now."""
         assert self._ring is not None

@@ -226,8 +226,13 @@ class DeadLetters:
             secrets=("payload",)
             if letter is not None and letter.secrets
             else (),  # what was not to be shown still is not
-            private=letter is not None and letter.enc is not None,
+            private=self._is_private(stored, letter),
         )
+
+    def _is_private(self, stored: StoredJob, letter: Letter | None) -> bool:
+        """Whether anything of it was encrypted: the copy quotes it in the clear."""
+        texts = [stored.reason or "", *(run.failure.message for run in stored.runs)]
+        return (letter is not None and letter.enc is not None) or any(map(self._encryption.is_encrypted, texts))
 
     def _errors(self, stored: StoredJob) -> Any:
         runs = stored.runs[-20:]

@@ -54,8 +54,8 @@ class Encryption:
     # Payloads and keys
 
     def close(self, letter: Letter, *, private: bool = False) -> Letter:
-        """The letter as it travels.  ``private``: in no case in the clear."""
-        if not (self.enabled or private):
+        """The letter as it travels.  ``private``: in the clear only where nothing could have been decrypted either."""
+        if not (self.enabled or (private and self._cipher.is_able)):
             return letter
         encrypt = self._payloads(letter)
         return _replace(letter, payload=msgspec.Raw(encrypt(letter.id, bytes(letter.payload))), enc=self._enc(letter))
@@ -149,6 +149,9 @@ class Encryption:
     def marker(self, letter: Letter) -> str:
         """What is shown of a payload that cannot be decrypted."""
         return str(_marker((letter.enc or "").partition(" ")[2]))
+
+    def is_encrypted(self, text: str) -> bool:
+        return _WRITTEN.fullmatch(text) is not None
 
     def _read_text(self, text: str, purpose: str, queue: str, *place: str) -> str:
         found = self._read(text, purpose, queue, *place)

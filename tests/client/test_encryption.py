@@ -17,7 +17,9 @@ from onward.cli import main
 from onward.encryption import Encryption
 from onward.envelope import Letter, Sealed, open_sealed, seal
 from onward.errors import DecryptionFailed, EncryptionUnavailable, OptionError
+from onward.failure import Failure
 from onward.key_ring import KeyRing
+from onward.lease import Lease, Settlement
 from onward.mover import Mover
 from onward.signing import Signer
 from onward.telemetry import JobFailed
@@ -145,6 +147,28 @@ def test_a_worker_whose_setting_is_off_leaves_nothing_of_an_encrypted_job_in_the
     jobs.drain("default")
 
     assert [record.state for record in jobs.list()] == ["discarded", "completed", "available"]
+    assert CANARY.encode() not in lying_in_store(jobs)
+
+
+@pytest.mark.promise("S47")
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_a_dead_letter_hides_the_errors_that_were_hidden(private, open_app, lying_in_store, store):
+    """The job itself was never encrypted; the worker that ran it first encrypts, the one that gives it up does not."""
+    jobs = private()
+
+    @jobs.job(max_retries=1, retry=NoDelay())
+    def fail() -> None:
+        raise ValueError(CANARY)
+
+    plain = a_job(job="fail", payload=msgspec.Raw(b"{}"), max_retries=1)
+    jobs.backend.enqueue([plain])
+    assert jobs.process_once().status == "requeued"
+
+    other = open_app(signing_keys=RING, dead_letter_queue="dead")
+    other.job(name="fail")(lambda: 1 / 0)
+    assert other.drain("default") == 1
+    (letter,) = other.list(queue="dead")
+    assert [error["message"] for error in letter.payload["errors"]] == [CANARY, "division by zero"]
     assert CANARY.encode() not in lying_in_store(jobs)
 
 
@@ -404,6 +428,24 @@ def test_what_does_not_decrypt_runs_nothing_and_is_kept_counted_and_told(private
     assert record.errors[0].kind == "DecryptionFailed"
     assert record.payload in ("<encrypted with key k2>", "<encrypted with key k1>")
     assert jobs.metrics.count("jobs_rejected_signature") == 1
+
+
+@pytest.mark.promise("S46")
+@pytest.mark.parametrize(
+    "place", [("b", "mail", 7), ("a", "ops", 7), ("a", "mail", 6)], ids=["id", "queue", "delivery"]
+)
+def test_results_and_errors_cannot_be_put_elsewhere(place):
+    encryption = Encryption(RING, "default", enabled=True)
+    lease = Lease(envelope=Sealed("a", "mail", b""), token=7, owner="me", expires_at=0, claimed_at=0)
+    acked = encryption.settlement(Settlement.ack(lease, b'"yes"'))
+    nacked = encryption.settlement(Settlement.nack(lease, failure=Failure("ValueError", "no", "there")))
+
+    assert encryption.read_result("a", "mail", 7, acked.result) == b'"yes"'
+    assert encryption.read_failure("a", "mail", 7, nacked.failure) == Failure("ValueError", "no", "there")
+    assert encryption.read_result(*place, acked.result) == MARKER
+    assert encryption.read_failure(*place, nacked.failure) == Failure("ValueError", MARKER, MARKER)
+    swapped = Failure("ValueError", nacked.failure.traceback, acked.result.decode())
+    assert encryption.read_failure("a", "mail", 7, swapped) == Failure("ValueError", MARKER, MARKER)
 
 
 def test_a_job_of_another_namespace_does_not_decrypt(private):
