@@ -33,6 +33,7 @@ LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
 PROGRAMS = "tests/proof/test_programs.py"
 ATTACKS = "tests/signing/test_attacks.py"
+ENCRYPTION = "tests/client/test_encryption.py"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -390,5 +391,42 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             "tests/client/test_signing.py::TestDeadLetterQueue::test_of_a_refused_job_nothing_is_signed_that_the_attacker_wrote",
         ),
+    ),
+    Mutant(
+        "M23",
+        "ciphertext decrypts in any place",
+        (
+            Edit("src/onward/cipher.py", "clear, self._start + _parts(*place))", "clear, self._start)"),
+            Edit(
+                "src/onward/cipher.py",
+                "sealed[_NONCE:], self._start + _parts(*place))",
+                "sealed[_NONCE:], self._start)",
+            ),
+        ),
+        (f"{ENCRYPTION}::test_what_does_not_decrypt_runs_nothing_and_is_kept_counted_and_told",),
+    ),
+    Mutant(
+        "M23",
+        "there are several ways to write a ciphertext",
+        (Edit("src/onward/cipher.py", "if b2a_base64(sealed, newline=False) == text and len", "if len"),),
+        ("tests/unit/test_cipher.py::test_the_bits_that_base64_does_not_use_cannot_be_changed_either",),
+    ),
+    Mutant(
+        "M24",
+        "errors are stored in the clear",
+        (Edit("src/onward/encryption.py", "failure = self.failure(lease, failure)", "pass"),),
+        (f"{ENCRYPTION}::test_nothing_of_it_lies_in_the_store_in_the_clear",),
+    ),
+    Mutant(
+        "M24",
+        "what a handler says is stored in the clear",
+        (Edit("src/onward/encryption.py", "        if item.quotes:\n", "        if False:\n"),),
+        (f"{ENCRYPTION}::test_nothing_of_it_lies_in_the_store_in_the_clear",),
+    ),
+    Mutant(
+        "M24",
+        "an encrypted job is settled in the clear by a worker whose setting is off",
+        (Edit("src/onward/_attempt.py", "lease = msgspec.structs.replace(lease, private=True)", "pass"),),
+        (f"{ENCRYPTION}::test_a_worker_whose_setting_is_off_leaves_nothing_of_an_encrypted_job_in_the_clear",),
     ),
 )

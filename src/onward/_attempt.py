@@ -1,4 +1,4 @@
-"""One attempt, read as a sentence: verify → open → resolve → allow → hold → call → decide.
+"""One attempt, read as a sentence: verify → open → decrypt → resolve → allow → hold → call → decide.
 
 `prepare` takes a lease as far as it can go without running anybody's code: it is `Ready` to be called, or its `Attempt`
 has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here
@@ -20,15 +20,16 @@ import msgspec
 from onward.arguments import encode_value
 from onward.clock import SECOND, Clock, from_micros
 from onward.context import Block, Completed, JobContext
+from onward.encryption import Encryption
 from onward.envelope import Letter, Verify, open_sealed
-from onward.errors import EnvelopeError, EnvelopeTooNew
+from onward.errors import DecryptionKeyMissing, EnvelopeError, EnvelopeTooNew
 from onward.failure import Failure, describe, storable
 from onward.lease import Hold, Lease
 from onward.masking import scrubbed, scrubbed_text
 from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide
 from onward.registry import Entry, NotAllowed, Registry
 from onward.retry import RetryPolicy
-from onward.signals import Signal
+from onward.signals import Discard, Signal
 
 __all__ = [
     "Attempt",
@@ -68,6 +69,7 @@ class Runtime:
     report: Report
     transact: Transact
     remark: Callable[[Attempt], None]  # an error that a run met after its job was completed
+    encryption: Encryption
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
     rng: Random = field(default_factory=Random)
@@ -117,12 +119,17 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     """Everything that can be said before the handler is called."""
     try:
         letter = open_sealed(lease.envelope, namespace=runtime.namespace, verify=runtime.verify)
+        if letter.enc is not None:
+            letter = runtime.encryption.open(letter)
+            lease = msgspec.structs.replace(lease, private=True)
     except EnvelopeTooNew as error:
         return _too_new(lease, error, runtime)
+    except DecryptionKeyMissing as error:
+        return _locked(lease, error, runtime)
     except EnvelopeError as error:
         return _rejected(lease, error)
     if lease.spent is not None:
-        return Attempt(lease=lease, letter=letter, outcome=Dead(lease.spent, cause="spent", ran=False))
+        return _spent(lease, lease.spent, letter, runtime)
     entry = runtime.registry.find(letter.job)
     if entry is None:
         return _unknown(lease, letter, runtime)
@@ -211,7 +218,7 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
     result, note = encoded_result(value, runtime.max_result) if isinstance(outcome, Done) else (None, None)
     if isinstance(outcome, Dead):
         reason = scrubbed_text(outcome.reason, ready.letter.payload, ready.letter.secrets)
-        outcome = msgspec.structs.replace(outcome, reason=reason)
+        outcome = msgspec.structs.replace(outcome, reason=reason, quotes=isinstance(error, Discard | NotAllowed))
     failure = _failure(error, ready.letter) if error is not None and isinstance(outcome, Dead | RetryLater) else None
     return Attempt(
         lease=ready.lease,
@@ -268,6 +275,20 @@ def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
     if runtime.requires_signatures and _has_waited(lease, runtime):
         return _rejected(lease, error)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
+
+
+def _locked(lease: Lease, error: DecryptionKeyMissing, runtime: Runtime) -> Attempt:
+    """A worker without the keys must not discard what others could run: it waits for them, but not for ever."""
+    if _has_waited(lease, runtime):
+        return _rejected(lease, error)
+    return Attempt(lease=lease, outcome=parked(lease, str(error)))
+
+
+def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attempt:
+    """Only its dead letter is still to be stored."""
+    reason = runtime.encryption.read_reason(letter.id, letter.queue, stored) or stored
+    dead = Dead(reason, cause="spent", ran=False, quotes=reason != stored)
+    return Attempt(lease=lease, letter=letter, outcome=dead)
 
 
 def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:

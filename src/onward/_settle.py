@@ -29,6 +29,8 @@ logger = get_logger("onward")
 _DEAD_LETTER_RETRY = 60.0
 
 DeadLetterCopy = Callable[[Attempt, Dead], Envelope | None]
+Protect = Callable[[Settlement], Settlement]  # a settlement as it is stored
+_Take = Callable[[Sequence[Settlement], Claim | None], TurnResult]  # one turn of one session
 
 
 def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy) -> Settlement:
@@ -36,16 +38,20 @@ def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy
     lease, failure, duration_ms = attempt.lease, attempt.failure, attempt.duration_ms
     match attempt.outcome:
         case Done():
-            return Settlement.ack(lease, attempt.result, reason=attempt.note, duration_ms=duration_ms, keep=keep)
+            return _quoting(
+                Settlement.ack(lease, attempt.result, reason=attempt.note, duration_ms=duration_ms, keep=keep),
+                quotes=attempt.note is not None,
+            )
         case Skipped(reason):
             return Settlement.skip(lease, reason)
         case RetryLater(delay):
             return Settlement.nack(lease, delay, failure=failure, duration_ms=duration_ms)
         case Dead(reason, _, ran) as dead:
             copy = dead_letter_copy(attempt, dead)
-            return Settlement.abandon(
+            item = Settlement.abandon(
                 lease, storable(reason), ran=ran, failure=failure, duration_ms=duration_ms, dead_letter=copy
             )
+            return _quoting(item, quotes=dead.quotes)
         case Snoozed(delay, waits):
             return Settlement.snooze(lease, delay, waits=waits)
         case Parked(delay, reason):
@@ -56,6 +62,10 @@ def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy
             return Settlement.release(lease)
         case Crashed(cause):
             return Settlement.crashed(lease, cause)
+
+
+def _quoting(item: Settlement, *, quotes: bool) -> Settlement:
+    return msgspec.structs.replace(item, quotes=True) if quotes else item
 
 
 def reaped_alone(attempt: Attempt, went_to: State) -> Reaped:
@@ -78,6 +88,10 @@ def _no_copy(attempt: Attempt, dead: Dead) -> None:
     """There is no dead-letter queue."""
 
 
+def _as_it_is(item: Settlement) -> Settlement:
+    return item
+
+
 class Exchange(msgspec.Struct, frozen=True):
     """A turn's result with the settlements that were really made: a refused one was replaced."""
 
@@ -93,45 +107,50 @@ def exchange(
     *,
     drop_dead: bool = False,
     dead_letter_copy: DeadLetterCopy = _no_copy,
+    protect: Protect = _as_it_is,
 ) -> Exchange:
-    """One turn.  ``drop_dead``: a job whose dead letter is refused is cancelled instead of tried again."""
+    """One turn.  ``drop_dead``: a job whose dead letter is refused is cancelled instead of tried again.
+
+    Only the store sees what ``protect`` makes of a settlement: logs and events tell it as it was.
+    """
+
+    def take(items: Sequence[Settlement], claim: Claim | None = None) -> TurnResult:
+        return backend.turn(Turn(owner=owner, settlements=[protect(item) for item in items], claim=claim))
+
     try:
-        return Exchange(backend.turn(Turn(owner=owner, settlements=settlements, claim=claim)), settlements)
+        return Exchange(take(settlements, claim), settlements)
     except BackendRefused as refusal:
         if not settlements:
             raise
         instead = _Instead(drop_dead, dead_letter_copy)
-        made = _in_halves(backend, owner, settlements, refusal, instead)
-    result = backend.turn(Turn(owner=owner, claim=claim))
+        made = _in_halves(take, settlements, refusal, instead)
+    result = take((), claim)
     answered = msgspec.structs.replace(result, settled=[settled for _, settled in made])
     return Exchange(answered, [each for each, _ in made])
 
 
 def _in_halves(
-    backend: Backend, owner: str, items: Sequence[Settlement], refusal: BackendRefused, instead: _Instead
+    take: _Take, items: Sequence[Settlement], refusal: BackendRefused, instead: _Instead
 ) -> list[tuple[Settlement, Settled]]:
     if len(items) == 1:
-        return [_alone(backend, owner, items[0], refusal, instead)]
+        return [_alone(take, items[0], refusal, instead)]
     middle = len(items) // 2
     made: list[tuple[Settlement, Settled]] = []
     for half in (items[:middle], items[middle:]):
         try:
-            settled = backend.turn(Turn(owner=owner, settlements=half)).settled
-            made += zip(half, settled, strict=True)
+            made += zip(half, take(half, None).settled, strict=True)
         except BackendRefused as again:
-            made += _in_halves(backend, owner, half, again, instead)
+            made += _in_halves(take, half, again, instead)
     return made
 
 
-def _alone(
-    backend: Backend, owner: str, item: Settlement, refusal: BackendRefused, instead: _Instead
-) -> tuple[Settlement, Settled]:
+def _alone(take: _Take, item: Settlement, refusal: BackendRefused, instead: _Instead) -> tuple[Settlement, Settled]:
     """The store refuses this very settlement: dead-letter the job, or at the least keep it."""
     with suppress(Exception):  # a log handler that raises hurts no job
         logger.error("the store refused the %s of job %s: %s", item.move, item.lease.envelope.id, refusal)
     for other in instead.of(item, refusal):
         try:
-            return other, backend.turn(Turn(owner=owner, settlements=[other])).settled[0]
+            return other, take([other], None).settled[0]
         except BackendRefused as again:
             refusal = again
     raise refusal
@@ -148,14 +167,18 @@ class _Instead(msgspec.Struct, frozen=True):
         lease, ran = item.lease, item.ran
         unsettleable = Failure("Unsettleable", storable(f"the store refused its {item.move}: {refusal}"))
         reason = (item.move == "abandon" and item.reason) or "unsettleable"
+        quotes = item.quotes and item.move == "abandon"
         if item.move != "abandon":
             dead = Attempt(
                 lease=lease, outcome=Dead(reason, ran=ran), failure=unsettleable, duration_ms=item.duration_ms
             )
             yield settlement(dead, keep=True, dead_letter_copy=self.dead_letter_copy)
         if self.drop_dead:
-            yield Settlement.cancelled(lease, f"dropped: its dead letter was refused ({reason})", ran=ran)
+            dropped = Settlement.cancelled(lease, f"dropped: its dead letter was refused ({reason})", ran=ran)
+            yield _quoting(dropped, quotes=quotes)
         if item.failure is not None:
-            yield Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=item.failure, ran=ran, spent=reason)
+            own = Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=item.failure, ran=ran, spent=reason)
+            yield _quoting(own, quotes=quotes)
         # Perhaps its own failure is what the store refuses.
-        yield Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=unsettleable, ran=ran, spent=reason)
+        other = Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=unsettleable, ran=ran, spent=reason)
+        yield _quoting(other, quotes=quotes)

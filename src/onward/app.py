@@ -23,6 +23,7 @@ from onward.context import JobContext
 from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
 from onward.durations import Duration
+from onward.encryption import Encryption
 from onward.errors import BackendUnavailable, OptionError
 from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
@@ -68,6 +69,10 @@ class Onward:
         **settings: Unpack[SettingsOptions],
     ) -> None:
         self.settings: Settings = load({**settings, **({} if url is None else {"url": url})})
+        # Before anything is opened: what should be encrypted must not be stored otherwise.
+        self._encryption = Encryption(
+            self.settings.signing_keys, self.settings.namespace, enabled=self.settings.encryption
+        )
         self.backend: Backend = open_store(self.settings, clock)
         self.metrics = Metrics(enabled=self.settings.metrics)
         self.telemetry = Telemetry()
@@ -96,6 +101,7 @@ class Onward:
             default_max_retries=settings.default_max_retries,
             max_crashes=settings.max_crashes,
             max_payload=settings.max_payload,
+            encryption=self._encryption,
             sign=signing.sign,
             after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
         )
@@ -103,9 +109,12 @@ class Onward:
             inspection,
             self.client,
             queue=settings.dead_letter_queue,
+            encryption=self._encryption,
             verify=signing.verify if signing.required else None,
         )
-        self._handles = HandleSource(inspection, cancel=self.cancel, hopeless=self._nobody_works)
+        self._handles = HandleSource(
+            inspection, encryption=self._encryption, cancel=self.cancel, hopeless=self._nobody_works
+        )
         self._inspector = Inspector(
             backend,
             inspection,
@@ -113,6 +122,7 @@ class Onward:
             ledger=ledger,
             telemetry=self.telemetry,
             dead_letters=self.dead_letters,
+            encryption=self._encryption,
             retention=settings.retention,
         )
         self._joins = joins = Joins(backend, self.client, self._handles)
@@ -122,6 +132,7 @@ class Onward:
             patience=settings.lease_for,
             max_result=settings.max_payload,
             keep=settings.retention[State.COMPLETED] != 0,
+            protect=self._encryption.settlement,
         )
         self._runtime = runtime = Runtime(
             registry=self._registry,
@@ -135,6 +146,7 @@ class Onward:
             report=self._report_progress,
             transact=blocks.open,
             remark=self._remark,
+            encryption=self._encryption,
             verify=signing.verify,
             requires_signatures=signing.required,
         )
@@ -405,7 +417,7 @@ class Onward:
         return {"ONWARD_URL": url, "ONWARD_NAMESPACE": self.settings.namespace}
 
     def _remark(self, attempt: Attempt) -> None:
-        remark(self.backend, attempt)
+        remark(self.backend, attempt, self._encryption.failure)
 
     def _nobody_works(self) -> bool:
         return not self.backend.capabilities.shared and not any(worker.running for worker in list(self._workers))
@@ -414,7 +426,8 @@ class Onward:
         self._runner.run_inline()
 
     def _report_progress(self, lease: Lease, fraction: float, note: str | None) -> bool:
-        progress = {"fraction": fraction, "note": None if note is None else storable(note)}
+        words = None if note is None else storable(note)
+        progress = {"fraction": fraction, "note": self._encryption.note(lease, words)}
         try:
             return self._inspection.progress(lease, msgspec.json.encode(progress))
         except BackendUnavailable:

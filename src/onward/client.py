@@ -14,6 +14,7 @@ from onward.arguments import encode_value
 from onward.backend import Backend, Capabilities, Enqueued
 from onward.clock import SECOND, Clock
 from onward.definition import EnqueueOptions, JobDefinition
+from onward.encryption import Encryption
 from onward.envelope import Envelope, Form, Letter, Sign, seal
 from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
@@ -48,6 +49,7 @@ class Client:
         default_max_retries: int,
         max_crashes: int,
         max_payload: int,
+        encryption: Encryption,
         sign: Sign | None = None,
         after_enqueue: Callable[[], None] | None = None,
     ) -> None:
@@ -59,6 +61,7 @@ class Client:
         self._default_max_retries = default_max_retries
         self._max_crashes = max_crashes
         self.max_payload = max_payload
+        self._encryption = encryption
         self._sign = sign
         self._after_enqueue = after_enqueue
         self._new_id = IdMaker(clock)
@@ -83,7 +86,8 @@ class Client:
         if options.delay or options.expires_in is not None or definition.expires_in is not None:
             # Times that count from the moment of the call are in every letter.
             return lambda payloads: [self.seal(definition, options, payload) for payload in payloads]
-        form = Form(self._letter_of(definition, options, b"{}"), sign=self._sign, limit=self.max_payload)
+        letter, encrypt = self._encryption.form(self._letter_of(definition, options, b"{}"))
+        form = Form(letter, encrypt=encrypt, sign=self._sign, limit=self.max_payload)
 
         def fill(payloads: Sequence[bytes]) -> list[Envelope]:
             now = self._clock.micros()
@@ -139,6 +143,7 @@ class Client:
         payload: Mapping[str, Any],
         copy_id: str | None = None,
         secrets: tuple[str, ...] = (),
+        private: bool = False,
         limit: int = sys.maxsize,  # its parts were bounded when they were stored; what died is not lost to its size
     ) -> Envelope:
         """A job of our own making.  Under an id that was derived, enqueueing it twice is harmless."""
@@ -152,7 +157,7 @@ class Client:
             enqueued_at=self._clock.micros(),
             secrets=secrets,
         )
-        return seal(letter, sign=self._sign, limit=limit)
+        return seal(self._encryption.close(letter, private=private), sign=self._sign, limit=limit)
 
     def _letter_of(self, definition: JobDefinition, options: EnqueueOptions, payload: bytes) -> Letter:
         retries = options.max_retries if options.max_retries is not None else definition.max_retries
@@ -185,6 +190,7 @@ class Client:
         **fields: Any,
     ) -> Letter:
         now, delay = self._clock.micros(), round(options.delay * SECOND)
+        scope = "" if options.key_scope == "global" else job
         refuse_what_it_lacks(
             self._backend.capabilities,
             job,
@@ -204,9 +210,9 @@ class Client:
             retry=retry
             if retry is not None and isinstance(retry, PortablePolicy)
             else None,  # a function stays with its decorator
-            unique_key=options.unique_key,
+            unique_key=self._encryption.key("unique", scope, options.unique_key),
             unique_strategy=options.unique_strategy,
-            idempotency_key=options.idempotency_key,
+            idempotency_key=self._encryption.key("idempotency", scope, options.idempotency_key),
             idempotency_ttl=options.idempotency_ttl,
             key_scope=options.key_scope,
             meta=_plain(meta) if meta else {},
@@ -215,6 +221,7 @@ class Client:
 
     def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
         delay = round(options.delay * SECOND)
+        letter = self._encryption.close(letter)
         envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)
         # A relative delay is the store's to measure: the instant in the letter is this host's guess.
         return msgspec.structs.replace(envelope, not_before=None) if delay else envelope

@@ -48,6 +48,7 @@ class SettingsOptions(TypedDict, total=False):
     metrics: bool
     signing_keys: KeySource | None
     signing: Mode | None
+    encryption: bool
     retention: Mapping[str, Duration | None]
 
 
@@ -69,6 +70,7 @@ class Settings:
     metrics: bool = True
     signing_keys: KeyRing | None = None
     signing: Mode | None = None  # None: warn where there are keys, off where there are none
+    encryption: bool = False
     retention: Mapping[State, float | None] = field(  # None: until purged; 0: nothing but a tombstone
         default_factory=lambda: {
             State.COMPLETED: 86_400.0,
@@ -218,7 +220,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return _at_least(0.1 if name == "transaction_timeout" else 1, seconds(value, where), where)
         case "max_crashes" | "default_max_retries" | "max_payload":
             return _at_least(_LOWEST[name], _of_type(int, value, where), where)
-        case "metrics" | "drop_on_dlq_failure":
+        case "metrics" | "drop_on_dlq_failure" | "encryption":
             return _of_type(bool, value, where)
         case "signing_keys" | "signing":
             return KeyRing.of(value, where) if name == "signing_keys" else _mode(value, where)

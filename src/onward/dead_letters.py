@@ -16,6 +16,7 @@ from typing import Any, Self
 from onward._attempt import Attempt
 from onward.backend import Inspection, Query, Reaped, StoredJob
 from onward.client import Client
+from onward.encryption import Encryption
 from onward.envelope import Envelope, Letter, Sealed, Verify, open_sealed
 from onward.errors import EnvelopeError, OnwardError, Unsupported
 from onward.ids import derived_id
@@ -52,10 +53,19 @@ class Replay(int):
 class DeadLetters:
     """Looking at dead jobs, and giving them another life or none."""
 
-    def __init__(self, backend: Inspection, client: Client, *, queue: str | None, verify: Verify | None = None) -> None:
+    def __init__(
+        self,
+        backend: Inspection,
+        client: Client,
+        *,
+        queue: str | None,
+        encryption: Encryption,
+        verify: Verify | None = None,
+    ) -> None:
         self._backend = backend
         self._client = client
         self._queue = queue
+        self._encryption = encryption
         self._verify = verify
 
     def list(
@@ -63,11 +73,11 @@ class DeadLetters:
     ) -> Sequence[JobRecord]:
         """A page of dead jobs, oldest first; ``after`` is the last id of the page before."""
         query = Query(states=_DISCARDED, queue=queue, job=job, limit=limit, after=after)
-        return [record_of(stored) for stored in self._backend.list(query)]
+        return [record_of(stored, self._encryption) for stored in self._backend.list(query)]
 
     def get(self, job_id: str) -> JobRecord | None:
         found = self._backend.list(Query(ids=(job_id,), states=_DISCARDED, limit=1))
-        return record_of(found[0]) if found else None
+        return record_of(found[0], self._encryption) if found else None
 
     def replay(
         self,
@@ -115,7 +125,7 @@ class DeadLetters:
         stored = self._of_lease(attempt)
         if stored is None:
             return None
-        errors = _errors(stored)
+        errors = self._errors(stored)
         if attempt.failure is not None:
             errors.append(
                 {
@@ -136,10 +146,12 @@ class DeadLetters:
         for each in reaped:
             stored = self._stored(each.id, each.queue) if each.to is State.DISCARDED else None
             if stored is not None:
-                reason = stored.reason or f"crashed {each.crashes} times: {each.cause}"
+                told = self._encryption.read_reason(stored.id, stored.queue, stored.reason)
+                reason = told or f"crashed {each.crashes} times: {each.cause}"
                 letter = self._letter(Sealed(stored.id, stored.queue, stored.data))
+                errors = self._errors(stored)
                 copy = self._copy(
-                    stored, letter, token=each.token, reason=reason, attempts=stored.attempts, errors=_errors(stored)
+                    stored, letter, token=each.token, reason=reason, attempts=stored.attempts, errors=errors
                 )
                 self._client.enqueue([copy])
 
@@ -183,7 +195,7 @@ class DeadLetters:
     def _letter(self, sealed: Sealed) -> Letter | None:
         """What was sealed; None if it cannot be read, or must not be trusted."""
         try:
-            return open_sealed(sealed, verify=self._verify)
+            return self._encryption.open(open_sealed(sealed, verify=self._verify))
         except EnvelopeError:
             return None
 
@@ -212,10 +224,18 @@ class DeadLetters:
             secrets=("payload",)
             if letter is not None and letter.secrets
             else (),  # what was not to be shown still is not
+            private=self._is_private(stored, letter),
         )
 
+    def _is_private(self, stored: StoredJob, letter: Letter | None) -> bool:
+        """Whether anything of it was encrypted: the copy quotes it in the clear."""
+        texts = [stored.reason or "", *(run.failure.message for run in stored.runs)]
+        return (letter is not None and letter.enc is not None) or any(map(self._encryption.is_encrypted, texts))
 
-def _errors(stored: StoredJob) -> Any:
-    return [
-        {"attempt": run.attempt, "kind": run.failure.kind, "message": run.failure.message} for run in stored.runs[-20:]
-    ]
+    def _errors(self, stored: StoredJob) -> Any:
+        runs = stored.runs[-20:]
+        failures = [self._encryption.read_failure(stored.id, stored.queue, run.token, run.failure) for run in runs]
+        return [
+            {"attempt": run.attempt, "kind": failure.kind, "message": failure.message}
+            for run, failure in zip(runs, failures, strict=True)
+        ]

@@ -26,7 +26,19 @@ from onward.durations import LONGEST
 from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
 from onward.retry import PortablePolicy
 
-__all__ = ["UNSIGNED", "VERSION", "Envelope", "Form", "Letter", "Sealed", "Sign", "Verify", "open_sealed", "seal"]
+__all__ = [
+    "UNSIGNED",
+    "VERSION",
+    "Encrypt",
+    "Envelope",
+    "Form",
+    "Letter",
+    "Sealed",
+    "Sign",
+    "Verify",
+    "open_sealed",
+    "seal",
+]
 
 VERSION = 1
 DEFAULT_LIMIT = 256 * 1024
@@ -72,7 +84,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     isolation: Isolation | None = None
     meta: dict[str, Any] = {}
     secrets: tuple[str, ...] = ()  # arguments that are shown to nobody
-    enc: str | None = None
+    enc: str | None = None  # how the payload is encrypted, and with which key
 
 
 class Sealed(msgspec.Struct, frozen=True, gc=False):
@@ -106,6 +118,7 @@ class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
 
 
 Sign = Callable[[str], Callable[[bytes], bytes]]  # for a queue: sealed bytes -> the same, with their header
+Encrypt = Callable[[str, bytes], bytes]  # of the job with this id: its payload -> the same, encrypted, as JSON
 Verify = Callable[[Sealed, bytes, bytes, bytes], None]  # where it was found, key id, signature and sealed bytes
 
 _replace = msgspec.structs.replace
@@ -148,16 +161,21 @@ class Form:
     What calls of one job have in common is weighed and checked once; filling in the rest costs a quarter of sealing.
     """
 
-    __slots__ = ("_envelope", "_letter", "_limit", "_sign")
+    __slots__ = ("_encrypt", "_envelope", "_letter", "_limit", "_sign")
 
-    def __init__(self, letter: Letter, *, sign: Sign | None = None, limit: int = DEFAULT_LIMIT) -> None:
+    def __init__(
+        self, letter: Letter, *, encrypt: Encrypt | None = None, sign: Sign | None = None, limit: int = DEFAULT_LIMIT
+    ) -> None:
         self._letter = letter
         self._envelope = seal(letter, limit=limit)
+        self._encrypt = encrypt
         self._sign = None if sign is None else sign(letter.queue)
         self._limit = min(limit, LARGEST)
 
     def fill(self, job_id: str, payload: bytes, enqueued_at: int) -> Envelope:
         """The same as to seal the letter with these."""
+        if self._encrypt is not None:
+            payload = self._encrypt(job_id, payload)
         body = _encode(_replace(self._letter, id=job_id, payload=msgspec.Raw(payload), enqueued_at=enqueued_at))
         if len(body) > self._limit:
             raise PayloadTooLarge(len(body), self._limit)

@@ -19,7 +19,10 @@
     │   └── TransactionTooLong           it kept everybody from writing, and was rolled back
     ├── EnvelopeError (ValueError)       bytes that are not a sealed job
     │   ├── EnvelopeTooNew               written by a newer Onward
-    │   └── SignatureRejected            unsigned, or signed by nobody whom this worker trusts
+    │   ├── SignatureRejected            unsigned, or signed by nobody whom this worker trusts
+    │   └── DecryptionFailed             encrypted, and not for this place, or with a key that is revoked
+    │       └── DecryptionKeyMissing     … or with a key that is not known here
+    ├── EncryptionUnavailable            encryption is on, and there is no key or no library for it
     ├── SigningKeyMissing                signatures are required, and there is no key
     └── BackendError
         ├── BackendUnavailable           the store cannot be reached now: try again
@@ -43,7 +46,10 @@ __all__ = [
     "BackendMisconfigured",
     "BackendRefused",
     "BackendUnavailable",
+    "DecryptionFailed",
+    "DecryptionKeyMissing",
     "DefinitionError",
+    "EncryptionUnavailable",
     "EnvelopeError",
     "EnvelopeTooNew",
     "InvalidName",
@@ -176,6 +182,18 @@ class EnvelopeTooNew(EnvelopeError):
 
 class SignatureRejected(EnvelopeError):
     """This job is unsigned, or its signature is not that of a key which this worker trusts.  Nothing of it was read."""
+
+
+class DecryptionFailed(EnvelopeError):
+    """This was encrypted, and cannot be decrypted here.  Nothing of it was read."""
+
+
+class DecryptionKeyMissing(DecryptionFailed):
+    """It was encrypted with a key that this program does not have, or in a way that it does not know.  Others may."""
+
+
+class EncryptionUnavailable(OnwardError):
+    """Encryption is on, and there is no key or no library to encrypt with."""
 
 
 class SigningKeyMissing(OnwardError):

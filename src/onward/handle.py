@@ -8,7 +8,8 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from onward.backend import Enqueued, Inspection
-from onward.errors import JobCancelled, JobDiscarded, JobNotFound, NoWorker, ResultTimeout
+from onward.encryption import Encryption
+from onward.errors import DecryptionFailed, JobCancelled, JobDiscarded, JobNotFound, NoWorker, ResultTimeout
 from onward.record import JobRecord, record_of
 from onward.states import State
 
@@ -26,10 +27,12 @@ class HandleSource:
         self,
         backend: Inspection,
         *,
+        encryption: Encryption,
         cancel: Callable[[str, str], State | None],
         hopeless: Callable[[], bool],
     ) -> None:
         self.backend = backend
+        self.encryption = encryption
         self.cancel = cancel
         self.hopeless = hopeless  # whether nobody could ever finish a job that waits here
 
@@ -58,7 +61,7 @@ class JobHandle(Generic[T]):
         stored = self._source.backend.get(self.id)
         if stored is None:
             raise JobNotFound(f"there is no job {self.id}: it was pruned, or it lives in another store")
-        return record_of(stored, returns=self._returns)
+        return record_of(stored, self._source.encryption, returns=self._returns)
 
     def state(self) -> State:
         return self.record().state
@@ -106,6 +109,11 @@ class JobHandle(Generic[T]):
     def _verdict(self, record: JobRecord) -> T:
         match record.state:
             case State.COMPLETED:
+                if record.withholds_result:  # the marker would be taken for what the handler returned
+                    raise DecryptionFailed(
+                        f"the result of job {self.id} is {record.result}: it can be read with that key, and with "
+                        f"onward[crypto]"
+                    )
                 result: T = record.result
                 return result
             case State.CANCELLED:

@@ -11,6 +11,7 @@ from onward.backend import Backend, Check, Health, Inspection, Overview, Query, 
 from onward.clock import Clock
 from onward.dead_letters import DeadLetters
 from onward.durations import instant
+from onward.encryption import Encryption
 from onward.errors import OptionError
 from onward.record import JobRecord, SessionRecord, record_of, session_record_of
 from onward.states import State
@@ -31,6 +32,7 @@ class Inspector:
         ledger: Ledger,
         telemetry: Telemetry,
         dead_letters: DeadLetters,
+        encryption: Encryption,
         retention: Mapping[State, float | None],
     ) -> None:
         self._backend = backend
@@ -39,11 +41,12 @@ class Inspector:
         self._ledger = ledger
         self._telemetry = telemetry
         self._dead_letters = dead_letters
+        self._encryption = encryption
         self._retention = retention
 
     def get(self, job_id: str) -> JobRecord | None:
         stored = self._inspection.get(job_id)
-        return None if stored is None else record_of(stored)
+        return None if stored is None else record_of(stored, self._encryption)
 
     def list(
         self,
@@ -56,7 +59,7 @@ class Inspector:
         newest_first: bool = False,
     ) -> Sequence[JobRecord]:
         query = Query(states=_states(state), queue=queue, job=job, limit=limit, after=after, newest_first=newest_first)
-        return [record_of(stored) for stored in self._inspection.list(query)]
+        return [record_of(stored, self._encryption) for stored in self._inspection.list(query)]
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
         return self._inspection.counts(queue)

@@ -46,6 +46,7 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     waits: int = 0  # how often in a row it was put back without a run: held key, unknown job
     parked_since: int | None = None
     spent: str | None = None  # why it is already dead, if only its dead letter could not be stored
+    private: bool = False  # its arguments came encrypted: so what is stored of it is, too
     receipt: object = None  # private to the backend that issued it
 
 
@@ -67,6 +68,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     spent: str | None = None
     keep: bool = True  # False: only a tombstone stays, no payload and no result
     dead_letter: Envelope | None = None  # enqueued in the same write
+    quotes: bool = False  # whether its reason has words of the handler's in it
 
     @classmethod
     def ack(

@@ -50,6 +50,7 @@ class Dead(msgspec.Struct, frozen=True, tag=True):
     reason: str
     cause: str = "failed"
     ran: bool = True
+    quotes: bool = False  # whether the reason has words of the handler's in it
 
 
 class Snoozed(msgspec.Struct, frozen=True, tag=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, TypeVar
 
@@ -12,9 +12,10 @@ import msgspec
 from onward.arguments import decode_result
 from onward.backend import Run, SessionState, StoredJob
 from onward.clock import from_micros
+from onward.encryption import Encrypted, Encryption
 from onward.envelope import Letter, Sealed, open_sealed
-from onward.errors import EnvelopeError
-from onward.masking import masked
+from onward.errors import DecryptionFailed, EnvelopeError
+from onward.masking import Secret, masked
 from onward.states import State
 
 __all__ = ["JobRecord", "Progress", "RunError", "SessionRecord", "payload_of", "record_of", "session_record_of"]
@@ -72,6 +73,10 @@ class JobRecord:
     errors: tuple[RunError, ...]
     raw: bytes = field(repr=False)  # the sealed bytes as they are stored
     has_secrets: bool = False  # whether parameters are secret by their type
+    withholds_result: bool = False  # it is encrypted, and a marker stands in its place
+    decrypted: Secret[bytes] | None = field(
+        default=None, repr=False
+    )  # the payload, if it was encrypted and could be read
 
     @property
     def is_finished(self) -> bool:
@@ -80,7 +85,11 @@ class JobRecord:
     def reveal(self) -> Any:
         """The payload as it was enqueued, secrets and all.  None if it cannot be read."""
         letter = _letter(Sealed(self.id, self.queue, self.raw))
-        return None if letter is None else payload_of(letter)
+        if letter is None:
+            return None
+        if letter.enc is None:
+            return payload_of(letter)
+        return None if self.decrypted is None else _data(self.decrypted.reveal())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,9 +120,14 @@ def session_record_of(session: SessionState, now: int) -> SessionRecord:
     )
 
 
-def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
-    """Open a stored job.  One that cannot be opened is shown all the same, with its raw bytes."""
+def record_of(stored: StoredJob, encryption: Encryption, *, returns: Any = Any) -> JobRecord:
+    """Open a stored job.  One that cannot be opened is shown all the same, with its raw bytes.
+
+    What cannot be decrypted here has a marker in its place.
+    """
     letter = _letter(Sealed(stored.id, stored.queue, stored.data))
+    payload, decrypted = _payload(letter, encryption)
+    result = encryption.read_result(stored.id, stored.queue, stored.delivery, stored.result)
     return JobRecord(
         id=stored.id,
         job=stored.job,
@@ -121,7 +135,7 @@ def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
         queue=stored.queue,
         state=stored.state,
         priority=stored.priority,
-        payload=None if letter is None else masked(payload_of(letter), letter.secrets),
+        payload=payload,
         meta={} if letter is None else masked(letter.meta),
         attempts=stored.attempts,
         delivery=stored.delivery,
@@ -134,13 +148,34 @@ def record_of(stored: StoredJob, *, returns: Any = Any) -> JobRecord:
         finished_at=_when(stored.finished_at),
         owner=stored.owner,
         cancel_requested=stored.cancel_requested,
-        result=_read(lambda: decode_result(stored.result, returns)),
-        reason=stored.reason,
-        progress=_read(lambda: msgspec.json.decode(stored.progress or b"null", type=Progress | None)),
-        errors=tuple(_error(run) for run in stored.runs),
+        result=str(result) if isinstance(result, Encrypted) else _read(lambda: decode_result(result, returns)),
+        reason=encryption.read_reason(stored.id, stored.queue, stored.reason),
+        progress=_progress(stored, encryption),
+        errors=tuple(_error(stored, run, encryption) for run in stored.runs),
         raw=stored.data,
         has_secrets=letter is not None and bool(letter.secrets),
+        withholds_result=isinstance(result, Encrypted),
+        decrypted=decrypted,
     )
+
+
+def _payload(letter: Letter | None, encryption: Encryption) -> tuple[Any, Secret[bytes] | None]:
+    """What may be shown of it; and, if it was encrypted, all of it."""
+    if letter is None:
+        return None, None
+    try:
+        opened = encryption.open(letter)
+    except DecryptionFailed:
+        return encryption.marker(letter), None
+    shown = masked(payload_of(opened), letter.secrets)
+    return shown, None if letter.enc is None else Secret(bytes(opened.payload))
+
+
+def _progress(stored: StoredJob, encryption: Encryption) -> Progress | None:
+    progress = _read(lambda: msgspec.json.decode(stored.progress or b"null", type=Progress | None))
+    if progress is None:
+        return None
+    return replace(progress, note=encryption.read_note(stored.id, stored.queue, progress.note))
 
 
 def _letter(sealed: Sealed) -> Letter | None:
@@ -152,8 +187,12 @@ def _letter(sealed: Sealed) -> Letter | None:
 
 def payload_of(letter: Letter) -> Any:
     """Its arguments as data; None if they cannot be read."""
+    return _data(letter.payload)
+
+
+def _data(payload: bytes | msgspec.Raw) -> Any:
     try:
-        return msgspec.json.decode(letter.payload)
+        return msgspec.json.decode(payload)
     except (
         ValueError,
         RecursionError,
@@ -173,12 +212,13 @@ def _when(instant: int | None) -> datetime | None:
     return None if instant is None else from_micros(instant)
 
 
-def _error(run: Run) -> RunError:
+def _error(stored: StoredJob, run: Run, encryption: Encryption) -> RunError:
+    failure = encryption.read_failure(stored.id, stored.queue, run.token, run.failure)
     return RunError(
         attempt=run.attempt,
-        kind=run.failure.kind,
-        message=run.failure.message,
-        traceback=run.failure.traceback,
+        kind=failure.kind,
+        message=failure.message,
+        traceback=failure.traceback,
         at=from_micros(run.at),
         duration_ms=run.duration_ms,
     )

@@ -189,6 +189,7 @@ class Runner:
                     [item],
                     drop_dead=self._drop_dead,
                     dead_letter_copy=self._dead_letter_copy,
+                    protect=self._runtime.encryption.settlement,
                 )
             except BackendUnavailable:
                 if time.monotonic() + pause > deadline:

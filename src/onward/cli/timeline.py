@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["as_data", "show"]
 
 _LABEL = 10
-_NOT_SHOWN = {"raw", "has_secrets"}
+_NOT_SHOWN = {"raw", "has_secrets", "withholds_result", "decrypted"}
 
 
 class Event(NamedTuple):

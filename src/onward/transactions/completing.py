@@ -25,10 +25,13 @@ from functools import partial
 from types import TracebackType
 from typing import Any, ParamSpec, TypeVar, overload
 
+import msgspec
+
 from onward._attempt import Attempt, encoded_result
 from onward.backend import Backend
 from onward.context import JobContext
 from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
+from onward.failure import Failure
 from onward.handle import JobHandle
 from onward.job import Job
 from onward.lease import Lease, Settlement
@@ -50,26 +53,36 @@ _NOT_THE_HANDLERS = ("commit", "rollback", "close")
 class Blocks:
     """What the transactions of an application's handlers have in common."""
 
-    def __init__(self, joins: Joins, *, at_most: float, patience: float, max_result: int, keep: bool) -> None:
+    def __init__(
+        self,
+        joins: Joins,
+        *,
+        at_most: float,
+        patience: float,
+        max_result: int,
+        keep: bool,
+        protect: Callable[[Settlement], Settlement],
+    ) -> None:
         self.joins = joins
         self.at_most = at_most  # seconds, where nobody else can write meanwhile
         self.patience = patience  # seconds to find out what became of a commit
         self.max_result = max_result
         self.keep = keep
+        self.protect = protect  # a settlement as it is stored
 
     def open(self, lease: Lease, context: JobContext) -> Block:
         """The one block of a run."""
         return Block(self, lease, context)
 
 
-def remark(store: Backend, attempt: Attempt) -> None:
+def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
     """Put an error on record that a run met after its transaction had completed its job."""
     failure, job_id = attempt.failure, attempt.lease.envelope.id
     assert failure is not None
     logger.warning("job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message)
     if isinstance(store, Transacts):
         with suppress(BackendError):  # it was told, above
-            store.remark(attempt.lease, failure, duration_ms=attempt.duration_ms)
+            store.remark(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)
 
 
 class _Handlers:
@@ -212,7 +225,10 @@ class Block:
 
     def _settle(self) -> None:
         result, note = self._given.outcome
-        settled = self._completion.settle(Settlement.ack(self._lease, result, reason=note, keep=self._blocks.keep))
+        item = Settlement.ack(self._lease, result, reason=note, keep=self._blocks.keep)
+        if note is not None:
+            item = msgspec.structs.replace(item, quotes=True)
+        settled = self._completion.settle(self._blocks.protect(item))
         if not settled.applied:
             self._context.lose()
             raise LeaseLost(

@@ -265,6 +265,7 @@ class Pump:
                 claim,
                 drop_dead=self._parts.drop_dead,
                 dead_letter_copy=self._parts.dead_letter_copy,
+                protect=self._parts.runtime.encryption.settlement,
             )
         except BackendError as error:
             self._sent = {_key(item.lease) for _, item in outbox}
