@@ -167,7 +167,10 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
         slot.leave()
         if not returned and error is None:
             error = late
-    return _concluded(ready, runtime, value, error, started)
+    try:
+        return _concluded(ready, runtime, value, error, started)
+    finally:
+        error = None  # its traceback knows this very frame, and only the garbage collector would get rid of the two
 
 
 async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
@@ -183,7 +186,10 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
         error = raised
         if isinstance(raised, TimeoutError) and deadline.expired():
             error = TimeoutError(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
-    return _concluded(ready, runtime, value, error, started)
+    try:
+        return _concluded(ready, runtime, value, error, started)
+    finally:
+        error = None  # see above
 
 
 def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, started: int) -> Attempt:

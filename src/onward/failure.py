@@ -19,6 +19,7 @@ MESSAGE_LIMIT = 4_096
 TRACEBACK_LIMIT = 16_384
 _FRAMES = 12
 _CHAIN = 4
+_PLACES = 2_048  # lines of code that are remembered
 
 
 class Failure(msgspec.Struct, frozen=True):
@@ -47,7 +48,8 @@ def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
     text = text[: limit + 1]  # of a huge text the rest is never looked at
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
-    text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
@@ -111,13 +113,26 @@ def _frames(traceback: TracebackType | None) -> str:
             dropped += 1
         traceback = traceback.tb_next
     lines = [f"  … {dropped} outer frames\n"] if dropped else []
-    for entry in last:
-        code = entry.tb_frame.f_code
-        lines.append(f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}\n')
-        source = _source(entry)
-        if source:
-            lines.append(f"    {source}\n")
+    lines += [_told(entry) for entry in last]
     return "".join(lines)
+
+
+def _told(entry: TracebackType) -> str:
+    """Where it was.  The same places fail again and again, and to find out what stands there takes longest."""
+    code = entry.tb_frame.f_code
+    place = (code.co_filename, entry.tb_lineno, code.co_name)
+    told = _places.get(place)
+    if told is None:
+        told = f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}\n'
+        if source := _source(entry):
+            told += f"    {source}\n"
+        if len(_places) >= _PLACES:
+            _places.clear()
+        _places[place] = told
+    return told
+
+
+_places: dict[tuple[str, int, str], str] = {}
 
 
 def _source(entry: TracebackType) -> str:
