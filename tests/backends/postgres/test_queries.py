@@ -17,7 +17,7 @@ from onward.testing.contract.builders import a_lease, some_envelopes
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
 
-COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo", "listen"}
+COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo", "listen", "enqueue_copied"}
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.
@@ -48,12 +48,13 @@ TURN = [
     "end_holds",
     "enqueue",
     "enqueue_new",
+    "enqueue_one",
 ]
 # What the claim, the promotion and the settlement must walk, and nothing else of the jobs.
 INDEXES = {
     "claim": {"onward_jobs_claim_idx", "onward_queues_pkey"},
     "promote": {"onward_jobs_due_idx", "onward_jobs_expiry_idx", "onward_queues_pkey"},
-    "settle": {"onward_jobs_owner_idx"},
+    "settle": {"onward_jobs_owner_idx", "onward_queues_pkey"},
     "complete": {"onward_jobs_pkey"},
     "lock_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},
     "renew_session": {"onward_sessions_pkey", "onward_jobs_asked_idx"},

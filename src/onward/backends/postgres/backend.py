@@ -31,7 +31,7 @@ from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.marks import Marks
 from onward.backends.postgres.moving import PostgresMoving
-from onward.backends.postgres.settling import Settling, classify
+from onward.backends.postgres.settling import LeaseLost, Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
@@ -117,7 +117,10 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
         self._ear.empty()
         try:
-            result = self._write(lambda tx: _turn(tx, turn, self._marks))
+            try:
+                result = self._write(lambda tx: _turn(tx, turn, self._marks))
+            except (LeaseLost, BackendRefused):
+                result = self._write(lambda tx: _turn(tx, turn, self._marks, careful=True))
         except _SessionLost:
             settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
             return TurnResult(settled=settled, leases=[], alive=False)
@@ -347,21 +350,22 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         return False
 
 
-def _turn(tx: Transaction, turn: Turn, marks: Marks) -> TurnResult:
+def _turn(tx: Transaction, turn: Turn, marks: Marks, *, careful: bool = False) -> TurnResult:
     """What does not need an answer is asked before the first one is read."""
     session = tx.ask("lock_session", owner=turn.owner)
-    settling = Settling(tx, turn.owner, turn.settlements)
+    claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
+    claimed = () if claim is None else claim.queues
+    settling = Settling(tx, turn.owner, turn.settlements, claimed=claimed, careful=careful)
     if not settling.is_plain:
         _alive(session)
         settling.answer()
-    claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
     asked = None if claim is None else claiming.ask(tx, claim, marks, owner=turn.owner, released=settling.released)
     expires_at, now, to_cancel = _alive(session)
     settled = settling.answer()
     leases: list[Lease] = []
     promoted = 0
     if asked is not None:
-        promoted = asked.promoted.value()
+        promoted = settling.promoted + asked.promoted.value()
         leases = claiming.leases(tx, asked, marks, owner=turn.owner, expires_at=expires_at, now=now)
     cancel_requested = tuple(held for held in to_cancel if held not in settling.ended) if to_cancel else ()
     return TurnResult(

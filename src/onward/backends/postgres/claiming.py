@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from operator import itemgetter
 from typing import NamedTuple
 
+import msgspec
+
 from onward.backend import Claim
 from onward.backends.postgres import holds
 from onward.backends.postgres.marks import PINNED, Marks
@@ -18,7 +20,23 @@ __all__ = ["Asked", "adopted", "ask", "leases", "taken"]
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 # Where it stands in a row of `claim`.
 _RANK_TIME_ID = itemgetter(0, 1, 2)
-_ID, _QUEUE = 2, 3
+_ID, _QUEUE, _TOKEN, _SPECIAL = 2, 3, 5, 8
+
+
+class _Special(msgspec.Struct, array_like=True, frozen=True):
+    """What only few jobs have, in the order of `claim`."""
+
+    crashes: int
+    interruptions: int
+    waits: int
+    parked_since: int | None
+    spent: str | None
+    idempotency_key: str | None
+    idempotency_ttl: int
+    single_instance: str | None
+
+
+_special = msgspec.json.Decoder(_Special).decode
 
 
 class Asked(NamedTuple):
@@ -78,31 +96,42 @@ def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[L
 
 
 def _leases(tx: Transaction, rows: Sequence[Row], *, owner: str, expires_at: int, now: int) -> list[Lease]:
-    keyed = [
-        holds.Keyed(job_id, token, once, ttl, single)
-        for _, _, job_id, _, _, token, *_, once, ttl, single in rows
-        if once is not None or single is not None
-    ]
+    special = {row[_ID]: _special(row[_SPECIAL]) for row in rows if row[_SPECIAL] is not None}
+    keyed = (
+        [
+            holds.Keyed(row[_ID], row[_TOKEN], each.idempotency_key, each.idempotency_ttl, each.single_instance)
+            for row in rows
+            if (each := special.get(row[_ID])) is not None
+            and (each.idempotency_key is not None or each.single_instance is not None)
+        ]
+        if special
+        else []
+    )
     held = holds.take(tx, keyed, now) if keyed else {}
     found = []
-    for row in rows:
-        _, _, job_id, queue, sealed, token, started_at, attempts, crashes, interruptions, waits, parked, spent, *_ = row
-        hold, holder = held.get(job_id, _FREE) if held else _FREE
-        found.append(
-            Lease(
-                envelope=Sealed(job_id, queue, sealed),
-                token=token,
-                owner=owner,
-                expires_at=expires_at,
-                claimed_at=started_at,
-                attempts=attempts,
-                crashes=crashes,
-                interruptions=interruptions,
-                hold=hold,
-                holder=holder,
-                waits=waits,
-                parked_since=parked,
-                spent=spent,
-            )
+    for _, _, job_id, queue, sealed, token, started_at, attempts, more in rows:
+        lease = Lease(
+            envelope=Sealed(job_id, queue, sealed),
+            token=token,
+            owner=owner,
+            expires_at=expires_at,
+            claimed_at=started_at,
+            attempts=attempts,
         )
+        if more is not None:
+            lease = _with(lease, special[job_id], *held.get(job_id, _FREE))
+        found.append(lease)
     return found
+
+
+def _with(lease: Lease, special: _Special, hold: Hold, holder: str | None) -> Lease:
+    return msgspec.structs.replace(
+        lease,
+        crashes=special.crashes,
+        interruptions=special.interruptions,
+        waits=special.waits,
+        parked_since=special.parked_since,
+        spent=special.spent,
+        hold=hold,
+        holder=holder,
+    )

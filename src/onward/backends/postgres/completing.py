@@ -130,7 +130,7 @@ class PostgresCompletion:
             if found is None:
                 return classify(self._tx, [settlement])[0]
             (owner,) = found
-            return Settling(self._tx, owner, [under(settlement, owner)]).answer()[0]
+            return Settling(self._tx, owner, [under(settlement, owner)], careful=True).answer()[0]
 
     def commit(self) -> None:
         with shield(), faults.translated(self._place):

@@ -95,6 +95,27 @@ stored AS (
 )
 SELECT cast(NULL AS text[]), EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
 
+-- name: enqueue_one
+-- `enqueue_new` for one that is due, which is what most callers bring.
+INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, max_crashes, enqueued_at, idempotency_key,
+                         idempotency_ttl, single_instance, job, sealed)
+VALUES (:id, :queue, 'available', :rank, onward_now(:now), :expires_at, :max_crashes, :enqueued_at, :idempotency_key,
+        :idempotency_ttl, :single_instance, :job, :sealed)
+RETURNING cast(NULL AS text[]), EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
+
+-- name: clock
+SELECT onward_now(:now);
+
+-- name: enqueue_copied
+-- `enqueue_new` for very many: the server reads and we write at the same time, and rows reach their pages together.  What
+-- tells one job from the next comes first.
+COPY onward_jobs (id, enqueued_at, sealed, queue, state, rank, available_at, expires_at, max_crashes, idempotency_key,
+                  idempotency_ttl, single_instance, job)
+FROM STDIN (FORMAT BINARY);
+
+-- name: somebody_waits
+SELECT cast(NULL AS text[]), EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
+
 -- name: live_among
 SELECT job.id FROM unnest(cast(:ids AS text[])) AS wanted (id) JOIN onward_jobs AS job ON job.id = wanted.id;
 
@@ -161,8 +182,11 @@ UPDATE onward_jobs SET owner = :owner WHERE id = ANY (ARRAY (SELECT id FROM held
 
 -- name: leases_of
 -- In the shape of `claim`.
-SELECT rank, available_at, id, queue, sealed, delivery, started_at, attempts, crashes, interruptions, waits, parked_since, spent,
-       idempotency_key, idempotency_ttl, single_instance
+SELECT rank, available_at, id, queue, sealed, delivery, started_at, attempts,
+       CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
+                 OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
+            THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
+                                       single_instance) AS text) END
   FROM onward_jobs
  WHERE owner = :owner AND state = 'executing'
  ORDER BY id;
@@ -268,8 +292,9 @@ SELECT count(*) FROM promoted;
 
 -- name: claim
 -- Queue by queue, in the order given: `queue IN (a, b) ORDER BY rank` sorts the whole backlog; and within a queue part by part,
--- in the order of the ranks, each from where it is said to begin.  What another turn has locked is its own.  A suspect is claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which
--- fences off the previous holder: its late settlement matches no row.
+-- in the order of the ranks, each from where it is said to begin.  What another turn has locked is its own.  A suspect is
+-- claimed only if it stands first, and then alone.  Every claim takes the next delivery number, which fences off the previous
+-- holder: its late settlement matches no row.  What few jobs have comes as one value, and mostly as none: every column costs.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 candidates AS MATERIALIZED (
     SELECT job.*, row_number() OVER () AS number
@@ -302,8 +327,11 @@ candidates AS MATERIALIZED (
 UPDATE onward_jobs
    SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock)
  WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
-RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts, crashes, interruptions, waits, parked_since,
-          spent, idempotency_key, idempotency_ttl, single_instance;
+RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
+          CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
+                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
+               THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
+                                          single_instance) AS text) END;
 
 -- name: claim_among
 -- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
@@ -329,8 +357,11 @@ candidates AS MATERIALIZED (
 UPDATE onward_jobs
    SET state = 'executing', delivery = delivery + 1, owner = :owner, started_at = (SELECT now FROM clock)
  WHERE ctid = ANY (ARRAY (SELECT place FROM chosen))
-RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts, crashes, interruptions, waits, parked_since,
-          spent, idempotency_key, idempotency_ttl, single_instance;
+RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
+          CASE WHEN crashes > 0 OR interruptions > 0 OR waits > 0 OR parked_since IS NOT NULL OR spent IS NOT NULL
+                    OR idempotency_key IS NOT NULL OR single_instance IS NOT NULL
+               THEN cast(json_build_array(crashes, interruptions, waits, parked_since, spent, idempotency_key, idempotency_ttl,
+                                          single_instance) AS text) END;
 
 -- name: lock_holds
 -- Every key that is wanted has a row now, and it is ours until the commit.  In the order of the keys, so that two who want the
@@ -420,9 +451,14 @@ RETURNING queue;
 -- name: settle
 -- All that may become of a lease, for any number of them.  Every fence is (id, token, owner, executing).  An array of moves that
 -- is empty means that all were successes, which nearly all are.  The last answer is how many rows were written: if one was
--- changed while we waited for its lock they are too few, and all of it starts over.
+-- changed while we waited for its lock they are too few, and all of it starts over.  What is to be tried again at once, in a
+-- queue that this very turn claims from, is promoted by the same write.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
-lease AS (
+open AS MATERIALIZED (
+    SELECT name
+      FROM unnest(cast(:claimed AS text[])) AS wanted (name)
+     WHERE (SELECT paused_at FROM onward_queues WHERE onward_queues.name = wanted.name) IS NULL
+), lease AS (
     SELECT *
       FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:owners AS text[]), cast(:moves AS text[]),
                   cast(:targets AS text[]), cast(:ran AS boolean[]), cast(:keep AS boolean[]), cast(:results AS bytea[]),
@@ -434,10 +470,11 @@ lease AS (
 ), held AS MATERIALIZED (
     SELECT lease.number, lease.id, token, coalesce(move, 'ack') AS move, cast(coalesce(ran, true) AS integer) AS ran,
            coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, duration_ms, job.place,
-           job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, fate.*
+           job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, fate.*,
+           goes_to = 'retryable' AND move = 'nack' AND delay <= 0 AND queue = ANY (ARRAY (SELECT name FROM open)) AS at_once
       FROM lease
-     CROSS JOIN LATERAL (SELECT ctid AS place, attempts, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl,
-                                single_instance
+     CROSS JOIN LATERAL (SELECT ctid AS place, queue, attempts, crashes, max_crashes, cancel_reason, idempotency_key,
+                                idempotency_ttl, single_instance
                            FROM onward_jobs
                           WHERE id = lease.id AND delivery = lease.token AND owner = coalesce(lease.owner, :owner)
                             AND state = 'executing'
@@ -503,54 +540,42 @@ lease AS (
 ), put_back AS (
     -- nack, snooze and park: due later, and waiting is counted anew.
     UPDATE onward_jobs AS job
-       SET state = goes_to, available_at = (SELECT now FROM clock) + held.delay, attempts = job.attempts + held.ran,
-           waits = held.waits, spent = coalesce(held.spent, job.spent),
+       SET state = CASE WHEN at_once THEN 'available' ELSE goes_to END, available_at = (SELECT now FROM clock) + held.delay,
+           attempts = job.attempts + held.ran, waits = held.waits, spent = coalesce(held.spent, job.spent),
            parked_since = CASE WHEN move = 'park' THEN coalesce(parked_since, (SELECT now FROM clock)) END, owner = NULL
       FROM held
      WHERE job.ctid = held.place AND goes_to IN ('scheduled', 'retryable') AND move <> 'crashed'
     RETURNING 1
 )
-SELECT number, goes_to, idempotency_key, idempotency_ttl, single_instance,
+SELECT number, goes_to, at_once, idempotency_key, idempotency_ttl, single_instance,
        (SELECT count(*) FROM gone) + (SELECT count(*) FROM released) + (SELECT count(*) FROM crashed)
            + (SELECT count(*) FROM put_back)
   FROM held;
 
 -- name: complete
 -- `settle` for leases that all were successes with nothing to tell, which nearly all are.  One write, where `settle` locks and
--- writes.  A row that somebody changes meanwhile is waited for and looked at again.  The conditions on
--- owner and state fit no index on purpose: the ids are walked, in their order, whatever the planner believes.  The answer: which
--- were completed, if not all were.
-WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
-gone AS (
+-- writes; and where `settle` makes sure of every row that none of its id has finished before, this one fails if one has.  A row
+-- that somebody changes meanwhile is waited for and looked at again.  The conditions on owner and state fit no index on
+-- purpose: the ids are walked, in their order, whatever the planner believes.  The answer is how many were completed: if one
+-- was not, the transaction is undone, and `settle` is asked.
+WITH gone AS (
     DELETE FROM onward_jobs
      WHERE id = ANY (cast(:ids AS text[]))
        AND ((id, delivery) IN (SELECT * FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[])))) IS TRUE
        AND owner IS NOT DISTINCT FROM :owner AND state IS NOT DISTINCT FROM 'executing'
     RETURNING *
 ), finished AS (
-    -- An upsert: no row that happens to be there can make a settlement fail.
     INSERT INTO onward_finished (
            id, state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, reason, progress, result, sealed)
-    SELECT id, 'completed', now, queue, job, rank, delivery, attempts + 1, crashes, interruptions, max_crashes, available_at,
-           enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-           single_instance, NULL, progress, NULL, CASE WHEN cast(:keep AS boolean) THEN sealed END
+           single_instance, progress, sealed)
+    SELECT id, 'completed', (SELECT onward_now(:now)), queue, job, rank, delivery, attempts + 1, crashes, interruptions,
+           max_crashes, available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key,
+           idempotency_key, idempotency_ttl, single_instance, progress, CASE WHEN cast(:keep AS boolean) THEN sealed END
       FROM gone
-     CROSS JOIN clock
-    ON CONFLICT (id) DO UPDATE
-       SET (state, finished_at, queue, job, rank, delivery, attempts, crashes, interruptions, max_crashes, available_at,
-            enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key, idempotency_ttl,
-            single_instance, reason, progress, result, sealed)
-         = ROW (excluded.state, excluded.finished_at, excluded.queue, excluded.job, excluded.rank, excluded.delivery,
-                excluded.attempts, excluded.crashes, excluded.interruptions, excluded.max_crashes, excluded.available_at,
-                excluded.enqueued_at, excluded.started_at, excluded.expires_at, excluded.owner, excluded.waits,
-                excluded.parked_since, excluded.unique_key, excluded.idempotency_key, excluded.idempotency_ttl,
-                excluded.single_instance, excluded.reason, excluded.progress, excluded.result, excluded.sealed)
+    RETURNING 1
 )
-SELECT CASE WHEN count(*) < cardinality(cast(:ids AS text[])) THEN coalesce(array_agg(id), cast(ARRAY[] AS text[])) END,
-       CASE WHEN count(*) < cardinality(cast(:ids AS text[])) THEN coalesce(array_agg(delivery), cast(ARRAY[] AS bigint[])) END
-  FROM gone;
+SELECT count(*) FROM finished;
 
 -- name: evidence
 -- What is known of settlements that match no lease: the record of the run, the finished job, a live one.

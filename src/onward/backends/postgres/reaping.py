@@ -36,7 +36,7 @@ def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] |
     rows = settling.written(tx.ask("settle", owner=None, **columns))
     reaped: dict[int, Reaped] = {}
     ended: dict[int, holds.Ended] = {}
-    for number, to, once, ttl, single in rows:
+    for number, to, _, once, ttl, single in rows:
         lease = lost[number - 1]
         reaped[number] = lease.reaped(State(to), cause, crashed=(lease.id, lease.token) in crashed)
         if once is not None or single is not None:

@@ -5,7 +5,7 @@ The fate table of the contract is the statement `settle`; here it is asked, and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from onward.backend import Held
@@ -23,42 +23,53 @@ from onward.lease import (
 )
 from onward.states import TARGETS, State
 
-__all__ = ["Settling", "classify", "columns", "written"]
+__all__ = ["LeaseLost", "Settling", "classify", "columns", "written"]
 
 # Before a crashed job is due again, by how often it crashed; the last one is the longest.
 _PAUSES = [crash_pause(crashes) for crashes in range(1, 13)]
 
 
+class LeaseLost(Exception):
+    """Not all of what was said to be a success could be completed: which, is to be found out in another way."""
+
+
 class Settling:
     """The settlements of a turn: asked for at once, answered when the answers are needed."""
 
-    def __init__(self, tx: Transaction, owner: str, settlements: Sequence[Settlement]) -> None:
+    def __init__(
+        self,
+        tx: Transaction,
+        owner: str,
+        settlements: Sequence[Settlement],
+        *,
+        claimed: Sequence[str] = (),
+        careful: bool = False,
+    ) -> None:
+        """``claimed``: the queues that are claimed from next.
+
+        ``careful``: a lease may be lost, or a job of the same id may have finished before.
+        """
         self._tx = tx
         self._settlements = settlements
         self._answers: list[Settled] | None = None
-        self._asked: Sequence[int]
+        self.promoted = 0  # how many are to be tried again at once, and can be claimed now
+        self._completed = [] if careful else _plain_successes(settlements, owner)
+        self._completing: Reply | None = None
+        if self._completed:
+            done = [settlements[at] for at in self._completed]
+            tokens = [each.lease.token for each in done]
+            self._completing = tx.ask("complete", owner=owner, ids=_ids(done), tokens=tokens, keep=done[0].keep)
+        self._asked: Sequence[int] = ()
         self._reply: Reply | None = None
-        ids = _ids(settlements)
-        self._all_successes = _are_plain_successes(settlements, owner) and len(set(ids)) == len(ids)
-        if self._all_successes:
-            self._asked = range(len(settlements))
-            tokens = [each.lease.token for each in settlements]
-            self._reply = tx.ask("complete", owner=owner, ids=ids, tokens=tokens, keep=settlements[0].keep)
-            return
-        # The same lease twice: the second is answered by the evidence of the first.
-        first = {(each.lease.envelope.id, each.lease.token): at for at, each in reversed(list(enumerate(settlements)))}
-        # In the order of the ids: two who lock the same rows do not wait for each other.
-        self._asked = sorted(
-            (at for at in first.values() if settlements[at].lease.owner == owner),
-            key=lambda at: settlements[at].lease.envelope.id,
-        )
+        if len(self._completed) < len(settlements):
+            self._asked = _others(settlements, owner, set(self._completed))
         if asked := [settlements[at] for at in self._asked]:
-            self._reply = tx.ask("settle", owner=owner, **columns(asked))
+            self._reply = tx.ask("settle", owner=owner, **{**columns(asked), "claimed": list(claimed)})
 
     @property
     def is_plain(self) -> bool:
         """Whether nothing has to be known or done between settling and claiming."""
-        return self._all_successes or all(
+        return len(self._completed) == len(self._settlements) or all(
             each.dead_letter is None and each.lease.hold is Hold.FREE and each.move != "release"
             for each in self._settlements
         )
@@ -82,26 +93,22 @@ class Settling:
         return self._answers
 
     def _answered(self) -> list[Settled]:
-        answers = self._completed() if self._all_successes else self._settled()
+        if self._completing is not None and self._completing.value() < len(self._completed):
+            raise LeaseLost
+        if len(self._completed) == len(self._settlements):
+            return [_COMPLETED] * len(self._settlements)
+        answers = dict.fromkeys(self._completed, _COMPLETED) | self._settled()
         if missing := [at for at in range(len(self._settlements)) if at not in answers]:
             evidence = classify(self._tx, [self._settlements[at] for at in missing])
             answers |= dict(zip(missing, evidence, strict=True))
         return [answers[at] for at in range(len(self._settlements))]
 
-    def _completed(self) -> dict[int, Settled]:
-        assert self._reply is not None
-        ((ids, tokens),) = self._reply.rows()
-        if ids is None:
-            return dict.fromkeys(self._asked, _COMPLETED)
-        done = set(zip(ids, tokens, strict=True))
-        leases = ((at, self._settlements[at].lease) for at in self._asked)
-        return {at: _COMPLETED for at, lease in leases if (lease.envelope.id, lease.token) in done}
-
     def _settled(self) -> dict[int, Settled]:
         answers: dict[int, Settled] = {}
         ended: dict[int, holds.Ended] = {}
-        for number, to, once, ttl, single in written(self._reply) if self._reply is not None else ():
+        for number, to, at_once, once, ttl, single in written(self._reply) if self._reply is not None else ():
             at = self._asked[number - 1]
+            self.promoted += at_once
             answers[at] = _APPLIED[to]
             if once is not None or single is not None:
                 lease, move = self._settlements[at].lease, self._settlements[at].move
@@ -126,17 +133,33 @@ _APPLIED = {str(state): applied(state) for state in State}
 _COMPLETED = _APPLIED[State.COMPLETED]
 
 
-def _are_plain_successes(settlements: Sequence[Settlement], owner: str) -> bool:
-    """Whether all of them say nothing but that the owner's job is done, and all keep it or none."""
-    return bool(settlements) and all(
-        each.move == "ack"
+def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[int]:
+    """Where it says nothing but that the owner's job is done, and is kept as the first of them is."""
+    found = [
+        at
+        for at, each in enumerate(settlements)
+        if each.move == "ack"
         and each.lease.owner == owner
         and each.result is None
         and each.failure is None
         and each.reason is None
         and each.lease.hold is Hold.FREE
-        and each.keep is settlements[0].keep
-        for each in settlements
+    ]
+    if found:
+        keep = settlements[found[0]].keep
+        found = [at for at in found if settlements[at].keep is keep]
+    # The same lease twice: the second is answered by the evidence of the first.
+    return found if len(set(_ids(settlements))) == len(settlements) else []
+
+
+def _others(settlements: Sequence[Settlement], owner: str, completed: Container[int]) -> list[int]:
+    """What `settle` is asked."""
+    # The same lease twice: see above.
+    first = {(each.lease.envelope.id, each.lease.token): at for at, each in reversed(list(enumerate(settlements)))}
+    # In the order of the ids: two who lock the same rows do not wait for each other.
+    return sorted(
+        (at for at in first.values() if settlements[at].lease.owner == owner and at not in completed),
+        key=lambda at: settlements[at].lease.envelope.id,
     )
 
 
@@ -178,6 +201,7 @@ def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
         "tracebacks": [failure and failure.traceback for failure in failures],
         "durations": [] if successes else [each.duration_ms for each in settlements],
         "pauses": _PAUSES,
+        "claimed": [],
     }
 
 
