@@ -47,6 +47,7 @@ LONGEST = 366 * 86_400.0  # a policy without a cap of its own stops growing afte
 
 
 _NUMBERS = frozenset({int, float})
+_MEASURES = frozenset({"delay", "base", "multiplier"})
 
 
 class _Random(Protocol):
@@ -137,8 +138,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
     def __post_init__(self) -> None:
         if type(self) is RetryPolicy:
             raise OptionError("RetryPolicy is what the policies share: choose one, such as Exponential(base=5)")
-        for field in ("delay", "base", "multiplier"):
-            _check(self, field, durations.LONGEST)
+        for field in self.__struct_fields__:
+            if field in _MEASURES:
+                _check(self, field, durations.LONGEST)
         if self.max is not None:
             _check(self, "max", durations.LONGEST)
         if not isinstance(self.jitter, _JITTERS):

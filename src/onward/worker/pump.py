@@ -137,7 +137,7 @@ class Pump:
     def finished(self, attempt: Attempt) -> None:
         """A run came to its end."""
         self._done.append(attempt)
-        if self._parked:
+        if self._parked and not self._bench.is_set():  # to call somebody who is on the way costs as much as a job
             self._bench.set()
 
     def wake(self) -> None:
