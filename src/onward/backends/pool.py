@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 import threading
 import time
 from abc import abstractmethod
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from types import TracebackType
 from typing import Generic, TypeVar
 
 from onward import forks
@@ -71,15 +72,9 @@ class Pool(Generic[Connection]):
     def closed(self) -> bool:
         return self._closed
 
-    @contextmanager
-    def borrowed(self) -> Iterator[Connection]:
-        """A connection that nobody else uses meanwhile."""
-        with shield():
-            connection = self._take()
-            try:
-                yield connection
-            finally:
-                self._give_back(connection)
+    def borrowed(self) -> Borrowing[Connection]:
+        """``with pool.borrowed() as connection:`` one that nobody else uses meanwhile."""
+        return Borrowing(self._take, self._give_back)
 
     def connect(self) -> Connection:
         """A connection beside the shared ones; whoever asks for it discards it."""
@@ -177,6 +172,34 @@ class Pool(Generic[Connection]):
             self._changed.notify()
         if not reusable:
             self.discard(connection)
+
+
+class Borrowing(Generic[Connection]):
+    """A connection for one block, which is not torn apart.  Written out: every call of every verb goes through it."""
+
+    __slots__ = ("_connection", "_give_back", "_shield", "_take")
+
+    def __init__(self, take: Callable[[], Connection], give_back: Callable[[Connection], None]) -> None:
+        self._take = take
+        self._give_back = give_back
+        self._shield = shield()
+
+    def __enter__(self) -> Connection:
+        self._shield.__enter__()
+        try:
+            self._connection = self._take()
+        except BaseException:
+            self._shield.__exit__(*sys.exc_info())
+            raise
+        return self._connection
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        try:
+            self._give_back(self._connection)
+        finally:
+            self._shield.__exit__(kind, error, traceback)
 
 
 def silence(fileno: int) -> None:

@@ -5,9 +5,6 @@ By the number that the server gives with an error; those of 2000 to 2999 are the
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
 from onward.backends.mysql.driver import pymysql
 from onward.errors import (
     BackendError,
@@ -57,15 +54,23 @@ _AWAY = {
 }
 # Values that cannot even be handed over: lone surrogates.
 _UNBINDABLE = (OverflowError, ValueError)
+_OURS_TO_TELL = (*DRIVERS, *_UNBINDABLE)
 
 
-@contextmanager
-def translated(place: str) -> Iterator[None]:
-    """Let no driver's error out."""
-    try:
-        yield
-    except (*DRIVERS, *_UNBINDABLE) as error:
-        raise translation(error, place) from error
+class translated:  # noqa: N801 - reads as a word, ``with translated(place):``
+    """Let no driver's error out.  Written out: every call of every verb goes through it."""
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, _OURS_TO_TELL):
+            raise translation(error, self._place) from error
 
 
 def is_transient(error: BaseException) -> bool:

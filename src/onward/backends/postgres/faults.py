@@ -7,8 +7,6 @@ mostly from the connection.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 from onward.backends.postgres.driver import psycopg
 from onward.errors import (
@@ -37,15 +35,23 @@ _NEVER = re.compile(
 )
 # Values that cannot even be handed over: lone surrogates, numbers of more than 64 bits.
 _UNBINDABLE = (OverflowError, ValueError)
+_OURS_TO_TELL = (psycopg.Error, *_UNBINDABLE)
 
 
-@contextmanager
-def translated(place: str) -> Iterator[None]:
-    """Let no driver's error out."""
-    try:
-        yield
-    except (psycopg.Error, *_UNBINDABLE) as error:
-        raise translation(error, place) from error
+class translated:  # noqa: N801 - reads as a word, ``with translated(place):``
+    """Let no driver's error out.  Written out: every call of every verb goes through it."""
+
+    __slots__ = ("_place",)
+
+    def __init__(self, place: str) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        """Nothing to do."""
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, _OURS_TO_TELL):
+            raise translation(error, self._place) from error
 
 
 def is_transient(error: BaseException) -> bool:
