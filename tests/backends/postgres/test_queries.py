@@ -17,7 +17,7 @@ from onward.testing.contract.builders import a_lease, some_envelopes
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
 
-COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo", "listen", "enqueue_copied"}
+COMMANDS = {"begin", "begin_reading", "commit", "rollback", "savepoint", "undo", "listen"}
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # Over sessions, of which there are few, or over the server's own tables.

@@ -3,12 +3,11 @@
 import pytest
 
 from onward.backend import Settlement
-from onward.backends.postgres import enqueueing
 from onward.errors import BackendRefused
 from onward.states import State
 from onward.testing.contract.builders import a_claim, a_failure, a_turn, an_envelope, an_id, ids, some_envelopes
 
-MANY = enqueueing._MANY
+MANY = 100
 SHAPES = [
     {},
     {"queue": "mail", "job": "send", "max_crashes": 7, "priority": 5, "payload": {"to": "ünïcode"}},

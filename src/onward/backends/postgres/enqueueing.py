@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any
 
 from onward.backend import Enqueued
-from onward.backends.postgres import copying
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import named
@@ -20,7 +18,6 @@ from onward.errors import BackendUnavailable
 __all__ = ["answer", "columns", "created", "enqueue", "joining", "store"]
 
 _TRIES = 20  # how often a key may change hands while we ask for it
-_MANY = 100  # jobs that are copied: for fewer of them it takes longer to begin than it saves
 
 
 def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
@@ -47,8 +44,6 @@ def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
 def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Rows:
     """Store envelopes of different ids and without unique keys."""
     with suppress(psycopg.errors.UniqueViolation):  # one of them is there
-        if len(envelopes) >= _MANY:
-            return _copied(tx, envelopes)
         first = envelopes[0]
         if len(envelopes) == 1 and not first.delay and first.not_before is None:
             return _stored_alone(tx, first)
@@ -64,7 +59,7 @@ def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Rows:
 
 def _stored_alone(tx: Transaction, envelope: Envelope) -> Rows:
     once = envelope.idempotency_key
-    return tx.ask(
+    stored = tx.ask(
         "enqueue_one",
         id=envelope.id,
         queue=envelope.queue,
@@ -77,16 +72,8 @@ def _stored_alone(tx: Transaction, envelope: Envelope) -> Rows:
         single_instance=envelope.single_instance,
         job=envelope.job,
         sealed=envelope.data,
-    ).rows()
-
-
-def _copied(tx: Transaction, envelopes: Sequence[Envelope]) -> Rows:
-    now: int = tx.ask("clock").value()
-    try:
-        tx.copy("enqueue_copied", copying.rows(envelopes, now))
-    except struct.error as error:
-        raise OverflowError(f"a number of more than 64 bits: {error}") from None
-    return tx.ask("somebody_waits").rows()
+    )
+    return [(None, stored.value())]
 
 
 def answer(rows: Rows, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:

@@ -101,20 +101,7 @@ INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, max_c
                          idempotency_ttl, single_instance, job, sealed)
 VALUES (:id, :queue, 'available', :rank, onward_now(:now), :expires_at, :max_crashes, :enqueued_at, :idempotency_key,
         :idempotency_ttl, :single_instance, :job, :sealed)
-RETURNING cast(NULL AS text[]), EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
-
--- name: clock
-SELECT onward_now(:now);
-
--- name: enqueue_copied
--- `enqueue_new` for very many: the server reads and we write at the same time, and rows reach their pages together.  What
--- tells one job from the next comes first.
-COPY onward_jobs (id, enqueued_at, sealed, queue, state, rank, available_at, expires_at, max_crashes, idempotency_key,
-                  idempotency_ttl, single_instance, job)
-FROM STDIN (FORMAT BINARY);
-
--- name: somebody_waits
-SELECT cast(NULL AS text[]), EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
+RETURNING EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
 
 -- name: live_among
 SELECT job.id FROM unnest(cast(:ids AS text[])) AS wanted (id) JOIN onward_jobs AS job ON job.id = wanted.id;

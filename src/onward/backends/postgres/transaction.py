@@ -6,7 +6,7 @@ an answer waits for that answer only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 from onward.backends.postgres.arrays import as_array
@@ -73,12 +73,6 @@ class Transaction:
         cursor = self._cursor()
         cursor.execute(sql, values)
         return Reply(cursor)
-
-    def copy(self, name: str, rows: Iterable[bytes]) -> None:
-        """Send a COPY, and what it reads: all of it or nothing."""
-        with self._cursor().copy(self._sql[name].sql) as copy:
-            for each in rows:
-                copy.write(each)
 
     def _cursor(self) -> psycopg.Cursor[Row]:
         return self._connection.cursor(binary=True)
