@@ -36,7 +36,9 @@ def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
         "expires_at": _unless_all(None, [each.expires_at for each in envelopes]),
         "unique_keys": _unless_all(None, [each.unique_key for each in envelopes]),
         "idempotency_keys": _unless_all(None, [each.idempotency_key for each in envelopes]),
-        "idempotency_ttls": [each.idempotency_ttl for each in envelopes] if keyed else [],
+        "idempotency_ttls": [0 if each.idempotency_key is None else each.idempotency_ttl for each in envelopes]
+        if keyed
+        else [],
         "single_instances": _unless_all(None, [each.single_instance for each in envelopes]),
     }
 
