@@ -11,6 +11,7 @@ import greenstalk
 import pytest
 
 from onward.backend import Settlement
+from onward.backends.beanstalk import pipeline
 from onward.backends.beanstalk.body import decode
 from onward.testing.contract.builders import a_claim, a_failure, an_envelope, some_envelopes
 
@@ -23,26 +24,47 @@ class Killed(BaseException):
 
 
 class Grave:
-    """Kills a client at one of its commands."""
+    """Kills a client at one of its commands.  Of commands that are sent in one breath, those before it are done."""
 
     def __init__(self, monkeypatch):
         self.commands = []
         self._at, self._answered = None, True
-        real = greenstalk.Client._send_cmd
+        one_by_one, in_one_breath = greenstalk.Client._send_cmd, pipeline._send
 
         def send(client, command, expected):
-            if client in self._ours:
-                self.commands.append(command.split()[0].decode())
-                if len(self.commands) - 1 == self._at:
-                    if not self._answered:
-                        real(client, command, expected)
-                    for each in self._ours:
-                        each.close()
-                    raise Killed
-            return real(client, command, expected)
+            if client in self._ours and self._dies_of([command]) is not None:
+                if not self._answered:
+                    one_by_one(client, command, expected)
+                self._die()
+            return one_by_one(client, command, expected)
+
+        def send_all(client, commands):
+            last = self._dies_of(commands) if client in self._ours else None
+            if last is None:
+                in_one_breath(client, commands)
+                return
+            done = commands[: last + (not self._answered)]
+            in_one_breath(client, done)
+            for _ in done:
+                pipeline._answer(client)
+            self._die()
 
         self._ours = []
         monkeypatch.setattr(greenstalk.Client, "_send_cmd", send)
+        monkeypatch.setattr(pipeline, "_send", send_all)
+
+    def _dies_of(self, commands):
+        """Note them, as far as it lives; gives the place of the one that kills it."""
+        for at, command in enumerate(commands):
+            self.commands.append(command.split()[0].decode())
+            if len(self.commands) - 1 == self._at:
+                return at
+        return None
+
+    def _die(self):
+        for each in self._ours:
+            each.close()
+        raise Killed
 
     def watch(self, backend, *, kill_at=None, unanswered=False):
         connections = [backend._producer, backend._asker, *(each.connection for each in backend._sessions.values())]

@@ -132,6 +132,26 @@ def test_a_job_that_was_given_back_politely_has_not_crashed(backend):
     assert (lease.crashes, lease.interruptions) == (0, 5)
 
 
+def test_what_was_reserved_behind_a_suspect_is_given_back_and_has_not_crashed(backend, other):
+    before, suspect, behind = an_envelope(), an_envelope(), an_envelope(priority=-1)
+    backend.enqueue([suspect])
+    other.claim(a_claim(owner="other"))
+    other._sessions["other"].connection.close()
+    eventually(lambda: backend.counts()["available"] == 1)
+    backend.enqueue([before, behind])
+    session = backend._sessions.setdefault("worker", backend._new_session())
+    session._plenty["default"] = 9  # it asks for all of them at once
+
+    alone = backend.claim(a_claim(limit=9))
+    rest = backend.claim(a_claim(limit=9))
+
+    assert [(lease.envelope.id, lease.crashes, lease.interruptions) for lease in alone] == [(suspect.id, 1, 0)]
+    assert [(lease.envelope.id, lease.crashes, lease.interruptions) for lease in rest] == [
+        (before.id, 0, 1),
+        (behind.id, 0, 1),
+    ]
+
+
 def test_a_buried_job_says_why_and_a_kick_gives_it_another_life(backend, timed_server):
     lease = a_lease(backend)
     backend.nack(lease)

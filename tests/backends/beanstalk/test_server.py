@@ -4,9 +4,11 @@ import signal
 
 import pytest
 
+from onward.backend import Enqueued, Settlement
 from onward.backends.beanstalk.url import parse_url
 from onward.errors import (
     BackendMisconfigured,
+    BackendRefused,
     BackendUnavailable,
     InvalidName,
     PayloadTooLarge,
@@ -127,23 +129,27 @@ def test_a_name_that_is_too_long_for_the_server_is_refused(server, open_at):
         open_at(server).enqueue([an_envelope(queue="q" * 190)])
 
 
-def test_a_batch_that_fails_is_taken_back(server, monkeypatch, open_at):
-    backend, batch = open_at(server), some_envelopes(5)
+def test_a_batch_that_fails_is_taken_back(server, open_at):
+    backend = open_at(server)
     backend.enqueue([an_envelope()])
-    connection, puts = backend._producer, []
-    real = connection.put
+    backend._limit = 1 << 20  # it believes that the server takes more than it does
+    batch = [*some_envelopes(120), an_envelope(payload="x" * 70_000), *some_envelopes(120)]
 
-    def third_fails(*arguments, **options):
-        puts.append(1)
-        if len(puts) == 3:
-            raise BackendUnavailable("no memory")
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(connection, "put", third_fails)
-    with pytest.raises(BackendUnavailable):
+    with pytest.raises(BackendRefused, match="size"):
         backend.enqueue(batch)
 
     assert sum(backend.counts().values()) == 1
+    assert backend.enqueue(batch[:2]) == [Enqueued(envelope.id) for envelope in batch[:2]]
+
+
+def test_a_batch_of_any_size_keeps_its_order(server, open_at):
+    backend, batch = open_at(server), some_envelopes(250)
+
+    assert [answer.id for answer in backend.enqueue(batch)] == ids(batch)
+    taken = [lease for _ in range(4) for lease in backend.claim(a_claim(limit=100))]
+    assert ids(taken) == ids(batch)
+    assert {answer.applied for answer in backend.settle([Settlement.ack(lease) for lease in taken])} == {True}
+    assert sum(backend.counts().values()) == 0
 
 
 def test_a_server_that_drains_is_no_place_for_a_job_and_says_so(server, open_at):

@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import uniform
-from typing import NamedTuple
 
 from onward import forks
 from onward.backend import (
@@ -32,7 +31,7 @@ from onward.backend import (
 from onward.backend import Session as Opened
 from onward.backends.beanstalk import health, settling
 from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
-from onward.backends.beanstalk.connection import Connection
+from onward.backends.beanstalk.connection import Connection, Put
 from onward.backends.beanstalk.session import Session
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.beanstalk.url import Address, parse_url
@@ -55,17 +54,6 @@ _STATES = {
     State.EXECUTING: "current-jobs-reserved",
     State.DISCARDED: "current-jobs-buried",
 }
-
-
-class _Put(NamedTuple):
-    tube: str
-    body: bytes
-    priority: int
-    delay: int
-    ttr: int
-
-    def send(self, connection: Connection) -> int:
-        return connection.put(self.tube, self.body, priority=self.priority, delay=self.delay, ttr=self.ttr)
 
 
 class BeanstalkBackend(Backend):
@@ -105,7 +93,7 @@ class BeanstalkBackend(Backend):
     # Enqueueing
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        """One put after the other: the server knows no batches.  If one fails, those before it are taken back."""
+        """One put for each: the server knows no batches.  If one fails, those that were stored are taken back."""
         now = self.clock.micros()
         puts = [self._as_put(envelope, now) for envelope in envelopes]  # all checked before the first is sent
         if not puts:
@@ -113,15 +101,16 @@ class BeanstalkBackend(Backend):
         with shield(), self._producing() as connection:
             stored: list[int] = []
             try:
-                stored.extend(put.send(connection) for put in puts)
+                connection.put_all(puts, stored)
             except BackendError as error:
-                left = self._take_back(stored)
+                unanswered = len(puts) - len(stored) if connection.broken else 0
+                left = self._take_back(stored) + unanswered
                 if left:
                     raise BackendUnavailable(f"{error}; {left} of {len(puts)} jobs may have been stored") from error
                 raise
         return [Enqueued(envelope.id) for envelope in envelopes]
 
-    def _as_put(self, envelope: Envelope, now: int) -> _Put:
+    def _as_put(self, envelope: Envelope, now: int) -> Put:
         ttr = self._address.ttr
         if envelope.timeout is not None:
             ttr = max(ttr, math.ceil(envelope.timeout) + _MARGIN)
@@ -130,15 +119,14 @@ class BeanstalkBackend(Backend):
             raise PayloadTooLarge(len(body), self._limit - ROOM, "job, as beanstalkd would keep it,")
         wait = max(now + envelope.delay, envelope.not_before or 0) - now
         delay = min(math.ceil(wait / SECOND), _LONGEST_DELAY)  # whole seconds there, and never too early
-        return _Put(self._tubes.of(envelope.queue), body, urgency(envelope.priority), delay, ttr)
+        return Put(self._tubes.of(envelope.queue), body, urgency(envelope.priority), delay, ttr)
 
     def _take_back(self, stored: Sequence[int]) -> int:
         """How many of a batch that failed could not be removed again: its connection is gone, or they run already."""
         left = len(stored)
         try:
             connection = self._asking()
-            for number in stored:
-                left -= connection.delete(number)
+            left -= sum(connection.delete_all(stored))
         except BackendError:
             pass
         return left
@@ -174,9 +162,10 @@ class BeanstalkBackend(Backend):
                 return TurnResult(settled=settled, leases=[], alive=False)
             with session.connection.lock:
                 try:
+                    done = self._end(session, turn)
                     return in_order(
                         turn,
-                        lambda settlement: self._settle(session, settlement, turn.owner),
+                        lambda each: done.pop(id(each), None) or self._settle(session, each, turn.owner),
                         lambda claim: session.claim(claim, turn.owner),
                     )
                 except BackendError:
@@ -184,9 +173,29 @@ class BeanstalkBackend(Backend):
                         session.held.clear()
                     raise
 
-    def _settle(self, session: Session, settlement: Settlement, owner: str) -> Settled:
+    def _end(self, session: Session, turn: Turn) -> dict[int, Settled]:
+        """Those that are only to be removed, in one breath: nearly all there are.  Answers by the settlement's identity."""
+        seen: set[Held] = set()  # the first word on a lease is the one that counts
+        ends: list[Settlement] = []
+        for each in turn.settlements:
+            key = (each.lease.envelope.id, each.lease.token)
+            if each.move in settling.ENDINGS and key not in seen and self._holds(session, each, turn.owner):
+                ends.append(each)
+            seen.add(key)
+        answers: list[Settled] = []
+        try:
+            settling.end(session, ends, answers)
+        finally:
+            for settlement, answer in zip(ends, answers, strict=False):
+                self._evidence.note(settlement, answer)
+        return {id(settlement): answer for settlement, answer in zip(ends, answers, strict=True)}
+
+    def _holds(self, session: Session, settlement: Settlement, owner: str) -> bool:
         lease = settlement.lease
-        if lease.owner != owner or (lease.envelope.id, lease.token) not in session.held:
+        return lease.owner == owner and (lease.envelope.id, lease.token) in session.held
+
+    def _settle(self, session: Session, settlement: Settlement, owner: str) -> Settled:
+        if not self._holds(session, settlement, owner):
             return self._classify(settlement)
         answer = settling.settle(session, settlement, self._store_dead_letter(session), self.clock.micros())
         self._evidence.note(settlement, answer)
@@ -195,9 +204,11 @@ class BeanstalkBackend(Backend):
     def _store_dead_letter(self, session: Session) -> Callable[[Envelope], int]:
         def store(envelope: Envelope) -> int:
             try:
-                return self._as_put(envelope, self.clock.micros()).send(session.connection)
+                put = self._as_put(envelope, self.clock.micros())
             except PayloadTooLarge as error:
                 raise BackendRefused(str(error)) from error
+            session.connection.put_all([put], numbers := [])
+            return numbers[0]
 
         return store
 

@@ -10,17 +10,32 @@ import os
 import select
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from typing import Any
+from typing import Any, NamedTuple
 
+from onward.backends.beanstalk import pipeline
 from onward.backends.beanstalk.driver import greenstalk
 from onward.backends.beanstalk.url import Address
 from onward.errors import BackendRefused, BackendUnavailable
 
-__all__ = ["Connection"]
+__all__ = ["Connection", "Put"]
 
 _NOT_FOUND = greenstalk.NotFoundError
+
+
+class Put(NamedTuple):
+    """A job as the server takes it."""
+
+    tube: str
+    body: bytes
+    priority: int
+    delay: int
+    ttr: int
+
+    @property
+    def command(self) -> bytes:
+        return b"put %d %d %d %d\r\n%b" % (self.priority, self.delay, self.ttr, len(self.body), self.body)
 
 
 class Connection:
@@ -40,42 +55,78 @@ class Connection:
             raise BackendUnavailable(f"{address.place} does not answer: {error}") from error
 
     def put(self, tube: str, body: bytes, *, priority: int, delay: int, ttr: int) -> int:
-        with self._talking():
-            if tube != self._using:
-                self._client.use(tube)
-                self._using = tube
-            try:
-                return self._client.put(body, priority, delay, ttr)
-            except greenstalk.BuriedError as error:
-                # Its log could not be written.  The job is left alone: the server has it ready and buried at the same time,
-                # and to delete it leaves a dangling entry there (1.12).
-                raise BackendUnavailable(
-                    f"{self.address.place} could not write the job to its log, and writes nothing from now on: the job may "
-                    f"run, but is lost if the server ends; look at its disk, then restart it"
-                ) from error
+        numbers: list[int] = []
+        self.put_all([Put(tube, body, priority, delay, ttr)], numbers)
+        return numbers[0]
 
-    def reserve(self, tube: str) -> tuple[int, bytes] | None:
-        """The next job of a queue, if one is ready now.  It never blocks: others need the connection."""
+    def put_all(self, puts: Sequence[Put], stored: list[int]) -> None:
+        """Fills in the numbers of those that the server has answered for, even if others fail."""
+        commands: list[bytes] = []
+        with self._talking():
+            for put in puts:
+                if put.tube != self._using:
+                    commands.append(b"use %b" % put.tube.encode("ascii"))
+                    self._using = put.tube
+                commands.append(put.command)
+            failure: Exception | None = None
+            for answer in pipeline.ask(self._client, commands):
+                if answer.word == b"INSERTED":
+                    stored.append(int(answer.values[0]))
+                elif answer.word != b"USING":
+                    failure = failure or answer.error
+            if failure is not None:
+                raise self._unwritten(failure) if isinstance(failure, greenstalk.BuriedError) else failure
+
+    def _unwritten(self, error: Exception) -> BackendUnavailable:
+        # Its log could not be written.  The job is left alone: the server has it ready and buried at the same time, and to
+        # delete it leaves a dangling entry there (1.12).
+        unavailable = BackendUnavailable(
+            f"{self.address.place} could not write the job to its log, and writes nothing from now on: the job may run, but "
+            f"is lost if the server ends; look at its disk, then restart it"
+        )
+        unavailable.__cause__ = error
+        return unavailable
+
+    def reserve(self, tube: str, limit: int) -> tuple[list[tuple[int, bytes]], bool]:
+        """The next jobs of a queue that are ready now, and whether one of ours must be renewed before there are more.
+
+        It never blocks: others need the connection.
+        """
         with self._talking():
             if tube != self._watching:
                 self._client.watch(tube)
                 self._client.ignore(self._watching)
                 self._watching = tube
-            try:
-                job = self._client.reserve(timeout=0)
-            except greenstalk.TimedOutError:
-                return None
-            return job.id, job.body
+            found: list[tuple[int, bytes]] = []
+            is_late = False
+            failure: Exception | None = None
+            for answer in pipeline.ask(self._client, [b"reserve-with-timeout 0"] * limit):
+                if answer.word == b"RESERVED":
+                    found.append((int(answer.values[0]), answer.body))
+                elif answer.word == b"DEADLINE_SOON":
+                    is_late = True
+                elif answer.word != b"TIMED_OUT":
+                    failure = failure or answer.error
+            if failure is not None:
+                raise failure
+            return found, is_late
 
     def reserve_one(self, job: int) -> bool:
         """A job by its number, wherever it waits."""
         return self._found(lambda: self._client.reserve_job(job))
 
     def touch(self, job: int) -> bool:
-        return self._found(lambda: self._client.touch(_named(job)))
+        return self.touch_all([job])[0]
+
+    def touch_all(self, jobs: Sequence[int]) -> list[bool]:
+        return self._found_all(b"touch", jobs, b"TOUCHED", [])
 
     def delete(self, job: int) -> bool:
-        return self._found(lambda: self._client.delete(job))
+        return self.delete_all([job])[0]
+
+    def delete_all(self, jobs: Sequence[int], found: list[bool] | None = None) -> list[bool]:
+        """``found`` is filled in as far as the server has answered, even if it then falls silent."""
+        return self._found_all(b"delete", jobs, b"DELETED", [] if found is None else found)
 
     def release(self, job: int, priority: int) -> bool:
         return self._found(lambda: self._client.release(_named(job), priority, 0))
@@ -103,10 +154,21 @@ class Connection:
         with self._talking():
             return dict(self._client.stats())
 
-    def stats_job(self, job: int) -> Mapping[str, Any] | None:
-        with self._talking(), suppress(_NOT_FOUND):
-            return dict(self._client.stats_job(job))
-        return None
+    def counters(self, jobs: Sequence[int]) -> list[Mapping[bytes, bytes] | None]:
+        """What the server has counted of each; None where there is no such job."""
+        counted: list[Mapping[bytes, bytes] | None] = []
+        with self._talking():
+            failure: Exception | None = None
+            for answer in pipeline.ask(self._client, [b"stats-job %d" % job for job in jobs]):
+                if answer.word == b"OK":
+                    counted.append(dict(line.split(b": ", 1) for line in answer.body.splitlines() if b": " in line))
+                elif answer.word == b"NOT_FOUND":
+                    counted.append(None)
+                else:
+                    failure = failure or answer.error
+            if failure is not None:
+                raise failure
+        return counted
 
     def stats_tube(self, tube: str) -> Mapping[str, Any] | None:
         with self._talking(), suppress(_NOT_FOUND):
@@ -151,6 +213,17 @@ class Connection:
                 return False
             return True
 
+    def _found_all(self, verb: bytes, jobs: Sequence[int], yes: bytes, found: list[bool]) -> list[bool]:
+        with self._talking():
+            failure: Exception | None = None
+            for answer in pipeline.ask(self._client, [b"%b %d" % (verb, job) for job in jobs]):
+                found.append(answer.word == yes)
+                if answer.word not in (yes, b"NOT_FOUND"):
+                    failure = failure or answer.error
+            if failure is not None:
+                raise failure
+        return found
+
     @contextmanager
     def _talking(self) -> Iterator[None]:
         with self.lock:
@@ -158,7 +231,7 @@ class Connection:
                 raise BackendUnavailable(f"the connection to {self.address.place} is closed")
             try:
                 yield
-            except (_NOT_FOUND, greenstalk.DeadlineSoonError, BackendUnavailable):
+            except (_NOT_FOUND, BackendUnavailable):
                 raise
             except greenstalk.JobTooBigError as error:
                 raise BackendRefused(

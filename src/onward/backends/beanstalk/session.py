@@ -12,6 +12,9 @@ what it had counted is written down whenever the job is put back.
 from __future__ import annotations
 
 import math
+from collections import deque
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 import msgspec
@@ -19,10 +22,10 @@ import msgspec
 from onward.backend import Claim, Lease, Sealed
 from onward.backends.beanstalk.body import Header, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection
-from onward.backends.beanstalk.driver import greenstalk
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.broker.header import lease_of, revived
 from onward.clock import SECOND, Clock
+from onward.errors import BackendError
 from onward.failure import Failure
 from onward.lease import crash_pause
 from onward.logs import get_logger
@@ -30,6 +33,9 @@ from onward.logs import get_logger
 __all__ = ["Reserved", "Session"]
 
 logger = get_logger("onward.beanstalk")
+
+_MOST = 100  # jobs to ask for at once
+Found = tuple[int, bytes]  # a job's number, and its body
 
 _A_MOMENT = 60  # seconds in which a dead copy is buried; who is killed meanwhile leaves it to the next who finds it
 
@@ -57,6 +63,7 @@ class Session:
         self._clock = clock
         self._limit = limit
         self.held: dict[tuple[str, int], Reserved] = {}
+        self._plenty: dict[str, int] = {}  # by queue, how many to ask for at once
 
     # Taking
 
@@ -66,52 +73,72 @@ class Session:
         for queue in dict.fromkeys(claim.queues):
             most = min(claim.limit, len(leases) + claim.at_most.get(queue, claim.limit))
             while len(leases) < most:
-                reserved = self._reserve(queue)
-                if reserved is None:
+                found = self._reserve(queue, most - len(leases))
+                if not found:
                     break
-                if reserved.header.crashes and leases:
-                    self.connection.release(reserved.number, urgency(reserved.header.priority))
-                    return leases
-                self.held[reserved.header.id, reserved.token] = reserved
-                leases.append(self.lease(reserved, owner))
-                if reserved.header.crashes:
+                if not self._take(queue, found, owner, leases):
                     return leases
         return leases
 
-    def _reserve(self, queue: str) -> Reserved | None:
-        """The next job that may run."""
-        tube = self._tubes.of(queue)
-        while (found := self._next(tube)) is not None:
-            number, body = found
-            try:
-                header, data = decode(body)
-            except NotOurs as error:
-                logger.error("job %d of tube %s is buried: no Onward wrote it (%s)", number, tube, error)  # noqa: TRY400
-                self.connection.bury(number, 0)
-                continue
-            reserved = self._counted(Reserved(number, queue, header, data, self._clock.micros()))
-            if reserved is not None:
-                return reserved
-        return None
-
-    def _next(self, tube: str) -> tuple[int, bytes] | None:
-        try:
-            return self.connection.reserve(tube)
-        except greenstalk.DeadlineSoonError:  # one of ours was forgotten: renew, and ask again
+    def _reserve(self, queue: str, limit: int) -> list[Found]:
+        """The next jobs of a queue, as they come.  A queue that had few is not asked for many."""
+        tube, wanted = self._tubes.of(queue), min(limit, self._plenty.get(queue, 1))
+        found, is_late = self.connection.reserve(tube, wanted)
+        if is_late:  # one of ours was forgotten
             self.renew()
-        try:
-            return self.connection.reserve(tube)
-        except greenstalk.DeadlineSoonError:
-            return None
+            if not found:
+                found, _ = self.connection.reserve(tube, wanted)
+        self._plenty[queue] = min(2 * wanted, _MOST) if len(found) == wanted else max(1, len(found))
+        return found
 
-    def _counted(self, reserved: Reserved) -> Reserved | None:
+    def _take(self, queue: str, found: Sequence[Found], owner: str, leases: list[Lease]) -> bool:
+        """Add the leases of those that may run, in their order; False once a suspect ended the claim."""
+        left = deque(found)
+        try:
+            for stats in self.connection.counters([number for number, _ in found]):
+                number, body = left[0]
+                reserved = None if stats is None else self._opened(queue, number, body, stats)
+                if reserved is not None and reserved.header.crashes and leases:
+                    break
+                left.popleft()
+                if reserved is not None:
+                    self.held[reserved.header.id, reserved.token] = reserved
+                    leases.append(self.lease(reserved, owner))
+                    if reserved.header.crashes:
+                        break
+            else:
+                return True
+        except BackendError:
+            with suppress(BackendError):  # if the connection has ended they went back by themselves
+                self._give_back(left)
+            raise
+        self._give_back(left)
+        return False
+
+    def _give_back(self, found: Iterable[Found]) -> None:
+        """What comes after a suspect, or an error, has not begun."""
+        for number, body in found:
+            try:
+                priority = urgency(decode(body)[0].priority)
+            except NotOurs:
+                priority = 0
+            self.connection.release(number, priority)
+
+    def _opened(self, queue: str, number: int, body: bytes, stats: Mapping[bytes, bytes]) -> Reserved | None:
+        try:
+            header, data = decode(body)
+        except NotOurs as error:
+            logger.error("job %d of queue %s is buried: no Onward wrote it (%s)", number, queue, error)  # noqa: TRY400
+            self.connection.bury(number, 0)
+            return None
+        return self._counted(Reserved(number, queue, header, data, self._clock.micros()), stats)
+
+    def _counted(self, reserved: Reserved, stats: Mapping[bytes, bytes]) -> Reserved | None:
         """With the counters as they are now; None if it may not run."""
         number, header = reserved.number, reserved.header
-        stats = self.connection.stats_job(number)
-        if stats is None:
-            return None
+        reserves, releases, buries = (int(stats[word]) for word in (b"reserves", b"releases", b"buries"))
         if header.dead:
-            if not stats["kicks"]:
+            if not int(stats[b"kicks"]):
                 self.connection.bury(number, urgency(header.priority))
                 return None
             # Somebody gave it another life.
@@ -119,12 +146,12 @@ class Session:
         elif header.expires_at is not None and header.expires_at <= reserved.claimed_at:
             self.connection.delete(number)
             return None
-        crashes = max(0, stats["reserves"] - 1 - stats["releases"] - stats["buries"])
+        crashes = max(0, reserves - 1 - releases - buries)
         header = msgspec.structs.replace(
             header,
             crashes=header.crashes + crashes,
-            interruptions=header.interruptions + stats["releases"],
-            delivery=header.delivery + stats["reserves"],
+            interruptions=header.interruptions + releases,
+            delivery=header.delivery + reserves,
         )
         reserved = reserved._replace(header=header)
         if crashes and header.crashes >= header.max_crashes:
@@ -147,7 +174,9 @@ class Session:
 
     def renew(self) -> list[tuple[str, int]]:
         """Touch everything; gives what is ours no longer."""
-        lost = [key for key, reserved in list(self.held.items()) if not self.connection.touch(reserved.number)]
+        held = list(self.held.items())
+        touched = self.connection.touch_all([reserved.number for _, reserved in held])
+        lost = [key for (key, _), is_ours in zip(held, touched, strict=True) if not is_ours]
         for key in lost:
             del self.held[key]
         return lost

@@ -11,7 +11,7 @@ is killed between two commands leaves the job twice, and never not at all.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from onward.backends.beanstalk.session import Reserved, Session
 from onward.backends.beanstalk.tubes import urgency
@@ -23,7 +23,9 @@ from onward.failure import Failure
 from onward.lease import LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Settled, Settlement, applied, crash_pause
 from onward.states import TARGETS, State
 
-__all__ = ["settle"]
+__all__ = ["ENDINGS", "end", "settle"]
+
+ENDINGS = ("ack", "skip", "cancelled")
 
 
 def settle(session: Session, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
@@ -32,6 +34,20 @@ def settle(session: Session, settlement: Settlement, store: Callable[[Envelope],
     state = _apply(session, settlement, reserved, store, now)
     del session.held[key_of(settlement)]  # only now: without an answer it stays ours, or went with the connection
     return LEASE_LOST if state is None else applied(state)
+
+
+def end(session: Session, settlements: Sequence[Settlement], answers: list[Settled]) -> None:
+    """Apply what only removes jobs.  ``answers`` is filled in as far as the server has answered."""
+    if not settlements:
+        return
+    found: list[bool] = []
+    keys = [key_of(settlement) for settlement in settlements]
+    try:
+        session.connection.delete_all([session.held[key].number for key in keys], found)
+    finally:
+        for settlement, key, was_there in zip(settlements, keys, found, strict=False):
+            del session.held[key]
+            answers.append(applied(TARGETS[settlement.move]) if was_there else LEASE_LOST)
 
 
 def _apply(
