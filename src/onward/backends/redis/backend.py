@@ -21,7 +21,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.redis import faults, health, packing, scripts, server
+from onward.backends.redis import faults, health, packing, scripts, server, turning
 from onward.backends.redis.connection import Connections
 from onward.backends.redis.driver import redis
 from onward.backends.redis.inspection import RedisInspection
@@ -61,8 +61,10 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
-        with faults.translated(self._connections.place):
+        try:
             plain = None if retried else packing.plain_batch(envelopes)
+        except faults.FOREIGN as error:
+            raise faults.translation(error, self._connections.place) from error
         if plain is not None:
             first = envelopes[0]
             if self._run("enqueue_plain", self._now(), first.queue, -first.priority, beside=plain):
@@ -86,24 +88,24 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
         opened = self._run("open_session", self._now(), session.owner, about, adopts)
         if opened is None:
             return None
-        expires_at, _, found, holds = opened
-        return packing.leases(found, holds, owner=session.owner, expires_at=expires_at)
+        expires_at, found, sealed, holds = opened
+        return turning.leases(found, sealed, holds, owner=session.owner, expires_at=expires_at)
 
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one script, one answer per settlement."""
         owner, claim = turn.owner, turn.claim
         with faults.translated(self._connections.place):
-            message = packing.Message()
-            settlements = [packing.packed_settlement(each, owner, message) for each in turn.settlements]
+            outgoing = turning.Outgoing(turn.settlements, owner)
         queues, limit, at_most = ((), 0, {}) if claim is None else (claim.queues, claim.limit, claim.at_most)
-        answer = self._run("turn", self._now(), owner, settlements, queues, limit, at_most, beside=message.bytes)
-        settled = packing.answers(answer[1])
+        given = (owner, outgoing.others, queues, limit, at_most, *outgoing.acked)
+        answer = self._run("turn", self._now(), *given, beside=outgoing.bytes)
+        settled = outgoing.settled(answer[1], answer[2])
         if not answer[0]:
             return TurnResult(settled=settled, leases=[], alive=False)
-        expires_at, _, promoted, found, holds, asked = answer[2:]
+        expires_at, promoted, found, sealed, holds, asked = answer[3:]
         return TurnResult(
             settled=settled,
-            leases=packing.leases(found, holds, owner=owner, expires_at=int(float(expires_at))),
+            leases=turning.leases(found, sealed, holds, owner=owner, expires_at=int(float(expires_at))),
             promoted=promoted,
             cancel_requested=packing.held(asked),
         )
@@ -146,7 +148,7 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
     def _run(self, name: str, *arguments: Any, beside: Sequence[bytes] = ()) -> Any:
         """Run a script, on whichever server may be written."""
         script = scripts.load(name)
-        with faults.translated(self._connections.place):
+        try:
             payload = packing.pack(arguments)
             for _ in range(_TRIES):
                 try:
@@ -155,6 +157,8 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
                 except redis.RedisError as error:
                     if not self._connections.follow(error):
                         raise
+        except faults.FOREIGN as error:
+            raise faults.translation(error, self._connections.place) from error
         raise BackendUnavailable(f"{self._connections.place}: sent from one server to the next: try again")
 
     # Sleeping

@@ -15,7 +15,7 @@ import msgspec
 from onward.backends.redis.driver import redis
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, StoreFull
 
-__all__ = ["is_read_only", "moved_to", "translated", "translation", "unreachable"]
+__all__ = ["FOREIGN", "is_read_only", "moved_to", "translated", "translation", "unreachable"]
 
 _CODE = re.compile(r"(?:^|[ -])([A-Z]{4,})\b")
 _AWAY = {
@@ -33,7 +33,7 @@ _CODES = {
 }
 # Values that cannot even be handed over: lone surrogates, numbers of more than 64 bits.
 _UNPACKABLE = (OverflowError, UnicodeEncodeError, msgspec.MsgspecError)
-_FROM_DRIVER = (redis.RedisError, OSError)
+FOREIGN = (redis.RedisError, OSError, *_UNPACKABLE)
 _LOST = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSError)
 
 
@@ -42,7 +42,7 @@ def translated(place: str) -> Iterator[None]:
     """Let no driver's error out."""
     try:
         yield
-    except (*_FROM_DRIVER, *_UNPACKABLE) as error:
+    except FOREIGN as error:
         raise translation(error, place) from error
 
 

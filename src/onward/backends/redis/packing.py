@@ -10,11 +10,9 @@ from typing import Any
 
 import msgspec
 
-from onward.backend import Held, Lease, Reaped, Run, SessionState, Settlement, StoredJob
-from onward.clock import SECOND
-from onward.envelope import Envelope, Sealed
+from onward.backend import Held, Reaped, Run, SessionState, StoredJob
+from onward.envelope import Envelope
 from onward.failure import Failure
-from onward.lease import GONE, LEASE_LOST, Hold, Settled, already_applied, applied
 from onward.movable import Parcel
 from onward.states import State
 
@@ -23,18 +21,16 @@ __all__ = [
     "STATES",
     "Fixed",
     "Message",
-    "answers",
     "carried",
     "checked_owner",
     "existing",
+    "fresh",
     "held",
-    "leases",
     "obstacles",
     "pack",
     "packed_envelope",
     "packed_record",
     "packed_run",
-    "packed_settlement",
     "plain_batch",
     "pointer",
     "reaped",
@@ -55,13 +51,6 @@ STATES = {
     7: State.CANCELLED,
 }
 _NUMBERS = {state: number for number, state in STATES.items()}
-_HOLDS = (Hold.FREE, Hold.HELD, Hold.BUSY, Hold.DONE)
-_ANSWERS: dict[int, Settled] = {
-    **{number: applied(state) for number, state in STATES.items()},
-    **{10 + number: already_applied(state) for number, state in STATES.items()},
-    20: LEASE_LOST,
-    21: GONE,
-}
 _IS_UNIQUE, _HAS_HOLDS, _EXPIRES = 1, 2, 4
 _TEN, _NINE = b"\x9a", b"\x99"  # how MessagePack begins arrays of so many
 _FENCE = struct.Struct(">BIB")  # state, delivery, the owner's length plus one
@@ -111,18 +100,16 @@ class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 _rest = msgspec.msgpack.Decoder(Rest).decode
 _patch = msgspec.msgpack.Decoder(Patch).decode
-_numbers = msgspec.msgpack.Decoder(list[int]).decode
 _pairs = msgspec.msgpack.Decoder(list[tuple[str, int]]).decode
 _obstacles = msgspec.msgpack.Decoder(list[tuple[str, str]]).decode
 _refusals = msgspec.msgpack.Decoder(list[tuple[int, str]]).decode
-_allotted = msgspec.msgpack.Decoder(list[tuple[int, int, str]]).decode
 _reaped = msgspec.msgpack.Decoder(list[tuple[str, str, str, int, int, bool, int]]).decode
 _run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str]).decode
 _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 
 @lru_cache(maxsize=512)
-def _fresh(queue: str, rank: int) -> bytes:
+def fresh(queue: str, rank: int) -> bytes:
     """The packed part of the record of a job that nothing has happened to, up to what never changes."""
     nothing = pack((queue, rank, 0, 0, 0, 0, None, None, None))
     return _TEN + nothing.removeprefix(_NINE)
@@ -153,7 +140,7 @@ def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
         + (_EXPIRES if envelope.expires_at is not None else 0)
     )
     rank = -envelope.priority
-    rest = message.beside(_fresh(envelope.queue, rank) + _fixed(envelope))
+    rest = message.beside(fresh(envelope.queue, rank) + _fixed(envelope))
     message.bytes.append(envelope.data)  # in the next place
     plain = (envelope.id, envelope.queue, rank, rest, flags)
     if not flags and not envelope.delay and envelope.not_before is None:
@@ -166,7 +153,7 @@ def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
     """Id, packed part and sealed bytes of each, if all are of one queue and priority and carry nothing but themselves."""
     first = envelopes[0]
     queue, priority = first.queue, first.priority
-    fresh = _fresh(queue, -priority)
+    begins = fresh(queue, -priority)
     batch: list[bytes] = []
     for each in envelopes:
         if (
@@ -180,7 +167,7 @@ def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
             or each.single_instance is not None
         ):
             return None
-        batch += (each.id.encode(), fresh + _fixed(each), each.data)
+        batch += (each.id.encode(), begins + _fixed(each), each.data)
     return batch
 
 
@@ -206,34 +193,6 @@ def checked_owner(owner: str) -> str:
     return owner
 
 
-def packed_settlement(settlement: Settlement, owner: str, message: Message) -> tuple[Any, ...]:
-    """What `settle_one` takes; most are short."""
-    lease, move = settlement.lease, settlement.move
-    result = settlement.result if settlement.keep and move == "ack" else None
-    plain = (
-        lease.envelope.id,
-        lease.token,
-        lease.owner == owner,
-        move,
-        settlement.ran,
-        None if result is None else message.beside(result),
-        move == "ack" and not settlement.keep,
-    )
-    if move == "ack" and settlement.reason is None and settlement.failure is None:
-        return plain
-    failure, letter = settlement.failure, settlement.dead_letter
-    return (
-        *plain,
-        settlement.reason,
-        round(settlement.delay * SECOND),
-        settlement.waits,
-        None if failure is None else (failure.kind, failure.message, failure.traceback),
-        settlement.duration_ms,
-        settlement.spent,
-        None if letter is None else packed_envelope(letter, message),
-    )
-
-
 def existing(raw: bytes) -> dict[int, str]:
     """Which envelopes were not stored, and who stands for each."""
     return dict(_refusals(raw))
@@ -244,46 +203,8 @@ def obstacles(raw: bytes) -> list[tuple[str, str]]:
     return _obstacles(raw)
 
 
-def answers(raw: bytes) -> list[Settled]:
-    return [_ANSWERS[number] for number in _numbers(raw)]
-
-
 def held(raw: bytes) -> tuple[Held, ...]:
     return tuple(sorted(_pairs(raw)))
-
-
-def leases(found: Sequence[bytes], holds: bytes, *, owner: str, expires_at: int) -> list[Lease]:
-    """Leases from id, record and sealed bytes, one after the other, and what became of the keys of some."""
-    allotted = {at: (_HOLDS[hold], holder or None) for at, hold, holder in _allotted(holds)}
-    taken = []
-    for at in range(0, len(found), 3):
-        raw = found[at + 1]
-        _, delivery, length = _FENCE.unpack_from(raw)
-        start = _FENCE.size + max(0, length - 1)
-        _, _, started, _, size = _HEADER.unpack_from(raw, start)
-        record = _rest(raw[start + _HEADER.size : len(raw) - size])
-        hold, holder = allotted.get(at // 3, _NO_HOLD)
-        taken.append(
-            Lease(
-                envelope=Sealed(found[at].decode(), record.queue, raw[-size:] if size else found[at + 2]),
-                token=delivery,
-                owner=owner,
-                expires_at=expires_at,
-                claimed_at=started,
-                attempts=record.attempts,
-                crashes=record.crashes,
-                interruptions=record.interruptions,
-                hold=hold,
-                holder=holder,
-                waits=record.waits,
-                parked_since=record.parked_since,
-                spent=record.spent,
-            )
-        )
-    return taken
-
-
-_NO_HOLD: tuple[Hold, str | None] = (Hold.FREE, None)
 
 
 def reaped(raw: bytes, cause: str) -> list[Reaped]:

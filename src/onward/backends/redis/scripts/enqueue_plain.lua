@@ -35,10 +35,9 @@ for at = 1, total do
   ready[first], ready[second] = rank, at_now .. id
 end
 in_chunks('HSET', 'jobs', records)
-in_chunks('HSET', 'sealed', large)
+if #large > 0 then in_chunks('HSET', 'sealed', large) end
 in_chunks('ZADD', 'live', live)
 in_chunks('ZADD', 'ready:' .. queue, ready)
-count(queue, AVAILABLE, total)
-flush_counts()
+count_new(queue, total)
 leave_token(queue)
 return true

@@ -14,7 +14,7 @@ if adopts and adopts ~= owner then
 end
 redis.call('HSET', P .. 'sessions', owner, cmsgpack.pack(about))
 redis.call('ZADD', P .. 'expiry', expires_at, owner)
-if not adopts then return {expires_at, now, {}, cmsgpack.pack({})} end
+if not adopts then return {expires_at, {}, {}, cmsgpack.pack({})} end
 
 if adopts ~= owner then
   local inherited = redis.call('SMEMBERS', P .. 'leases:' .. adopts)
@@ -26,12 +26,13 @@ end
 local held = redis.call('SMEMBERS', P .. 'leases:' .. owner)
 table.sort(held)
 load(held)
-local sealed, leases, holds = hmget('sealed', held, {}), {}, {}
+local sealed, leases, sealed_of, holds = hmget('sealed', held, {}), {}, {}, {}
 for at, id in ipairs(held) do
   local record = job(id)
   local hold, holder = hold_of(record, now)
   holds[at] = {at - 1, hold, holder or ''}
-  leases[3 * at - 2], leases[3 * at - 1], leases[3 * at] = id, encode(record), sealed[id] or ''
+  leases[2 * at - 1], leases[2 * at] = id, encode(record)
+  if record[SIZE] == 0 then sealed_of[#sealed_of + 1] = sealed[id] or '' end
 end
 flush()
-return {expires_at, now, leases, cmsgpack.pack(holds)}
+return {expires_at, leases, sealed_of, cmsgpack.pack(holds)}

@@ -1,12 +1,17 @@
 -- needs: records, writes, counting, waking, jobs, holds, settling, adding
 -- Settle, promote what is due, claim.
+-- Plain acks, nearly all there are, come as ids and tokens; of them only those are answered that were not completed.
 local now, owner, settlements, queues, limit, at_most = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
+local acked, tokens, drop = A[7], A[8], A[9]
+
+local function as_settlement(at) return {acked[at], tokens[at], true, 'ack', true, nil, drop} end
 
 local expires_at = redis.call('ZSCORE', P .. 'expiry', owner)
-local answers = {}
+local answers, others = {}, {}
 if not expires_at or redis.call('HEXISTS', P .. 'sessions', owner) == 0 then
   for at, settlement in ipairs(settlements) do answers[at] = classify(settlement) end
-  return {0, cmsgpack.pack(answers)}
+  for at = 1, #acked do others[at] = {at - 1, classify(as_settlement(at))} end
+  return {0, cmsgpack.pack(answers), cmsgpack.pack(others)}
 end
 
 even_if_full()
@@ -16,23 +21,54 @@ local USUAL = '\0\0\0'  -- no owner, no flags, no suspect
 local USUAL_TAIL = '\0\0'
 local LARGE = '\0\0\0\0'  -- a size: the sealed bytes lie elsewhere
 
+local ended_leases, letters = {}, {}
+
+local function settle_unusual(settlement)
+  local answer, record = settle_one(settlement, owner, now)
+  if record then
+    if settlement[S_MOVE] == 'release' then
+      released[record.id] = true
+      released[#released + 1] = record.id
+    end
+    if is(record, HAS_HOLDS) then ended_leases[#ended_leases + 1] = {record, settlement[S_MOVE] == 'ack'} end
+    if settlement[S_LETTER] and answer == DISCARDED then letters[#letters + 1] = settlement[S_LETTER] end
+  end
+  return answer
+end
+
 local function settle_all()
-  local ids, ended_leases, letters = {}, {}, {}
+  local ids, unusual, rest, seen = {}, {}, {}, {}
   for at, settlement in ipairs(settlements) do ids[at] = settlement[S_ID] end
   load(ids)
-  for _, at in ipairs(complete_usual(settlements, owner, now, answers)) do
-    local settlement = settlements[at]
-    local answer, record = settle_one(settlement, owner, now)
-    answers[at] = answer
-    if record then
-      if settlement[S_MOVE] == 'release' then
-        released[record.id] = true
-        released[#released + 1] = record.id
+  local complete, write = completer(owner, now)
+  for from = 1, #acked, CHUNK do
+    local to = min(from + CHUNK - 1, #acked)
+    local found = redis.call('HMGET', P .. 'jobs', unpack(acked, from, to))
+    for at = from, to do
+      local raw = found[at - from + 1]
+      if not complete(acked[at], raw, tokens[at], drop) then
+        unusual[#unusual + 1] = at
+        raws[acked[at]] = raw
       end
-      if is(record, HAS_HOLDS) then ended_leases[#ended_leases + 1] = {record, settlement[S_MOVE] == 'ack'} end
-      if settlement[S_LETTER] and answer == DISCARDED then letters[#letters + 1] = settlement[S_LETTER] end
     end
   end
+  for at, settlement in ipairs(settlements) do
+    local id = settlement[S_ID]
+    if settlement[S_MOVE] == 'ack' and settlement[S_OWN] and not settlement[S_REASON] and not settlement[S_FAILURE]
+        and not seen[id] and jobs[id] == nil
+        and complete(id, raws[id], settlement[S_TOKEN], settlement[S_DROP], settlement[S_RESULT]) then
+      answers[at] = COMPLETED
+    else
+      rest[#rest + 1] = at
+    end
+    seen[id] = true
+  end
+  write()
+  for _, at in ipairs(unusual) do
+    local answer = settle_unusual(as_settlement(at))
+    if answer ~= COMPLETED then others[#others + 1] = {at - 1, answer} end
+  end
+  for _, at in ipairs(rest) do answers[at] = settle_unusual(settlements[at]) end
   for _, over in ipairs(ended_leases) do end_holds(over[1], now, over[2]) end
   if #letters > 0 then
     load_envelopes(letters)
@@ -57,94 +93,74 @@ local function has_expired(record)
   return is(record, EXPIRES) and fixed(record)[EXPIRES_AT] <= now
 end
 
--- What was chosen: ids, their places in the order of claims and their queues; the record where it had to be taken apart.
-local ids, members, from, apart, chosen = {}, {}, {}, {}, 0
-local with_gaps = {}  -- queues in which somebody was passed over
+-- What is claimed: id and record, one after the other; and the sealed bytes of those that do not carry them, in this order.
+local leases, sealed_of, holds = {}, {}, {}
+local ids, chosen, large = {}, 0, {}
+local heads, owned, tail = {}, owner_bytes(owner), USUAL_TAIL .. due(now)
 
-local function take(id, member, queue, record)
+local function take(id, raw)
   chosen = chosen + 1
-  ids[chosen], members[chosen], from[chosen], apart[chosen] = id, member, queue, record or false
+  ids[chosen], leases[2 * chosen - 1], leases[2 * chosen] = id, id, raw
 end
 
--- The next jobs of a queue; false once a suspect ended the claim: it is taken alone, if it stands first.
-local function choose(queue)
-  local most = chosen + min(at_most[queue] or limit, limit - chosen)
-  local seen = 0
-  while chosen < most do
-    local size = min(most - chosen + #released, 1000)
+-- The next delivery number, owner and start, by joining strings.
+local function take_usual(id, raw)
+  local delivery = sub(raw, 2, 5)
+  local head = heads[delivery]
+  if not head then
+    head = struct.pack('>BI4', EXECUTING, struct.unpack('>I4', delivery) + 1) .. owned .. tail
+    heads[delivery] = head
+  end
+  if sub(raw, 25, 28) == LARGE then large[#large + 1] = id end
+  take(id, head .. sub(raw, 17))
+end
+
+local function take_other(record)
+  record[STATE], record[OWNER], record[STARTED], record[DELIVERY] = EXECUTING, owner, now, record[DELIVERY] + 1
+  if is(record, HAS_HOLDS) then
+    local hold, holder = take_holds(record, now)
+    holds[#holds + 1] = {chosen, hold, holder or ''}
+  end
+  if is(record, EXPIRES) then zset('expiring:' .. record[QUEUE], record.id, false) end
+  if record[SIZE] == 0 then large[#large + 1] = record.id end
+  take(record.id, encode(record))
+end
+
+-- Claim the next jobs of a queue; false once a suspect ended the claim: it is taken alone, if it stands first.
+local function claim_from(queue)
+  local before, most = chosen, chosen + min(at_most[queue] or limit, limit - chosen)
+  local seen, taken, has_gaps, goes_on = 0, {}, false, true
+  while goes_on and chosen < most do
+    local size = min(most - chosen + #released, CHUNK)
     local page = redis.call('ZRANGE', P .. 'ready:' .. queue, seen, seen + size - 1)
     local known = {}
-    for at, member in ipairs(page) do known[at] = sub(member, 9) end
-    load(known)
-    for at, id in ipairs(known) do
-      local raw = jobs[id] == nil and raws[id]
-      if raw and sub(raw, 6, 8) == USUAL then
-        take(id, page[at], queue)
+    for at = 1, #page do known[at] = sub(page[at], 9) end
+    local raw_of = #page > 0 and redis.call('HMGET', P .. 'jobs', unpack(known))
+    for at = 1, #page do
+      local id, raw = known[at], raw_of[at]
+      if sub(raw, 6, 8) == USUAL and not released[id] then
+        take_usual(id, raw)
+        taken[#taken + 1] = page[at]
       else
         local record = job(id)
         if released[id] or has_expired(record) then
-          with_gaps[queue] = true
+          has_gaps = true
         else
-          if record[CRASHES] > 0 then
-            if chosen == 0 then take(id, page[at], queue, record) end
-            return false
+          local is_suspect = record[CRASHES] > 0
+          if not is_suspect or chosen == 0 then
+            take_other(record)
+            taken[#taken + 1] = page[at]
           end
-          take(id, page[at], queue, record)
+          goes_on = not is_suspect
         end
       end
-      if chosen == most then break end
+      if chosen == most or not goes_on then break end
     end
     seen = seen + #page
     if #page < size then break end
   end
-  return chosen < limit
-end
-
-local leases, holds = {}, {}
-
--- The next delivery number, owner and start: for the usual job by joining strings.
-local function claim_chosen()
-  local sealed, heads, records, by_queue = {}, {}, {}, {}
-  local owned, tail = owner_bytes(owner), USUAL_TAIL .. due(now)
-  local large = {}
-  for at, id in ipairs(ids) do
-    local record = apart[at]
-    if (record and record[SIZE] == 0) or (not record and sub(raws[id], 25, 28) == LARGE) then large[#large + 1] = id end
-  end
-  hmget('sealed', large, sealed)
-  for at, id in ipairs(ids) do
-    local record, raw = apart[at], nil
-    if record then
-      record[STATE], record[OWNER], record[STARTED], record[DELIVERY] = EXECUTING, owner, now, record[DELIVERY] + 1
-      if is(record, HAS_HOLDS) then
-        local hold, holder = take_holds(record, now)
-        holds[#holds + 1] = {at - 1, hold, holder or ''}
-      end
-      if is(record, EXPIRES) then zset('expiring:' .. record[QUEUE], id, false) end
-      raw = encode(record)
-    else
-      raw = raws[id]
-      local delivery = sub(raw, 2, 5)
-      local head = heads[delivery]
-      if not head then
-        head = struct.pack('>BI4', EXECUTING, struct.unpack('>I4', delivery) + 1) .. owned .. tail
-        heads[delivery] = head
-      end
-      raw = head .. sub(raw, 17)
-      raws[id] = raw
-    end
-    records[2 * at - 1], records[2 * at] = id, raw
-    leases[3 * at - 2], leases[3 * at - 1], leases[3 * at] = id, raw, sealed[id] or ''
-    local queue = from[at]
-    local taken = by_queue[queue]
-    if not taken then
-      taken = {}
-      by_queue[queue] = taken
-    end
-    taken[#taken + 1] = members[at]
-  end
-  for queue, taken in pairs(by_queue) do
-    if with_gaps[queue] then
+  if chosen > before then
+    if has_gaps then
       in_chunks('ZREM', 'ready:' .. queue, taken)
     else
       redis.call('ZREMRANGEBYRANK', P .. 'ready:' .. queue, 0, #taken - 1)  -- which looks for none of them
@@ -152,13 +168,19 @@ local function claim_chosen()
     count(queue, AVAILABLE, -#taken)
     count(queue, EXECUTING, #taken)
   end
-  in_chunks('HSET', 'jobs', records)
+  return goes_on and chosen < limit
+end
+
+local function write_claimed()
+  local sealed = hmget('sealed', large, {})
+  for at, id in ipairs(large) do sealed_of[at] = sealed[id] or '' end
+  in_chunks('HSET', 'jobs', leases)
   in_chunks('SADD', 'leases:' .. owner, ids)
   redis.call('SADD', P .. 'owners', owner)
   flush()
 end
 
-if #settlements > 0 then settle_all() end
+if #settlements + #acked > 0 then settle_all() end
 
 local promoted = 0
 if limit > 0 then
@@ -169,9 +191,9 @@ if limit > 0 then
   end
   for _, queue in ipairs(open) do promoted = promoted + expire_and_promote(queue) end
   for _, queue in ipairs(open) do
-    if not choose(queue) then break end
+    if not claim_from(queue) then break end
   end
-  if chosen > 0 then claim_chosen() end
+  if chosen > 0 then write_claimed() end
   for _, queue in ipairs(open) do wakes[queue] = wakes[queue] or true end
 end
 flush_counts()
@@ -179,4 +201,7 @@ wake()
 
 local asked = {}
 for _, id in ipairs(redis.call('SMEMBERS', P .. 'asked:' .. owner)) do asked[#asked + 1] = {id, job(id)[DELIVERY]} end
-return {1, cmsgpack.pack(answers), expires_at, now, promoted, leases, cmsgpack.pack(holds), cmsgpack.pack(asked)}
+return {
+  1, cmsgpack.pack(answers), cmsgpack.pack(others), expires_at, promoted, leases, sealed_of, cmsgpack.pack(holds),
+  cmsgpack.pack(asked),
+}

@@ -97,57 +97,54 @@ local function settle_one(settlement, owner, now)
   return state, record
 end
 
--- The usual case, many at a time: successes of jobs that carry no key and were not asked to cancel.  What is not usual is
--- left in `others`, with its place.
-local function complete_usual(settlements, owner, now, answers)
-  local ids, records, ended_as, tombs, results, others = {}, {}, {}, {}, {}, {}
+-- The usual case, many at a time: successes of jobs that carry no key and were not asked to cancel.  Gives a function that
+-- takes one, and says whether it was usual; and one that writes them all.
+local function completer(owner, now)
+  local ids, records, ended_as, tombs, results = {}, {}, {}, {}, {}
   local usual, kept_count, tomb_count, result_count = 0, 0, 0, 0
-  local fences, length = {}, 6 + #owner
+  local fences, length, owned = {}, 6 + #owner, owner_bytes(owner)
   local finished, buried = patch(COMPLETED, now, nil, false, true), patch(COMPLETED, now, nil, true, true)
-  local by_queue, seen, large = {}, {}, {}
-  for at, settlement in ipairs(settlements) do
-    local id, token = settlement[S_ID], settlement[S_TOKEN]
-    local raw = settlement[S_MOVE] == 'ack' and settlement[S_OWN] and not settlement[S_REASON] and not seen[id]
-      and not settlement[S_FAILURE] and raws[id]
+  local by_queue, large = {}, {}
+
+  local function complete(id, raw, token, drop, result)
     local fence = fences[token]
     if not fence then
-      fence = struct.pack('>BI4', EXECUTING, token) .. owner_bytes(owner)
+      fence = struct.pack('>BI4', EXECUTING, token) .. owned .. '\0'
       fences[token] = fence
     end
-    seen[id] = true
-    if raw and sub(raw, 1, length) == fence and byte(raw, length + 1) == 0 then
-      usual = usual + 1
-      ids[usual] = id
-      local _, queue = cmsgpack.unpack_limit(raw, 1, length + 23)
-      local changes = by_queue[queue]
-      if not changes then
-        changes = {0, 0}
-        by_queue[queue] = changes
-      end
-      changes[1] = changes[1] + 1
-      if settlement[S_DROP] then
-        local size = struct.unpack('>I4', raw, length + 19)
-        if size == 0 then large[#large + 1] = id end
-        records[2 * usual - 1] = id
-        records[2 * usual] = buried .. sub(raw, 1, length + 18) .. '\0\0\0\0' .. sub(raw, length + 23, -size - 1)
-        tombs[tomb_count + 1], tombs[tomb_count + 2] = '0', id
-        tomb_count = tomb_count + 2
-      else
-        records[2 * usual - 1], records[2 * usual] = id, finished .. raw
-        ended_as[kept_count + 1], ended_as[kept_count + 2] = '0', id
-        kept_count = kept_count + 2
-        changes[2] = changes[2] + 1
-        if settlement[S_RESULT] then
-          results[result_count + 1], results[result_count + 2] = id, ARGV[settlement[S_RESULT]]
-          result_count = result_count + 2
-        end
-      end
-      jobs[id], answers[at] = false, COMPLETED
-    else
-      others[#others + 1] = at
+    if not raw or sub(raw, 1, length + 1) ~= fence then return false end
+    usual = usual + 1
+    ids[usual] = id
+    local _, queue = cmsgpack.unpack_limit(raw, 1, length + 23)
+    local changes = by_queue[queue]
+    if not changes then
+      changes = {0, 0}
+      by_queue[queue] = changes
     end
+    changes[1] = changes[1] + 1
+    if drop then
+      local size = struct.unpack('>I4', raw, length + 19)
+      if size == 0 then large[#large + 1] = id end
+      records[2 * usual - 1] = id
+      records[2 * usual] = buried .. sub(raw, 1, length + 18) .. '\0\0\0\0' .. sub(raw, length + 23, -size - 1)
+      tombs[tomb_count + 1], tombs[tomb_count + 2] = '0', id
+      tomb_count = tomb_count + 2
+    else
+      records[2 * usual - 1], records[2 * usual] = id, finished .. raw
+      ended_as[kept_count + 1], ended_as[kept_count + 2] = '0', id
+      kept_count = kept_count + 2
+      changes[2] = changes[2] + 1
+      if result then
+        results[result_count + 1], results[result_count + 2] = id, ARGV[result]
+        result_count = result_count + 2
+      end
+    end
+    jobs[id] = false
+    return true
   end
-  if usual > 0 then
+
+  local function write()
+    if usual == 0 then return end
     in_chunks('SREM', 'leases:' .. owner, ids)
     in_chunks('ZREM', 'live', ids)
     in_chunks('HSET', 'jobs', records)
@@ -163,5 +160,6 @@ local function complete_usual(settlements, owner, now, answers)
     end
     ended = ended + usual
   end
-  return others
+
+  return complete, write
 end

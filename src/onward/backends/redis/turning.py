@@ -1,0 +1,183 @@
+"""A turn between Python and its script: settlements out, leases in.
+
+Nearly all settlements are successes of jobs that carry nothing else, and nearly all leases are of jobs that nothing has
+happened to yet: both are told from the rest here, and cost next to nothing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+
+from onward.backend import Lease, Settlement
+from onward.backends.redis.packing import STATES, Message, fresh, packed_envelope
+from onward.clock import SECOND
+from onward.envelope import Sealed
+from onward.lease import GONE, LEASE_LOST, Hold, Settled, already_applied, applied
+from onward.states import State
+
+__all__ = ["Outgoing", "leases"]
+
+_HOLDS = (Hold.FREE, Hold.HELD, Hold.BUSY, Hold.DONE)
+_ANSWERS: dict[int, Settled] = {
+    **{number: applied(state) for number, state in STATES.items()},
+    **{10 + number: already_applied(state) for number, state in STATES.items()},
+    20: LEASE_LOST,
+    21: GONE,
+}
+_COMPLETED = applied(State.COMPLETED)
+
+
+class Outgoing:
+    """The settlements of a turn.  Plain acks, nearly all there are, travel as ids and tokens."""
+
+    __slots__ = ("_ids", "_places", "_size", "_tokens", "bytes", "drop", "others")
+
+    def __init__(self, settlements: Sequence[Settlement], owner: str) -> None:
+        message = Message()
+        ids: list[str] = []
+        tokens: list[int] = []
+        others: list[tuple[Any, ...]] = []
+        places: list[int] = []
+        seen: set[str] = set()  # the first word on a job is the one that counts
+        keep = not settlements or settlements[0].keep
+        for at, each in enumerate(settlements):
+            lease = each.lease
+            job_id = lease.envelope.id
+            if (
+                each.move == "ack"
+                and each.result is None
+                and each.reason is None
+                and each.failure is None
+                and each.keep is keep
+                and lease.owner == owner
+                and job_id not in seen
+            ):
+                ids.append(job_id)
+                tokens.append(lease.token)
+            else:
+                others.append(_packed(each, owner, message))
+                places.append(at)
+            seen.add(job_id)
+        self.others = others
+        self.drop = not keep
+        self.bytes = message.bytes
+        self._ids, self._tokens, self._places, self._size = ids, tokens, places, len(settlements)
+
+    @property
+    def acked(self) -> tuple[list[str], list[int], bool]:
+        return self._ids, self._tokens, self.drop
+
+    def settled(self, others: bytes, not_completed: bytes) -> list[Settled]:
+        """The answers, in the order of the settlements."""
+        settled = [_COMPLETED] * self._size
+        for at, number in zip(self._places, _numbers(others), strict=True):
+            settled[at] = _ANSWERS[number]
+        if exceptions := _exceptions(not_completed):
+            elsewhere = set(self._places)
+            plain = [at for at in range(self._size) if at not in elsewhere]
+            for at, number in exceptions:
+                settled[plain[at]] = _ANSWERS[number]
+        return settled
+
+
+def _packed(settlement: Settlement, owner: str, message: Message) -> tuple[Any, ...]:
+    """What `settle_one` takes; most are short."""
+    lease, move = settlement.lease, settlement.move
+    result = settlement.result if settlement.keep and move == "ack" else None
+    plain = (
+        lease.envelope.id,
+        lease.token,
+        lease.owner == owner,
+        move,
+        settlement.ran,
+        None if result is None else message.beside(result),
+        move == "ack" and not settlement.keep,
+    )
+    if move == "ack" and settlement.reason is None and settlement.failure is None:
+        return plain
+    failure, letter = settlement.failure, settlement.dead_letter
+    return (
+        *plain,
+        settlement.reason,
+        round(settlement.delay * SECOND),
+        settlement.waits,
+        None if failure is None else (failure.kind, failure.message, failure.traceback),
+        settlement.duration_ms,
+        settlement.spent,
+        None if letter is None else packed_envelope(letter, message),
+    )
+
+
+class Brief(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """As much of it as a lease tells."""
+
+    queue: str
+    rank: int
+    attempts: int = 0
+    crashes: int = 0
+    interruptions: int = 0
+    waits: int = 0
+    parked_since: int | None = None
+    cancel_reason: str | None = None
+    spent: str | None = None
+
+
+_brief = msgspec.msgpack.Decoder(Brief).decode
+_numbers = msgspec.msgpack.Decoder(list[int]).decode
+_allotted = msgspec.msgpack.Decoder(list[tuple[int, int, str]]).decode
+_exceptions = msgspec.msgpack.Decoder(list[tuple[int, int]]).decode
+
+
+def leases(
+    found: Sequence[bytes], sealed: Sequence[bytes], holds: bytes, *, owner: str, expires_at: int
+) -> list[Lease]:
+    """Leases from id and record, one after the other; the sealed bytes of those that do not carry them, in this order; and
+    what became of the keys of some.
+    """
+    allotted = {at: (_HOLDS[hold], holder or None) for at, hold, holder in _allotted(holds)}
+    head = _owned(len(owner.encode()))
+    start, apart = head.size, iter(sealed)
+    prefix, untouched = _NO_JOB, _NOTHING
+    taken = []
+    for at in range(0, len(found), 2):
+        raw = found[at + 1]
+        delivery, started, size = head.unpack_from(raw)
+        if raw.startswith(prefix, start):  # as the one before, nothing has happened to it yet
+            record = untouched
+        else:
+            record = _brief(raw[start : len(raw) - size])
+            prefix, untouched = fresh(record.queue, record.rank), Brief(record.queue, record.rank)
+        hold, holder = allotted.get(at // 2, _NO_HOLD) if allotted else _NO_HOLD
+        taken.append(
+            Lease(
+                envelope=Sealed(found[at].decode(), record.queue, raw[-size:] if size else next(apart)),
+                token=delivery,
+                owner=owner,
+                expires_at=expires_at,
+                claimed_at=started,
+                attempts=record.attempts,
+                crashes=record.crashes,
+                interruptions=record.interruptions,
+                hold=hold,
+                holder=holder,
+                waits=record.waits,
+                parked_since=record.parked_since,
+                spent=record.spent,
+            )
+        )
+    return taken
+
+
+@lru_cache(maxsize=64)
+def _owned(length: int) -> struct.Struct:
+    """Delivery, start and size in a record whose owner's name has so many bytes."""
+    return struct.Struct(f">xI{1 + length}xxxQ8xI")
+
+
+_NO_HOLD: tuple[Hold, str | None] = (Hold.FREE, None)
+_NO_JOB, _NOTHING = b"no record begins like this", Brief("", 0)
