@@ -63,7 +63,12 @@ class RedisServer:
         configuration.write_text("".join(f"{name} {value}\n" for name, value in told.items()))
         with (self.folder / "log").open("ab") as log:
             self._process = subprocess.Popen(
-                [self._program, configuration], stdin=subprocess.DEVNULL, stdout=log, stderr=log, **lent_user()
+                [self._program, configuration],
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                restore_signals=False,  # a file that may not grow is an error to it, not its end
+                **lent_user(),
             )
         self._await_answer()
 
@@ -84,6 +89,11 @@ class RedisServer:
     def resume(self):
         os.killpg(self._process.pid, signal.SIGCONT)
 
+    def limit_files(self, size):
+        """How large a file of the server's may grow."""
+        command = ["prlimit", f"--pid={self._process.pid}", f"--fsize={size}:unlimited"]
+        subprocess.run(command, check=True, **lent_user())  # only its own user may
+
     def _await_answer(self):
         deadline = time.monotonic() + PATIENCE
         while True:
@@ -100,12 +110,12 @@ class RedisServer:
 
 
 @contextlib.contextmanager
-def redis_server(product, **settings):
+def redis_server(product, *, in_memory=True, **settings):
     """Start a server; skip the test, loudly, where there is none (on CI that is a failure)."""
     program = _program(product)
     if program is None:
         unavailable(f"{product}: neither installed, nor in a wheel, nor through apt-get")
-    with _folder(product) as folder:
+    with _folder(product, in_memory=in_memory) as folder:
         server = RedisServer(product, folder, program)
         server.start(**settings)
         try:
@@ -115,9 +125,9 @@ def redis_server(product, **settings):
 
 
 @contextlib.contextmanager
-def _folder(product):
+def _folder(product, *, in_memory=True):
     # Memory outlives a server, if not a machine: what fsync costs need not be paid for a test that kills only the former.
-    memory = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+    memory = "/dev/shm" if in_memory and os.access("/dev/shm", os.W_OK) else None
     folder = Path(tempfile.mkdtemp(prefix=f"{product}-", dir=memory))
     try:
         if os.geteuid() == 0:

@@ -6,8 +6,7 @@ import pytest
 import redis as driver
 
 from onward.backend import Settlement
-from onward.backends.redis import faults, health
-from onward.backends.redis.server import Server
+from onward.backends.redis import faults
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
@@ -26,6 +25,7 @@ from onward.testing.contract.builders import (
     ids,
     some_envelopes,
 )
+from tests.waiting import eventually
 
 TRANSLATIONS = {
     "OOM command not allowed when used memory > 'maxmemory'.": StoreFull,
@@ -230,10 +230,42 @@ def test_a_full_server_refuses_jobs_and_still_lets_them_be_finished(own_server, 
 
 
 @pytest.mark.promise("F37")
-def test_a_server_that_cannot_write_its_file_is_reported():
-    checks = health.checks(Server(write_error="aof_last_write_status"), "redis://here", 0)
+def test_a_server_that_cannot_write_its_file_takes_no_jobs_and_says_so(own_server, open_backend):
+    """It notices after it has answered, and keeps in its memory what it could not write."""
+    own_server.restart(appendfsync="everysec")
+    backend = open_backend(own_server.url())
+    lease = a_lease(backend)
+    own_server.limit_files(1)
+    accepted = [an_envelope()]
+    backend.enqueue(accepted)
 
-    assert {check.name: check.status for check in checks}["durability"] == "fail"
+    with pytest.raises(BackendUnavailable, match="MISCONF"):
+        eventually(lambda: backend.enqueue(accepted[-1:]) and accepted.append(an_envelope()))
+    with pytest.raises(BackendUnavailable, match="MISCONF"):
+        backend.ack(lease)
+    assert {check.name: check.status for check in backend.health()}["durability"] == "fail"
+
+    own_server.limit_files("unlimited")
+    eventually(lambda: {check.name: check.status for check in backend.health()}["durability"] != "fail")
+    assert backend.ack(lease).applied
+    own_server.restart()
+    assert backend.get(lease.envelope.id).state is State.COMPLETED
+    assert all(backend.get(envelope.id) for envelope in accepted[:-1])
+
+
+@pytest.mark.promise("F37")
+def test_a_server_that_flushes_everything_ends_when_it_cannot_write_and_has_lost_nothing(own_server, open_backend):
+    backend = open_backend(own_server.url())
+    accepted = some_envelopes(20)
+    backend.enqueue(accepted)
+    own_server.limit_files(1)
+
+    with pytest.raises(BackendUnavailable):
+        backend.enqueue([refused := an_envelope()])
+
+    own_server.restart()
+    assert all(backend.get(envelope.id) for envelope in accepted)
+    assert backend.get(refused.id) is None
 
 
 @pytest.mark.promise("F38")
