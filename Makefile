@@ -63,12 +63,16 @@ mutants: setup ## Break the code on purpose; the tests must notice
 bench: setup $(PEERS)/.installed ## Throughput and latency beside the raw engine and the peers; writes docs/benchmarks.md (BENCH="--only postgres": one part)
 	$(BIN)/python -m bench --peers $(PEERS)/bin/python --write $(BENCH)
 
-# The peers have an environment of their own: their dependencies are none of ours.
+# The peers have an environment of their own: their dependencies are none of ours.  Two of them want an older redis-py.
 $(PEERS)/.installed: Makefile
 	@$(PYTHON) -m venv --clear $(PEERS)
 	@$(PEERS)/bin/pip install --quiet huey litequeue flexiq quebec "psycopg[binary,pool]" uvloop
-	@for peer in procrastinate "pgqueuer[asyncpg]" oban chancy "saq[postgres]" awa-pg; do \
-		$(PEERS)/bin/pip install --quiet "$$peer" || echo "bench: $$peer cannot be installed here"; done
+	@for peer in procrastinate "pgqueuer[asyncpg]" oban chancy "saq[postgres]" awa-pg \
+		rq "dramatiq[redis]" "taskiq[orjson] taskiq-redis hiredis" "celery[redis]" streaq; do \
+		$(PEERS)/bin/pip install --quiet $$peer || echo "bench: $$peer cannot be installed here"; done
+	@for peer in arq "saq[redis]"; do \
+		$(PEERS)/bin/pip install --quiet --target $(PEERS)/apart/$${peer%[*} $$peer hiredis \
+		|| echo "bench: $$peer cannot be installed here"; done
 	@touch $@
 
 docs: setup ## Build the site into build/site

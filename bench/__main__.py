@@ -15,21 +15,25 @@ from pathlib import Path
 from typing import Any
 
 from bench import body, page
-from bench.engines import mariadb, postgres, sqlite
+from bench.engines import beanstalkd, mariadb, postgres, redis, sqlite
 from bench.rounds import say
 
-ENGINES = {"sqlite": sqlite, "postgres": postgres, "mariadb": mariadb}
+ENGINES = {"sqlite": sqlite, "postgres": postgres, "mariadb": mariadb, "redis": redis, "beanstalkd": beanstalkd}
 HERE = Path(__file__).parent.parent
 
 
 def main() -> int:
     options = _options()
     results = page.read(HERE / "docs")
+    memory = body.COUNTERS
     for name in options.only or ENGINES:
         say(f"{name}:")
-        with tempfile.TemporaryDirectory(prefix="onward-bench-", dir=options.disk) as folder:
-            os.environ["BENCH_FOLDER"] = folder
-            body.FOLDER = Path(folder)
+        with (
+            tempfile.TemporaryDirectory(prefix="onward-bench-", dir=options.disk) as folder,
+            tempfile.TemporaryDirectory(prefix="onward-bench-", dir=memory) as counters,
+        ):
+            os.environ |= {"BENCH_FOLDER": folder, "BENCH_COUNTERS": counters}
+            body.FOLDER, body.COUNTERS = Path(folder), Path(counters)
             os.environ["PYTHONPATH"] = str(HERE)
             _compile_once(folder)
             results[name] = _described(options.peers, ENGINES[name].PACKAGES) | ENGINES[name].run(options)
@@ -57,8 +61,13 @@ def _described(peers: Path, packages: tuple[str, ...]) -> dict[str, Any]:
 
 
 def _versions(peers: Path, packages: tuple[str, ...]) -> dict[str, str]:
+    # Those in folders of their own come last, and do not hide what the others use.
     code = (
-        "import importlib.metadata as m, sys\nfor d in m.distributions(): print(d.metadata['Name'].lower(), d.version)"
+        "import importlib.metadata as m, pathlib, sys\n"
+        "found = {}\n"
+        "apart = [str(each) for each in pathlib.Path(sys.prefix, 'apart').glob('*')]\n"
+        "for d in m.distributions(path=sys.path + apart): found.setdefault(d.metadata['Name'].lower(), d.version)\n"
+        "for each in found.items(): print(*each)"
     )
     listed = subprocess.run([peers, "-c", code], capture_output=True, text=True, check=True).stdout
     installed = dict(line.split() for line in listed.splitlines())

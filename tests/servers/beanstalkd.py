@@ -140,14 +140,14 @@ class ServerClock(FakeClock):
 
 
 @contextlib.contextmanager
-def beanstalkd_server(*, fake_time=False, start=True):
+def beanstalkd_server(*, fake_time=False, start=True, in_memory=True):
     """Start a server; skip the test, loudly, where there is none (on CI that is a failure)."""
     program = _installed(
         "beanstalkd", lambda: shutil.which("beanstalkd") or shutil.which("beanstalkd", path="/usr/sbin")
     )
     faketime = _installed("libfaketime", _faketime) if fake_time else None
     memory = Path("/dev/shm")  # where a flush costs nothing: the server flushes all the same
-    folder = Path(tempfile.mkdtemp(prefix="beanstalkd-", dir=memory if memory.is_dir() else None))
+    folder = Path(tempfile.mkdtemp(prefix="beanstalkd-", dir=memory if in_memory and memory.is_dir() else None))
     try:
         if os.geteuid() == 0:
             shutil.chown(folder, UNPRIVILEGED)
