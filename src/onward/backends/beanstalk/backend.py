@@ -207,7 +207,8 @@ class BeanstalkBackend(Backend):
                 put = self._as_put(envelope, self.clock.micros())
             except PayloadTooLarge as error:
                 raise BackendRefused(str(error)) from error
-            session.connection.put_all([put], numbers := [])
+            numbers: list[int] = []
+            session.connection.put_all([put], numbers)
             return numbers[0]
 
         return store

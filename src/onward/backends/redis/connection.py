@@ -36,11 +36,13 @@ class Connection:
 
     def __init__(self, driver: Any) -> None:
         self._driver = driver
+        self._poll = select.poll()
         self.generation = 0
         self.broken = True  # until it has connected
 
     def connect(self) -> None:
         self._driver.connect()
+        self._poll.register(self.fileno(), select.POLLIN)
         self.broken = False
 
     def ask(self, *command: Any) -> Any:
@@ -64,12 +66,7 @@ class Connection:
     @property
     def is_quiet(self) -> bool:
         """Whether an idle connection is still there: a server that says something unasked hangs up."""
-        try:
-            poll = select.poll()
-            poll.register(self.fileno(), select.POLLIN)
-            return not poll.poll(0)
-        except OSError:
-            return False
+        return self._driver._sock is not None and not self._poll.poll(0)  # noqa: SLF001  the driver has no other way to it
 
     def fileno(self) -> int:
         sock = self._driver._sock  # noqa: SLF001  the driver has no other way to it

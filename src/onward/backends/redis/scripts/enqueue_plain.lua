@@ -1,4 +1,4 @@
--- needs: records, writes, counting, waking
+-- needs: basics, chunks, tokens
 -- Store new jobs of one queue and priority that are due now and carry nothing but themselves: id, the packed part of the
 -- record and the sealed bytes, one after the other.  False, and nothing stored, if any of the ids was seen before.
 local now, queue, rank = instant(A[1]), A[2], A[3]
@@ -38,6 +38,9 @@ in_chunks('HSET', 'jobs', records)
 if #large > 0 then in_chunks('HSET', 'sealed', large) end
 in_chunks('ZADD', 'live', live)
 in_chunks('ZADD', 'ready:' .. queue, ready)
-count_new(queue, total)
+redis.call('HINCRBY', P .. 'counts', AVAILABLE, total)
+if redis.call('HINCRBY', P .. 'counts:' .. queue, AVAILABLE, total) == total then
+  redis.call('ZADD', P .. 'queues', 0, queue)  -- where some waited before, it is there
+end
 leave_token(queue)
 return true

@@ -1,4 +1,4 @@
--- needs: records, writes
+-- needs: basics, records, chunks, writes
 -- Renew a session.  An expired one that nobody reaped is alive.
 local now, owner = instant(A[1]), A[2]
 

@@ -1,4 +1,4 @@
--- needs: records
+-- needs: basics
 -- Microseconds until one of these queues has work, 0 if it has some now, -1 if nothing waits there.  Old tokens are taken
 -- away: who looked knows.
 local now, queues = instant(A[1]), A[2]

@@ -1,4 +1,4 @@
--- needs: records, writes, counting, waking, jobs, holds
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, holds
 -- Open or renew a session; with `adopts` it inherits another's leases, and is told of all that it holds.
 local now, owner, about, adopts = instant(A[1]), A[2], A[3], A[4]
 

@@ -1,4 +1,4 @@
--- needs: records, waking
+-- needs: basics, records, tokens, waking
 -- Stop or allow claims from a queue.  True if that changed anything.
 local queue, paused = A[1], A[2]
 

@@ -1,4 +1,4 @@
--- needs: records
+-- needs: basics, records
 -- Queues that hold live jobs or are paused, the first by name, with their counts; and the counts of all.
 local most = A[1]
 

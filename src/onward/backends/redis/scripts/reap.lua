@@ -1,4 +1,4 @@
--- needs: records, writes, counting, waking, jobs, holds, settling
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, holds, settling
 -- End dead sessions and give their leases back: all that expired and every orphan, or one owner's.
 local now, owner, begun, cause = instant(A[1]), A[2], A[3], A[4]
 

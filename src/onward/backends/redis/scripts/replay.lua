@@ -1,4 +1,4 @@
--- needs: records, writes, counting, waking, jobs, removing
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing
 -- Give these discarded or cancelled jobs a new life, or say what is in the way.
 local now, ids = instant(A[1]), A[2]
 

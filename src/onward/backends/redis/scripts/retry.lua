@@ -1,4 +1,4 @@
--- needs: records, writes, counting, waking, jobs
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs
 -- Make scheduled and retryable jobs due now.
 local now, ids = instant(A[1]), A[2]
 

@@ -1,4 +1,4 @@
--- needs: records
+-- needs: basics, records
 -- Every session that was not ended or reaped.
 local found = {}
 for _, owner in ipairs(redis.call('HKEYS', P .. 'sessions')) do

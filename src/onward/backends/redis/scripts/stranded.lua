@@ -1,4 +1,4 @@
--- needs: records
+-- needs: basics, records
 -- How many running jobs belong to no live session.
 local now, stranded = instant(A[1]), 0
 

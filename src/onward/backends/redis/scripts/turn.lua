@@ -1,4 +1,4 @@
--- needs: records, writes, counting, waking, jobs, holds, settling, adding
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, holds, settling, adding
 -- Settle, promote what is due, claim.
 -- Plain acks, nearly all there are, come as ids and tokens; of them only those are answered that were not completed.
 local now, owner, settlements, queues, limit, at_most = instant(A[1]), A[2], A[3], A[4], A[5], A[6]

@@ -1,4 +1,4 @@
--- needs: records, writes, counting, waking, jobs, removing, showing
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, showing
 -- A stretch of a walk over jobs by id: those that match, and the last id that was looked at, or false at the end.  Each job is
 -- seen at one moment, so one that moves meanwhile is seen once.
 local states, queue, job_name, after, newest_first, limit, stretch = A[1], A[2], A[3], A[4], A[5], A[6], A[7]

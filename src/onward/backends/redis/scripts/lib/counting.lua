@@ -15,14 +15,6 @@ local function add_to(key, field, change)
   if redis.call('HINCRBY', P .. key, field, change) == 0 then redis.call('HDEL', P .. key, field) end
 end
 
--- New jobs that wait.  Where some waited before, the queue is known.
-local function count_new(queue, change)
-  redis.call('HINCRBY', P .. 'counts', AVAILABLE, change)
-  if redis.call('HINCRBY', P .. 'counts:' .. queue, AVAILABLE, change) == change then
-    redis.call('ZADD', P .. 'queues', 0, queue)
-  end
-end
-
 local function flush_counts()
   for queue, states in pairs(changes) do
     local lives = false

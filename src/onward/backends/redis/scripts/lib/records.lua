@@ -1,4 +1,4 @@
--- A job's record.  KEYS[1] is the prefix of every key; it holds the hash tag, so all of them lie in one slot.
+-- A job's record.
 --
 --   state 1 | delivery 4 | owner 1+n | flags 1 | suspect 1 | started 8 | due 8 | size 4
 --   | MessagePack: the rest, and what never changes | sealed bytes, if they are few
@@ -11,21 +11,14 @@
 --
 --   length 4 | MessagePack: state, end, reason, tombstone, ran
 
-local P = KEYS[1] .. ':'
-local A = cmsgpack.unpack(ARGV[1])
-local min, sub, byte, char, band = math.min, string.sub, string.byte, string.char, bit.band
-
 -- Places in a record that was taken apart; the first holds the packed fields that never change, and the sealed bytes.
 local FIXED, QUEUE, RANK, ATTEMPTS, CRASHES, INTERRUPTIONS, WAITS, PARKED, ASKED, SPENT = 1, 2, 3, 4, 5, 6, 7, 8, 9, 10
 local STATE, DELIVERY, OWNER, FLAGS, STARTED, AT, SIZE, ENDED, REASON, TOMB = 11, 12, 13, 14, 15, 16, 17, 18, 19, 20
 -- Places among the fields that never change.
 local JOB, ENQUEUED, MAX_CRASHES, EXPIRES_AT, UNIQUE_KEY, ONCE, ONCE_TTL, SINGLE = 1, 2, 3, 4, 5, 6, 7, 8
 
-local SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE, COMPLETED, DISCARDED, CANCELLED = 1, 2, 3, 4, 5, 6, 7
 -- Flags; a job that was asked to cancel is marked, too, for it is not the usual job.
 local IS_UNIQUE, HAS_HOLDS, EXPIRES, IS_AGAIN, IS_ASKED = 1, 2, 4, 8, 16
-
-local FEW = 256  -- sealed bytes that travel in the record
 
 local function owner_bytes(owner)
   return owner and char(#owner + 1) .. owner or '\0'
@@ -81,16 +74,4 @@ end
 
 local function is(record, flag)
   return band(record[FLAGS], flag) ~= 0
-end
-
--- The store's clock, unless the caller brought one that tests can move.
-local function instant(given)
-  if given then return given end
-  local time = redis.call('TIME')
-  return time[1] * 1000000 + time[2]
-end
-
--- Sorts like the number, as text of equal scores does.
-local function due(at)
-  return struct.pack('>I8', at)
 end

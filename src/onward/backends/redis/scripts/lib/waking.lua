@@ -1,17 +1,9 @@
--- Who sleeps blocks on a list per queue that carries no jobs, only a token: whoever makes a job due leaves one if none is
--- there.  It wakes one sleeper, who claims and, if work is left, leaves the next.
+-- Whom to wake once everything is written.
 
 local SOON = 1500000  -- who sleeps looks by himself before that
 
 local wakes = {}
 
-local function leave_token(queue)
-  if redis.call('EXISTS', P .. 'wake:' .. queue) == 0 and redis.call('SISMEMBER', P .. 'paused', queue) == 0 then
-    redis.call('LPUSH', P .. 'wake:' .. queue, 1)
-  end
-end
-
--- Once everything is written.
 local function wake()
   for queue, why in pairs(wakes) do
     if why == SOON or redis.call('EXISTS', P .. 'ready:' .. queue) == 1 then leave_token(queue) end

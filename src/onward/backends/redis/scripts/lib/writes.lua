@@ -2,8 +2,6 @@
 -- refuses a script whose first write needs room, still lets jobs be settled.  Until then nothing was written: a script that
 -- fails before has done nothing.
 
-local CHUNK = 998  -- arguments at a time: even, for pairs, and under what `unpack` can do
-
 local zsets, hashes, sets = {}, {}, {}
 
 local function kept(store, key, member, value)
@@ -19,12 +17,6 @@ end
 local function zset(key, member, score) kept(zsets, key, member, score) end
 local function hash(key, field, value) kept(hashes, key, field, value) end
 local function set(key, member, present) kept(sets, key, member, present) end
-
-local function in_chunks(command, key, values)
-  for from = 1, #values, CHUNK do
-    redis.call(command, P .. key, unpack(values, from, min(from + CHUNK - 1, #values)))
-  end
-end
 
 local function remove(command, store)
   for key, members in pairs(store) do

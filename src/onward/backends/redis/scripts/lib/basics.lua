@@ -1,0 +1,21 @@
+-- What every script begins with.  KEYS[1] is the prefix of every key; it holds the hash tag, so all of them lie in one slot.
+
+local P = KEYS[1] .. ':'
+local A = cmsgpack.unpack(ARGV[1])
+local min, sub, byte, char, band = math.min, string.sub, string.byte, string.char, bit.band
+
+local SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE, COMPLETED, DISCARDED, CANCELLED = 1, 2, 3, 4, 5, 6, 7
+
+local FEW = 256  -- sealed bytes that travel in the record
+
+-- The store's clock, unless the caller brought one that tests can move.
+local function instant(given)
+  if given then return given end
+  local time = redis.call('TIME')
+  return time[1] * 1000000 + time[2]
+end
+
+-- Sorts like the number, as text of equal scores does.
+local function due(at)
+  return struct.pack('>I8', at)
+end
