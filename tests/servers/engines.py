@@ -1,6 +1,6 @@
 """The stores that whole programs are tested on: where each is, and what a test may do to it past all code of ours.
 
-Another engine is one more line in ``ENGINES``: how its server is started, and a class with the same three things.
+Another engine is one more line in ``ENGINES``: how its server is started, and a class with the same few things.
 """
 
 import contextlib
@@ -14,12 +14,31 @@ from urllib.parse import quote
 
 import psycopg
 
-from tests.servers import mariadb
+from tests.servers import mariadb, redis
 from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.stores import TABLES, emptied
 
 
-class SqliteStore:
+class SqlStore:
+    """What a test wants to know, of tables."""
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        raise NotImplementedError
+
+    def sessions(self) -> dict[str, int]:
+        """Those that are open, with the instants at which they expire."""
+        return dict(self.query("SELECT owner, expires_at FROM onward_sessions"))
+
+    def executing(self) -> int:
+        ((count,),) = self.query("SELECT count(*) FROM onward_jobs WHERE state = 'executing'")
+        return count
+
+    def finished(self) -> int:
+        ((count,),) = self.query("SELECT count(*) FROM onward_finished")
+        return count
+
+
+class SqliteStore(SqlStore):
     """A file."""
 
     def __init__(self, _: Any, folder: Path) -> None:
@@ -42,7 +61,7 @@ class SqliteStore:
             connection.execute("ROLLBACK")
 
 
-class PostgresStore:
+class PostgresStore(SqlStore):
     """The tables of the default namespace, empty at first."""
 
     def __init__(self, server: Any, _: Path) -> None:
@@ -72,7 +91,7 @@ class PostgresStore:
             connection.rollback()
 
 
-class MariaDBStore:
+class MariaDBStore(SqlStore):
     """The tables of the default namespace, empty at first."""
 
     def __init__(self, server: Any, _: Path) -> None:
@@ -96,6 +115,41 @@ class MariaDBStore:
             cursor.execute("UNLOCK TABLES")
 
 
+class RedisStore:
+    """The keys of the default namespace, none at first."""
+
+    def __init__(self, server: Any, _: Path) -> None:
+        self._server = server
+        with server.client() as client:
+            client.client_kill_filter(_type="normal", skipme=True)  # of those who were killed by an earlier test
+        self._url = redis.emptied(server)
+
+    def url(self, *, patience: float | None = None) -> str:
+        """``patience``: the seconds that a call waits for its answer."""
+        return self._url if patience is None else self._server.url(timeout=max(1, round(patience)))
+
+    def sessions(self) -> dict[str, int]:
+        with self._server.client() as client:
+            return {owner.decode(): int(at) for owner, at in client.zrange("{onward}:expiry", 0, -1, withscores=True)}
+
+    def executing(self) -> int:
+        with self._server.client() as client:
+            return int(client.hget("{onward}:counts", "3") or 0)
+
+    def finished(self) -> int:
+        with self._server.client() as client:
+            return sum(client.zcard(f"{{onward}}:ended:{state}") for state in (5, 6, 7))
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        with self._server.client() as client:
+            client.execute_command("CLIENT", "PAUSE", 600_000, "WRITE")
+            try:
+                yield
+            finally:
+                client.execute_command("CLIENT", "UNPAUSE")
+
+
 class Engine(NamedTuple):
     server: Callable[[], AbstractContextManager[Any]]
     store: Callable[[Any, Path], Any]
@@ -105,6 +159,7 @@ ENGINES = {
     "sqlite": Engine(nullcontext, SqliteStore),
     "postgres": Engine(partial(postgres_server, VERSIONS[-1]), PostgresStore),
     "mariadb": Engine(mariadb.mariadb_server, MariaDBStore),
+    "redis": Engine(partial(redis.redis_server, "redis"), RedisStore),
 }
 
 

@@ -37,9 +37,14 @@ def folder(tmp_path):
 
 
 def pytest_generate_tests(metafunc):
-    """Whatever depends on the store is asked of every engine; the rest is the supervisor's own, and one is enough."""
-    if "store" in metafunc.fixturenames and metafunc.definition.get_closest_marker("every_store"):
-        metafunc.parametrize("store", ENGINES, indirect=True)
+    """Whatever depends on the store is asked of every engine; the rest is the supervisor's own, and one is enough.
+
+    Of Redis only that is asked which its scripts, its sessions and its silence decide: every test takes seconds.
+    """
+    wanted = metafunc.definition.get_closest_marker
+    if "store" in metafunc.fixturenames and wanted("every_store"):
+        engines = [name for name in ENGINES if name != "redis" or wanted("redis_too")]
+        metafunc.parametrize("store", engines, indirect=True)
 
 
 @pytest.fixture

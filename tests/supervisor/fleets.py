@@ -106,13 +106,9 @@ class Shop:
             eventually(lambda handle=handle: handle.record().is_finished, what=lambda handle=handle: handle.record())
         return [handle.record() for handle in handles]
 
-    def query(self, sql):
-        """A look into the store past all code of ours."""
-        return self.store.query(sql)
-
     def sessions(self):
         """Those that are open, with the instants at which they expire."""
-        return dict(self.query("SELECT owner, expires_at FROM onward_sessions"))
+        return self.store.sessions()
 
     def renewed(self, owner, times):
         """Wait until a session was seen with so many different expiries."""

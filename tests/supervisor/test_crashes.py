@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("crashes of proce
 RECOVERY = 5.0  # seconds: five times what is promised, for a busy machine
 
 
+@pytest.mark.redis_too
 @pytest.mark.promise("F01", "F04", "F06", "F15")
 def test_what_a_killed_process_ran_comes_back_at_once_and_its_slot_is_filled(shop, start):
     fleet = start(shop, "--processes", 2, "--concurrency", 2)
@@ -38,6 +39,7 @@ def test_what_a_killed_process_ran_comes_back_at_once_and_its_slot_is_filled(sho
     assert shop.sessions() == {}
 
 
+@pytest.mark.redis_too
 @pytest.mark.promise("F02", "F19")
 def test_a_process_that_dies_after_its_work_and_before_it_could_say_so_is_settled_once(shop, start):
     fleet = start(shop, "--concurrency", 2)
@@ -53,7 +55,7 @@ def test_a_process_that_dies_after_its_work_and_before_it_could_say_so_is_settle
     runs = shop.diary("holding", name="work")
     assert [(run["delivery"], run["attempt"]) for run in runs] == [(1, 1), (2, 1)]  # the same attempt, delivered again
     assert (record.state, record.attempts, record.crashes, record.delivery) == (State.COMPLETED, 1, 1, 2)
-    assert shop.query("SELECT count(*) FROM onward_finished") == [(1,)]
+    assert shop.store.finished() == 1
     assert fleet.stop() == 0
 
 
@@ -111,6 +113,7 @@ def test_a_discard_by_the_supervisor_reaches_those_who_subscribed_and_the_dead_l
     assert len(shop.diary("discarded")) == 1
 
 
+@pytest.mark.redis_too
 @pytest.mark.promise("A10", "A11", "F16", "F69")
 def test_what_had_not_begun_goes_back_unharmed(shop, start):
     """The board tells what had begun: what was only claimed is nobody's crash, and nothing stays behind."""
@@ -122,7 +125,7 @@ def test_what_had_not_begun_goes_back_unharmed(shop, start):
     worker = shop.noted("holding", name="bomb")["pid"]
     shop.ended(*first)  # so that what it still has claimed had not begun, save for the bomb
     with shop.locked():  # what it has in its hand stays there
-        ((claimed,),) = shop.query("SELECT count(*) FROM onward_jobs WHERE state = 'executing'")
+        claimed = shop.store.executing()
         shop.let("bomb")
         gone(worker)
     records = shop.ended(*handles)

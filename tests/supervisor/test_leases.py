@@ -16,6 +16,7 @@ def shop(open_shop):
     return open_shop(lease_for=1)
 
 
+@pytest.mark.redis_too
 @pytest.mark.promise("F01", "F14", "F15", "F16")
 def test_a_long_run_is_left_alone_while_the_jobs_of_a_dead_worker_come_back(shop, start):
     living = start(shop, "--queues", "default")
@@ -49,6 +50,7 @@ def test_a_handler_that_holds_the_interpreter_or_blocks_the_loop_keeps_its_lease
     assert fleet.stop() == 0
 
 
+@pytest.mark.redis_too
 @pytest.mark.promise("A4", "F17")
 def test_a_worker_that_stood_still_past_its_lease_changes_nothing_and_begins_nothing_that_it_lost(shop, start):
     """A settlement that comes late is refused by the store; a handler that begins late would be refused by nobody."""

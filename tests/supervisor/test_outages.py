@@ -13,6 +13,7 @@ pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("outages of proce
 LEASE = 1.0
 
 
+@pytest.mark.redis_too
 @pytest.mark.promise("A5", "F25")
 @pytest.mark.parametrize("patience", [30, 0.1], ids=["calls hang", "calls fail"])
 def test_an_outage_of_three_leases_costs_no_job_a_crash(open_shop, start, patience):
@@ -138,6 +139,7 @@ def test_an_isolated_job_whose_lease_was_lost_while_its_process_started_is_not_b
     assert fleet.stop() == 0
 
 
+@pytest.mark.redis_too
 @pytest.mark.promise("F82")
 def test_a_store_that_does_not_answer_does_not_keep_a_worker_from_stopping(shop, start):
     fleet = start(shop, "--shutdown-timeout", 0.5, patch=IMPATIENT)

@@ -13,6 +13,7 @@ from tests.supervisor.fleets import HOARDER, alive, eventually, let_pass
 pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("stopping of processes")]
 
 
+@pytest.mark.redis_too
 @pytest.mark.promise("F24", "F69", "F82")
 def test_what_has_begun_is_finished_and_what_has_not_goes_back(shop, start):
     shop.add(HOARDER)
