@@ -34,7 +34,7 @@ PEERS = {
     "rq": 800,
 }
 BULKY = ("saq", "taskiq", "arq", "streaq", "rq")  # who can be given many at a time
-# As durable as the other engines are measured: what was answered is on the disk.
+# Redis's own default where it keeps a file: what was answered survives the server, and a power cut takes a second.
 SETTINGS = {"appendonly": "yes", "appendfsync": "everysec", "auto_aof_rewrite_percentage": 0}
 
 
@@ -113,7 +113,7 @@ def figures(results: dict[str, Any]) -> list[Figure]:
 def fairness(results: dict[str, Any]) -> str:
     missing = "".join(f" {name} was not measured: {why}." for name, why in results["missing"].items())
     return (
-        "All have one server that writes its file and flushes it before it answers. Onward runs at its defaults: `onward "
+        "All have one server that writes every command to its file and flushes it once a second. Onward runs at its defaults: `onward "
         "worker` with 2 processes, history kept. The peers run with the settings that their manuals or trials show to be "
         "fastest, results off. huey and celery take a job off the queue before they run it: a crash loses it. saq, taskiq "
         "and arq have no bulk interface: some fifty enqueues at a time stand for it; huey, dramatiq and celery have none of "
