@@ -113,12 +113,12 @@ def figures(results: dict[str, Any]) -> list[Figure]:
 def fairness(results: dict[str, Any]) -> str:
     missing = "".join(f" {name} was not measured: {why}." for name, why in results["missing"].items())
     return (
-        "All have one server that writes every command to its file and flushes it once a second. Onward runs at its defaults: `onward "
-        "worker` with 2 processes, history kept. The peers run with the settings that their manuals or trials show to be "
-        "fastest, results off. huey and celery take a job off the queue before they run it: a crash loses it. saq, taskiq "
-        "and arq have no bulk interface: some fifty enqueues at a time stand for it; huey, dramatiq and celery have none of "
-        "either. The raw loop makes by hand the writes that a job costs, in Onward's own keys, by one script; the one that "
-        f"only deletes is there for scale.{missing}"
+        "All have one server that writes every command to its file and flushes it once a second. Onward runs at its "
+        "defaults: `onward worker` with 2 processes, history kept. The peers run with the settings that their manuals or "
+        "trials show to be fastest, results off. huey and celery take a job off the queue before they run it: a crash loses "
+        "it. saq, taskiq and arq have no bulk interface: some fifty enqueues at a time stand for it; huey, dramatiq and "
+        "celery have none of either. The raw loop makes by hand the writes that a job costs, in Onward's own keys, by one "
+        f"script; the one that only deletes is there for scale.{missing}"
     )
 
 
