@@ -39,7 +39,8 @@ def folder(tmp_path):
 def pytest_generate_tests(metafunc):
     """Whatever depends on the store is asked of every engine; the rest is the supervisor's own, and one is enough.
 
-    Of Redis only that is asked which its scripts, its sessions and its silence decide: every test takes seconds.
+    Of Redis only that is asked which its sessions and its silence decide, for every test takes seconds; and nothing of those
+    who are killed while the store is locked, for what they had sent is done there when the lock is gone.
     """
     wanted = metafunc.definition.get_closest_marker
     if "store" in metafunc.fixturenames and wanted("every_store"):

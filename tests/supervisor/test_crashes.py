@@ -39,7 +39,6 @@ def test_what_a_killed_process_ran_comes_back_at_once_and_its_slot_is_filled(sho
     assert shop.sessions() == {}
 
 
-@pytest.mark.redis_too
 @pytest.mark.promise("F02", "F19")
 def test_a_process_that_dies_after_its_work_and_before_it_could_say_so_is_settled_once(shop, start):
     fleet = start(shop, "--concurrency", 2)
@@ -113,7 +112,6 @@ def test_a_discard_by_the_supervisor_reaches_those_who_subscribed_and_the_dead_l
     assert len(shop.diary("discarded")) == 1
 
 
-@pytest.mark.redis_too
 @pytest.mark.promise("A10", "A11", "F16", "F69")
 def test_what_had_not_begun_goes_back_unharmed(shop, start):
     """The board tells what had begun: what was only claimed is nobody's crash, and nothing stays behind."""

@@ -139,7 +139,6 @@ def test_an_isolated_job_whose_lease_was_lost_while_its_process_started_is_not_b
     assert fleet.stop() == 0
 
 
-@pytest.mark.redis_too
 @pytest.mark.promise("F82")
 def test_a_store_that_does_not_answer_does_not_keep_a_worker_from_stopping(shop, start):
     fleet = start(shop, "--shutdown-timeout", 0.5, patch=IMPATIENT)
