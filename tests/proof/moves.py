@@ -13,10 +13,14 @@ from typing import Any
 
 import msgspec
 
-from onward.backend import Query
+from onward.backend import Query, StoredJob
 from onward.cli.exits import Exit
 from onward.config import load
+from onward.envelope import Sealed, open_sealed
+from onward.errors import SignatureRejected
+from onward.key_ring import KeyRing
 from onward.movable import MOVABLE
+from onward.signing import Signing
 from onward.stores import open_store
 from onward.testing import FakeClock
 from onward.testing.contract.builders import an_envelope
@@ -28,13 +32,15 @@ __all__ = ["between_stores"]
 
 _PAGE = 1_000
 _PATIENCE = 600.0
+_SIGNING = Signing(KeyRing.parse("key:" + "k" * 43, "here"), "require", "default", unverified=lambda *_: None)
 
 
 def between_stores(urls: Sequence[str], *, jobs: int, kills: int, tell: Tell) -> Ledger:
     """From each store to the next, with so many kills on every way."""
     dice = random.Random(7)
-    before = _fill(urls[0], jobs)
-    dead = changed = lost = doubled = 0
+    _fill(urls[0], jobs)
+    before = _contents(urls[0])
+    dead = changed = lost = doubled = refused = 0
     errors: list[str] = []
     begun = time.monotonic()
     for number, (source, target) in enumerate(pairwise(urls)):
@@ -49,18 +55,19 @@ def between_stores(urls: Sequence[str], *, jobs: int, kills: int, tell: Tell) ->
         lost += len(before.keys() - after.keys())
         doubled += len(left) + len(after.keys() - before.keys())
         changed += sum(after[job_id] != before[job_id] for job_id in before.keys() & after.keys())
+        refused += jobs - _verified(target)
         tell(number)
     way = " -> ".join(scheme_of(url) for url in urls)
     return Ledger(
         f"moves {way}",
         {"jobs": len(before), "kills": dead, "seconds": time.monotonic() - begun},
-        {"lost": lost, "in both": doubled, "changed": changed},
+        {"lost": lost, "in both": doubled, "changed": changed, "signatures refused": refused},
         errors,
     )
 
 
-def _fill(url: str, jobs: int) -> dict[str, bytes]:
-    """Jobs in every state that can move, with keys, priorities and delays."""
+def _fill(url: str, jobs: int) -> None:
+    """Jobs in every state that can move, with keys, priorities and delays; all but a dozen are signed."""
     clock = FakeClock()
     with closing(open_store(load({"url": url}), clock)) as store:
         backend: Any = store
@@ -73,17 +80,31 @@ def _fill(url: str, jobs: int) -> dict[str, bytes]:
                         delay=60 * (number % 5 == 0),
                         unique_key=f"key-{number}" if number % 7 == 0 else None,
                         payload={"number": number},
+                        sign=_SIGNING.sign,
                     )
                     for number in range(start, min(jobs, start + _PAGE))
                 ]
             )
-    return _contents(url)
 
 
 def _contents(url: str) -> dict[str, bytes]:
     """Every job that can move, by its id; what is at rest counts, too."""
     with closing(open_store(load({"url": url}))) as store:
         return {job.id: msgspec.msgpack.encode(job) for job in _jobs(store)}
+
+
+def _verified(url: str) -> int:
+    """How many a worker would run that requires signatures."""
+    with closing(open_store(load({"url": url}))) as store:
+        return sum(map(_is_verified, _jobs(store)))
+
+
+def _is_verified(job: StoredJob) -> bool:
+    try:
+        open_sealed(Sealed(job.id, job.queue, job.data), namespace="default", verify=_SIGNING.verify)
+    except SignatureRejected:
+        return False
+    return True
 
 
 def _jobs(store: Any) -> Iterator[Any]:

@@ -277,7 +277,7 @@ class TestLostAnswers:
         result = client.turn(a_turn(Settlement.ack(lease), claim=a_claim(limit=9)))
         assert (result.settled[0].applied, len(result.leases)) == (True, 2)
 
-    @pytest.mark.promise("F29", "CVE-2023-28858")
+    @pytest.mark.promise("F29", "CVE-2023-28858", "CVE-2023-28859")
     def test_a_call_that_is_torn_apart_leaves_its_answers_to_nobody(self, backend, monkeypatch):
         """What was asked and not read must not be read by the next."""
         backend.enqueue([an_envelope()])

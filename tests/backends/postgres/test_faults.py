@@ -385,7 +385,7 @@ class TestThreads:
 
         _until(lambda: not sql("SELECT 1 FROM pg_stat_activity WHERE application_name = 'onward'"))
 
-    @pytest.mark.promise("F29", "CVE-2023-28858")
+    @pytest.mark.promise("F29", "CVE-2023-28858", "CVE-2023-28859")
     @pytest.mark.parametrize("statement", ["begin", "lock_session", "settle", "claim", "commit"])
     def test_a_call_that_is_torn_apart_leaves_its_answers_to_nobody(self, backend, statements, statement):
         lease = a_lease(backend)

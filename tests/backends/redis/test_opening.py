@@ -143,6 +143,7 @@ def test_a_backend_that_was_closed_says_so(open_backend):
         backend.counts()
 
 
+@pytest.mark.promise("CVE-2025-49844")
 def test_a_user_who_may_no_more_than_the_page_says_is_enough(own_server, open_backend):
     page = Path(__file__).parents[3] / "docs" / "redis.md"
     (line,) = [line for line in page.read_text().splitlines() if line.startswith("ACL SETUSER")]

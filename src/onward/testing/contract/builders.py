@@ -23,7 +23,7 @@ import pytest
 
 from onward.backend import LEASE, Backend, Claim, Envelope, Failure, Lease, Session, Settlement, Turn
 from onward.clock import SECOND
-from onward.envelope import Letter, Sealed, seal
+from onward.envelope import Letter, Sealed, Sign, seal
 from onward.ids import IdMaker
 from onward.testing.clock import FakeClock
 
@@ -54,7 +54,7 @@ an_id = IdMaker(FakeClock())
 _BIRTH = FakeClock().micros()
 
 
-def an_envelope(*, delay: float = 0, payload: object = None, **letter: Any) -> Envelope:
+def an_envelope(*, delay: float = 0, payload: object = None, sign: Sign | None = None, **letter: Any) -> Envelope:
     """A job sealed as a client seals it.  ``letter`` holds fields of `onward.envelope.Letter`; ``delay`` is in seconds.
 
     >>> an_envelope(queue="mail", delay=0.5).delay
@@ -69,7 +69,7 @@ def an_envelope(*, delay: float = 0, payload: object = None, **letter: Any) -> E
         "enqueued_at": _BIRTH,
         "payload": msgspec.Raw(msgspec.json.encode({} if payload is None else payload)),
     }
-    return seal(Letter(**(fields | letter)), delay=micros(delay))
+    return seal(Letter(**(fields | letter)), delay=micros(delay), sign=sign)
 
 
 def some_envelopes(count: int, **options: Any) -> list[Envelope]:
