@@ -5,7 +5,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := .venv-bench
-PYTEST := $(BIN)/pytest -n 2 --dist loadgroup
+# More processes than cores: most tests wait for a server or for another process.
+PYTEST := $(BIN)/pytest -n 4 --dist loadgroup
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
