@@ -8,6 +8,10 @@ PEERS := .venv-bench
 # More processes than cores: most tests wait for a server or for another process.
 PYTEST := $(BIN)/pytest -n 4 --dist loadgroup
 
+# Tests start thousands of interpreters.  With bytecode they do in half of the time, and it lies where it is in nobody's way.
+export PYTHONDONTWRITEBYTECODE :=
+export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: setup demo test check format proof fuzz mutants bench docs lock clean help
