@@ -5,7 +5,8 @@ import os
 import pytest
 from hypothesis import settings
 
-from tests.servers.mariadb import crashed, mariadb_server
+from tests.servers.crashes import crashed
+from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.redis import PRODUCTS, redis_server
 

@@ -18,6 +18,7 @@ from pathlib import Path
 import greenstalk
 
 from onward.testing.clock import FakeClock
+from tests.servers.crashes import watch
 from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
 
 PATIENCE = 30
@@ -26,12 +27,19 @@ PATIENCE = 30
 class BeanstalkdServer:
     """A running server, with a write-ahead log that is flushed at every write."""
 
+    name = "beanstalkd"
+
     def __init__(self, folder, program, faketime=None):
         self.folder = folder
         self.port = _free_port()
         self._program = program
         self._faketime = faketime
         self._process = None
+        watch(self)
+
+    def ended_by_itself(self):
+        """Its exit code, if nobody asked it to end."""
+        return None if self._process is None else self._process.poll()
 
     def url(self, **options):
         query = "&".join(f"{name}={value}" for name, value in options.items())

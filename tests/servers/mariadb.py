@@ -8,12 +8,12 @@ import socket
 import subprocess
 import tempfile
 import time
-import weakref
 from pathlib import Path
 
 import pymysql
 
 from onward.backends.mysql import MySQLBackend
+from tests.servers.crashes import watch
 from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
 
 PATIENCE = 60
@@ -32,22 +32,10 @@ _SETTINGS = {
 _FRUGAL = ("--innodb-use-native-aio=0",)
 
 
-_started = weakref.WeakSet()
-
-
-def crashed():
-    """Which servers have ended by themselves, and how; they are started again."""
-    found = []
-    for server in list(_started):
-        if (code := server.ended_by_itself()) is not None:
-            server.start()
-            found.append(f"mariadbd crashed: {signal.Signals(-code).name if code < 0 else f'exit code {code}'}")
-    return found
-
-
 class MariaDBServer:
     """A running server."""
 
+    name = "mariadbd"
     socket_name = "socket"
 
     def __init__(self, folder, program):
@@ -83,7 +71,7 @@ class MariaDBServer:
                 stderr=log,
                 **lent_user(),
             )
-        _started.add(self)
+        watch(self)
         deadline = time.monotonic() + PATIENCE
         while not self._answers():
             assert self._process.poll() is None, (self.folder / "log").read_text()

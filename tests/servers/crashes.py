@@ -1,0 +1,21 @@
+"""Servers that end by themselves: that is not our failure.  They are started again, and the test that met it is told apart."""
+
+import signal
+import weakref
+
+_watched = weakref.WeakSet()
+
+
+def watch(server):
+    """A server with a `name`, `ended_by_itself` (its exit code, or None) and `start`."""
+    _watched.add(server)
+
+
+def crashed():
+    """Which servers have ended by themselves, and how; they are started again."""
+    found = []
+    for server in list(_watched):
+        if (code := server.ended_by_itself()) is not None:
+            server.start()
+            found.append(f"{server.name} crashed: {signal.Signals(-code).name if code < 0 else f'exit code {code}'}")
+    return found
