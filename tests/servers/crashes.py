@@ -1,4 +1,4 @@
-"""Servers that end by themselves: that is not our failure.  They are started again, and the test that met it is told apart."""
+"""Servers that end by themselves, which is not our failure: they are started again, and who met it is told apart."""
 
 import signal
 import weakref
