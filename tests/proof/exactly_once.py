@@ -9,8 +9,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
-from contextlib import closing
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from typing import Any
 
 from onward import Onward, State
@@ -20,7 +20,8 @@ from tests.proof.once_shop import STEPS
 
 __all__ = ["of_completions", "of_enqueues"]
 
-_PATIENCE = 900.0
+_PATIENCE = 1_800.0
+_SHIFT = 15.0
 _ENDS = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
 
 Connect = Callable[[], Any]  # to the database that the jobs are in
@@ -58,18 +59,13 @@ def of_completions(name: str, url: str, connect: Connect, *, jobs: int, tell: Te
     with closing(Onward(url, max_crashes=1000)) as client:
         steps = list(itertools.islice(itertools.cycle([*STEPS, None]), jobs))
         charges = [client.enqueue("charge", {"order": order, "dies": dies}) for order, dies in enumerate(steps)]
-        # A process that dies again and again is started again more and more slowly: several share the deaths.
-        fleets = [_start(url) for _ in range(1 if jobs < 100 else 4)]
         begun = time.monotonic()
-        try:
-            unfinished = _wait(client, tell)
-            for fleet in fleets:
-                fleet.send_signal(signal.SIGTERM)
-            codes = [fleet.wait(60) for fleet in fleets]
-        finally:
-            for fleet in fleets:
-                fleet.kill()
-                fleet.wait()
+        codes: list[int] = []
+        unfinished = jobs
+        while unfinished and time.monotonic() < begun + _PATIENCE:
+            # A process that dies again and again is started again more and more slowly: so they work in shifts.
+            with _at_work(url, fleets=1 if jobs < 100 else 4, codes=codes):
+                unfinished = _wait(client, tell)
         seconds = time.monotonic() - begun
         records = [handle.record() for handle in charges]
         receipts = Counter(job.payload["order"] for job in _all(client, "receipt"))
@@ -98,6 +94,21 @@ def of_completions(name: str, url: str, connect: Connect, *, jobs: int, tell: Te
     return Ledger(f"completions in transactions, {name}", figures, flaws)
 
 
+@contextmanager
+def _at_work(url: str, *, fleets: int, codes: list[int]) -> Iterator[None]:
+    """Workers, for as long as the block lasts; with how each of them has ended."""
+    started = [_start(url) for _ in range(fleets)]
+    try:
+        yield
+        for fleet in started:
+            fleet.send_signal(signal.SIGTERM)
+        codes += [fleet.wait(60) for fleet in started]
+    finally:
+        for fleet in started:
+            fleet.kill()
+            fleet.wait()
+
+
 def _start(url: str) -> subprocess.Popen[bytes]:
     command = [sys.executable, "-m", "onward", "worker", "tests.proof.once_shop:jobs", "--quiet"]
     options = ["--processes", "2", "--concurrency", "2", "--shutdown-timeout", "10s"]
@@ -106,8 +117,8 @@ def _start(url: str) -> subprocess.Popen[bytes]:
 
 
 def _wait(client: Onward, tell: Tell) -> int:
-    """How many jobs are still not finished at the deadline."""
-    deadline = time.monotonic() + _PATIENCE
+    """How many jobs are still not finished at the end of a shift."""
+    deadline = time.monotonic() + _SHIFT
     told = 0
     while live := sum(count for state, count in client.counts().items() if state not in _ENDS):
         if time.monotonic() > deadline:
