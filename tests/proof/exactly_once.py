@@ -21,7 +21,7 @@ from tests.proof.once_shop import STEPS
 __all__ = ["of_completions", "of_enqueues"]
 
 _PATIENCE = 1_800.0
-_SHIFT = 15.0
+_SHIFT = 5.0
 _ENDS = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
 
 Connect = Callable[[], Any]  # to the database that the jobs are in
