@@ -39,6 +39,8 @@ def test_the_application_knows_every_scheme():
     ("url", "words"),
     [
         ("redis://:secret@host:x/0", "a port is 'x'"),
+        ("redis://:secret@[::1/0", "an address in brackets is not closed"),
+        ("redis://:secret@::1/0", "write an IPv6 address in brackets"),
         ("redis://:secret@host/zero", "the database is 'zero'"),
         ("redis://:secret@host?pool_sise=3", "did you mean 'pool_size'"),
         ("redis://:secret@host?pool_size=0", "from 1 to 1000"),

@@ -145,4 +145,8 @@ def _host(text: str, port: int) -> tuple[str, int]:
     host, colon, given = text.rpartition(":")
     if not colon or text.endswith("]"):
         host, given = text, ""
+    if host.startswith("[") and not host.endswith("]"):
+        raise BackendMisconfigured("an address in brackets is not closed: write redis://[::1]:6379/0")
+    if ":" in host and not host.startswith("["):
+        raise BackendMisconfigured("write an IPv6 address in brackets: redis://[::1]:6379/0")
     return unquote(host).strip("[]") or "localhost", number("a port", given, 1, 65535) if given else port
