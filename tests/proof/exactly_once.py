@@ -10,7 +10,8 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 from onward import Onward, State
@@ -20,8 +21,8 @@ from tests.proof.once_shop import STEPS
 
 __all__ = ["of_completions", "of_enqueues"]
 
-_PATIENCE = 1_800.0
-_SHIFT = 5.0
+_PATIENCE = 600.0
+_WORKERS = 8
 _ENDS = (State.COMPLETED, State.DISCARDED, State.CANCELLED)
 
 Connect = Callable[[], Any]  # to the database that the jobs are in
@@ -44,7 +45,7 @@ def of_enqueues(name: str, url: str, connect: Connect, *, jobs: int) -> Ledger:
             else:
                 connection.commit()
         with app.worker():
-            _wait(app, lambda _: None)
+            _wait(app, deadline=time.monotonic() + _PATIENCE, tell=lambda _: None)
     counted = Counter(ran)
     flaws = {
         "committed and not run": sum(counted[number] == 0 for number in range(0, jobs, 2)),
@@ -54,18 +55,15 @@ def of_enqueues(name: str, url: str, connect: Connect, *, jobs: int) -> Ledger:
     return Ledger(f"enqueues in transactions, {name}", {"transactions": jobs, "run": len(ran)}, flaws)
 
 
-def of_completions(name: str, url: str, connect: Connect, *, jobs: int, tell: Tell) -> Ledger:
+def of_completions(name: str, url: str, connect: Connect, folder: Path, *, jobs: int, tell: Tell) -> Ledger:
     """Handlers complete their jobs in transactions; of eight, seven are killed, each at another step."""
+    (graves := folder / "graves").mkdir()
+    steps = list(itertools.islice(itertools.cycle([*STEPS, None]), jobs))
     with closing(Onward(url, max_crashes=1000)) as client:
-        steps = list(itertools.islice(itertools.cycle([*STEPS, None]), jobs))
         charges = [client.enqueue("charge", {"order": order, "dies": dies}) for order, dies in enumerate(steps)]
         begun = time.monotonic()
-        codes: list[int] = []
-        unfinished = jobs
-        while unfinished and time.monotonic() < begun + _PATIENCE:
-            # A process that dies again and again is started again more and more slowly: so they work in shifts.
-            with _at_work(url, fleets=1 if jobs < 100 else 4, codes=codes):
-                unfinished = _wait(client, tell)
+        with _at_work(url, graves) as nursery:
+            unfinished = _wait(client, deadline=begun + _PATIENCE, tell=tell)
         seconds = time.monotonic() - begun
         records = [handle.record() for handle in charges]
         receipts = Counter(job.payload["order"] for job in _all(client, "receipt"))
@@ -73,15 +71,17 @@ def of_completions(name: str, url: str, connect: Connect, *, jobs: int, tell: Te
         cursor = connection.cursor()
         cursor.execute("SELECT label FROM effects")
         effects = Counter(int(label) for (label,) in cursor.fetchall())
+    killed = sum(1 for _ in graves.iterdir())
     figures = {
         "completions": jobs,
-        "killed": sum(dies is not None for dies in steps),
+        "killed": killed,
         "crashes": sum(record.crashes for record in records),
         "effects": effects.total(),
         "seconds": seconds,
     }
     flaws = {
         "not completed": sum(record.state is not State.COMPLETED for record in records),
+        "not killed": sum(dies is not None for dies in steps) - killed,
         "unfinished": unfinished,
         "effects missing": sum(effects[order] == 0 for order in range(jobs)),
         "effects twice": sum(count > 1 for count in effects.values()),
@@ -89,36 +89,29 @@ def of_completions(name: str, url: str, connect: Connect, *, jobs: int, tell: Te
         "children twice": sum(count > 1 for count in receipts.values()),
         "results missing": sum(record.result != order for order, record in enumerate(records)),
         "counted more than once": sum(record.attempts != 1 for record in records),
-        "stops that were not polite": sum(code != 0 for code in codes),
+        "stops that were not polite": int(nursery.returncode != 0),
     }
     return Ledger(f"completions in transactions, {name}", figures, flaws)
 
 
 @contextmanager
-def _at_work(url: str, *, fleets: int, codes: list[int]) -> Iterator[None]:
-    """Workers, for as long as the block lasts; with how each of them has ended."""
-    started = [_start(url) for _ in range(fleets)]
+def _at_work(url: str, graves: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Workers, for as long as the block lasts."""
+    command = [sys.executable, "-m", "tests.proof.once_shop", str(_WORKERS)]
+    environment = os.environ | {"ONCE_SHOP_URL": url, "ONCE_SHOP_GRAVES": str(graves)}
+    nursery = subprocess.Popen(command, env=environment, start_new_session=True, stderr=subprocess.DEVNULL)
     try:
-        yield
-        for fleet in started:
-            fleet.send_signal(signal.SIGTERM)
-        codes += [fleet.wait(60) for fleet in started]
+        yield nursery
+        nursery.terminate()
+        nursery.wait(60)
     finally:
-        for fleet in started:
-            fleet.kill()
-            fleet.wait()
+        with suppress(ProcessLookupError):
+            os.killpg(nursery.pid, signal.SIGKILL)
+        nursery.wait()
 
 
-def _start(url: str) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "onward", "worker", "tests.proof.once_shop:jobs", "--quiet"]
-    options = ["--processes", "2", "--concurrency", "2", "--shutdown-timeout", "10s"]
-    environment = os.environ | {"ONCE_SHOP_URL": url}
-    return subprocess.Popen([*command, *options], env=environment, stderr=subprocess.DEVNULL)
-
-
-def _wait(client: Onward, tell: Tell) -> int:
-    """How many jobs are still not finished at the end of a shift."""
-    deadline = time.monotonic() + _SHIFT
+def _wait(client: Onward, *, deadline: float, tell: Tell) -> int:
+    """How many jobs are still not finished at the deadline."""
     told = 0
     while live := sum(count for state, count in client.counts().items() if state not in _ENDS):
         if time.monotonic() > deadline:

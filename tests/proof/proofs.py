@@ -113,17 +113,17 @@ def worker_processes_are_killed_on_mariadb(folder: Path, scale: float, tell: Tel
 
 
 def transactions_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
-    return _transacted("sqlite", in_sqlite(folder), scale, tell)
+    return _transacted("sqlite", in_sqlite(folder), folder, scale, tell)
 
 
-def transactions_on_postgres(_: Path, scale: float, tell: Tell) -> Ledger:
+def transactions_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
     with postgres_server(VERSIONS[-1]) as server:
-        return _transacted("postgres", in_postgres(server), scale, tell)
+        return _transacted("postgres", in_postgres(server), folder, scale, tell)
 
 
-def transactions_on_mariadb(_: Path, scale: float, tell: Tell) -> Ledger:
+def transactions_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
     with mariadb_server() as server:
-        return _transacted("mariadb", in_mariadb(server), scale, tell)
+        return _transacted("mariadb", in_mariadb(server), folder, scale, tell)
 
 
 def redis_is_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -190,11 +190,11 @@ def _killed(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
         )
 
 
-def _transacted(name: str, database: Any, scale: float, tell: Tell) -> Ledger:
+def _transacted(name: str, database: Any, folder: Path, scale: float, tell: Tell) -> Ledger:
     enqueued = exactly_once.of_enqueues(name, database.url, database.connect, jobs=max(100, round(1_000 * scale)))
-    # Deaths take their time: on a small scale there is one at each step.
-    jobs = round(1_000 * scale) if scale >= 0.1 else len(STEPS) + 1
-    completed = exactly_once.of_completions(name, database.url, database.connect, jobs=jobs, tell=tell)
+    # A death waits for its lease to end: on a small scale there is one at each step.
+    jobs = max(len(STEPS) + 1, round(1_000 * scale))
+    completed = exactly_once.of_completions(name, database.url, database.connect, folder, jobs=jobs, tell=tell)
     return enqueued.and_then(completed)
 
 

