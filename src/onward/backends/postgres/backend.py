@@ -254,7 +254,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
             tx = self._transaction(connection)
             done: tuple[Result, Reply] | None = None
             try:
-                with connection.pipeline() if pipelined else nullcontext():
+                with connection.wire.pipeline() if pipelined else nullcontext():
                     tx.ask("begin")
                     if self._connections.pooled:
                         tx.ask("configure")
@@ -282,7 +282,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         def run(connection: Connection) -> Result:
             tx = self._transaction(connection)
             try:
-                with connection.pipeline():
+                with connection.wire.pipeline():
                     tx.ask("begin_reading")
                     result = act(tx)
                     tx.ask("commit")
@@ -328,7 +328,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         raise BackendUnavailable(f"{self._connections.place}: undone {_TRIES} times for others' sake: try again")
 
     def _transaction(self, connection: Connection) -> Transaction:
-        return Transaction(connection, self._sql, None if self._clock is None else self._clock.micros())
+        return Transaction(connection.wire, self._sql, None if self._clock is None else self._clock.micros())
 
     def _roll_back(self, tx: Transaction, connection: Connection) -> None:
         with suppress(psycopg.Error):  # a connection that is gone has undone it, too

@@ -17,7 +17,7 @@ from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
 from onward.backends.postgres.queries import Statement
 from onward.backends.postgres.settling import Settling, classify
-from onward.backends.postgres.transaction import Row, Transaction
+from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.errors import BackendError
 from onward.lease import Settled, Settlement, under
 from onward.shield import shield
@@ -85,7 +85,7 @@ class Lender:
             connection.autocommit = False
         except (psycopg.Error, AttributeError):
             return False
-        return type(connection) is psycopg.Connection and connection.row_factory is psycopg.rows.tuple_row
+        return type(connection) is Connection and connection.row_factory is psycopg.rows.tuple_row
 
 
 class PostgresCompletion:
@@ -114,7 +114,7 @@ class PostgresCompletion:
             except BaseException:
                 lender.take_back(self.connection)
                 raise
-        self._tx = _Within(self.connection, sql, moved)
+        self._tx = Transaction(_Within(self.connection), sql, moved)
         self._over = False
 
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
@@ -163,14 +163,33 @@ class PostgresCompletion:
             self._lender.take_back(self.connection)
 
 
-class _Within(Transaction):
+class _Within:
     """Our own statements on a handler's connection, whatever the handler has told it about rows and values."""
 
-    __slots__ = ()
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
 
-    def _cursor(self) -> psycopg.Cursor[Row]:
+    def send(self, sql: bytes, values: list[object]) -> Reply:
         cursor = psycopg.RawCursor(self._connection, row_factory=psycopg.rows.tuple_row)
         cursor.format = psycopg.pq.Format.BINARY
         cursor.adapters.register_dumper(int, Int8BinaryDumper)
         cursor.adapters.register_dumper(arrays.Blobs, arrays.blobs_dumper)
-        return cursor
+        cursor.execute(sql, [arrays.as_array(value) if isinstance(value, list) else value for value in values])
+        return _Fetched(cursor)
+
+
+class _Fetched(Reply):
+    """What the driver has read."""
+
+    __slots__ = ("_rows", "_status")
+
+    def __init__(self, cursor: psycopg.Cursor[Row]) -> None:
+        self._rows = cursor.fetchall() if cursor.description else []
+        self._status = cursor.statusmessage
+
+    def rows(self) -> list[Row]:
+        return self._rows
+
+    @property
+    def status(self) -> str | None:
+        return self._status

@@ -6,17 +6,26 @@ import contextlib
 import logging
 import select
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any
 
 from onward.backends.pool import Pool, silence
-from onward.backends.postgres import arrays, faults
-from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
+from onward.backends.postgres import faults
+from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.url import Options
+from onward.backends.postgres.wire import Wire
 from onward.errors import BackendMisconfigured, BackendUnavailable
 
 __all__ = ["Connection", "Connections"]
 
-Connection = psycopg.Connection[tuple[Any, ...]]
+
+class Connection(psycopg.Connection[tuple[Any, ...]]):
+    """The driver's, and a way past its cursors."""
+
+    @cached_property
+    def wire(self) -> Wire:
+        return Wire(self)
+
 
 # A server that is gone is noticed within seconds, not after the kernel's quarter of an hour.
 _DEFAULTS = {
@@ -129,20 +138,16 @@ class Connections(Pool[Connection]):
         info = dict(self._info)
         if not self.pooled:
             info["options"] = _options({**_SESSION, **self._durability()}, info)
-        connection = self._dialled(
+        return self._dialled(
             info,
             autocommit=True,
             prepare_threshold=None if self.pooled else 0,
             cursor_factory=psycopg.RawCursor,
         )
-        connection.prepared_max = None
-        connection.adapters.register_dumper(int, Int8BinaryDumper)
-        connection.adapters.register_dumper(arrays.Blobs, arrays.blobs_dumper)
-        return connection
 
     def _dialled(self, info: dict[str, str], **options: Any) -> Connection:
         try:
-            return psycopg.Connection.connect(psycopg.conninfo.make_conninfo(**info), **options)
+            return Connection.connect(psycopg.conninfo.make_conninfo(**info), **options)
         except psycopg.OperationalError as error:
             if not self.pooled and faults.refuses_settings(error):
                 self.stop_preparing()

@@ -1,0 +1,267 @@
+"""Our own statements, handed to libpq: what the driver's cursors do for everybody costs more than our statements do here.
+
+A statement is prepared the first time that it is sent over a connection, for the types that its values have.  Alone it is
+sent and answered.  In a pipeline it is only sent; its answer is waited for when it is read, and whatever was not read, at
+the pipeline's end.  The first that failed is what is raised then: the server has skipped all that came after it.
+
+Waiting is done by `poll`, which a signal interrupts.  Whoever leaves in the middle leaves a connection that is busy: the
+pool throws it away.
+"""
+
+from __future__ import annotations
+
+import itertools
+import select
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from types import NoneType
+from typing import Any, NamedTuple
+
+from onward.backends.postgres.arrays import Blobs, as_array
+from onward.backends.postgres.driver import psycopg
+
+__all__ = ["Reply", "Row", "Wire"]
+
+Row = tuple[Any, ...]
+
+_TEXT, _BINARY = psycopg.pq.Format.TEXT, psycopg.pq.Format.BINARY
+_Status = psycopg.pq.ExecStatus
+_FINE = (_Status.TUPLES_OK, _Status.COMMAND_OK, _Status.EMPTY_QUERY)
+
+
+class Reply(ABC):
+    """The answer to a statement, perhaps on its way."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def rows(self) -> list[Row]: ...
+
+    @property
+    @abstractmethod
+    def status(self) -> str | None:
+        """What the server says it did; None as long as it has said nothing."""
+
+    def row(self) -> Row | None:
+        rows = self.rows()
+        return rows[0] if rows else None
+
+    def value(self) -> Any:
+        """The one value of a statement that always gives one row."""
+        return self.rows()[0][0]
+
+
+class _Answer(Reply):
+    """One that comes over our wire."""
+
+    __slots__ = ("_result", "_rows", "_wire")
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._result: psycopg.pq.abc.PGresult | None = None
+        self._rows: list[Row] | None = None
+
+    def rows(self) -> list[Row]:
+        if self._rows is None:
+            if self._result is None:
+                self._wire.read(self)
+            assert self._result is not None
+            self._rows = self._wire.loaded(self._result)
+        return self._rows
+
+    @property
+    def status(self) -> str | None:
+        said = self._result and self._result.command_status
+        return said.decode() if said else None
+
+    def arrived(self, result: psycopg.pq.abc.PGresult) -> None:
+        self._result = result
+
+    def failed(self) -> None:
+        """It was not done."""
+
+
+class _Preparation(_Answer):
+    """Of a statement that is prepared on the way to being executed."""
+
+    __slots__ = ("_key", "_names")
+
+    def __init__(self, wire: Wire, names: dict[_Key, bytes], key: _Key) -> None:
+        super().__init__(wire)
+        self._names = names
+        self._key = key
+
+    def failed(self) -> None:
+        self._names.pop(self._key, None)
+
+
+_Key = tuple[bytes, tuple[int, ...]]  # a statement, and the types of its values
+
+
+class Wire:
+    """The conversation over one connection, which nobody else uses meanwhile."""
+
+    def __init__(self, connection: psycopg.Connection[Any]) -> None:
+        self._libpq = connection.pgconn
+        self._prepares = connection.prepare_threshold is not None
+        self._loader = psycopg.adapt.Transformer(connection)
+        self._names: dict[_Key, bytes] = {}
+        self._numbers = itertools.count()
+        self._unread: deque[_Answer] = deque()
+        self._pipelined = False
+        self._readable, self._ready = select.poll(), select.poll()
+        self._readable.register(self._libpq.socket, select.POLLIN)
+        self._ready.register(self._libpq.socket, select.POLLIN | select.POLLOUT)
+
+    def send(self, sql: bytes, values: Sequence[object]) -> Reply:
+        """Ask for it; outside a pipeline, wait for the answer, too."""
+        given = [_dumped(value) for value in values]
+        data, formats, types = (
+            [each.data for each in given],
+            [each.format for each in given],
+            [each.type for each in given],
+        )
+        if self._prepares:
+            name = self._prepared((sql, tuple(types)))
+            self._libpq.send_query_prepared(name, data, formats, _BINARY)
+        else:
+            self._libpq.send_query_params(sql, data, types, formats, _BINARY)
+        return self._asked(_Answer(self))
+
+    @contextmanager
+    def pipeline(self) -> Iterator[None]:
+        """Send, and wait for nothing that is not read."""
+        self._libpq.enter_pipeline_mode()
+        self._pipelined = True
+        try:
+            yield
+        except Exception:
+            with suppress(psycopg.Error):  # what went wrong first is what counts
+                self._end_pipeline()
+            raise
+        self._end_pipeline()
+
+    def read(self, wanted: _Answer) -> None:
+        """Read until there is an answer to this."""
+        if self._pipelined:
+            self._libpq.send_flush_request()
+        self._flush()
+        while self._unread:
+            answer = self._unread.popleft()
+            self._read_next(answer)
+            if answer is wanted:
+                return
+
+    def loaded(self, result: psycopg.pq.abc.PGresult) -> list[Row]:
+        self._loader.set_pgresult(result)
+        return self._loader.load_rows(0, result.ntuples, tuple)
+
+    # Sending
+
+    def _prepared(self, key: _Key) -> bytes:
+        """The name under which the server knows a statement."""
+        name = self._names.get(key)
+        if name is None:
+            name = self._names[key] = b"onward_%d" % next(self._numbers)
+            sql, types = key
+            self._libpq.send_prepare(name, sql, types)
+            self._asked(_Preparation(self, self._names, key))
+        return name
+
+    def _asked(self, answer: _Answer) -> _Answer:
+        self._unread.append(answer)
+        if not self._pipelined:
+            self.read(answer)
+        return answer
+
+    def _flush(self) -> None:
+        """Until all of it is on its way.  The server may have to be heard before it listens."""
+        while self._libpq.flush():
+            self._ready.poll()
+            self._libpq.consume_input()
+
+    # Reading
+
+    def _read_next(self, answer: _Answer) -> None:
+        result = self._next_result()
+        while (more := self._next_result()) is not None:
+            result = more
+        if result is not None and result.status in _FINE:
+            answer.arrived(result)
+            return
+        answer.failed()
+        raise _error(result)
+
+    def _next_result(self) -> psycopg.pq.abc.PGresult | None:
+        while self._libpq.is_busy():
+            self._readable.poll()
+            self._libpq.consume_input()
+        return self._libpq.get_result()
+
+    def _end_pipeline(self) -> None:
+        """Everything is answered, and the first failure raised."""
+        self._pipelined = False
+        failure: psycopg.Error | None = None
+        self._libpq.pipeline_sync()
+        self._flush()
+        while self._unread:
+            try:
+                self._read_next(self._unread.popleft())
+            except psycopg.Error as error:
+                failure = failure or error
+                if self._libpq.status != psycopg.pq.ConnStatus.OK:
+                    break
+        self._unread.clear()
+        if self._libpq.status == psycopg.pq.ConnStatus.OK:
+            self._next_result()  # that it is in step again
+            self._libpq.exit_pipeline_mode()
+        if failure is not None:
+            raise failure
+
+
+def _error(result: psycopg.pq.abc.PGresult | None) -> psycopg.Error:
+    if result is None:
+        return psycopg.OperationalError("the connection is lost")
+    if result.status == _Status.PIPELINE_ABORTED:
+        return psycopg.errors.PipelineAborted("a statement before it failed")
+    error = psycopg.errors.error_from_result(result)
+    return error if error.sqlstate else psycopg.OperationalError(str(error))
+
+
+class _Dumped(NamedTuple):
+    data: bytes | None
+    format: int
+    type: int
+
+
+_UNKNOWN, _BOOL, _BYTEA, _INT8, _BYTEA_ARRAY = 0, 16, 17, 20, 1001
+_NULL = _Dumped(None, _TEXT, _UNKNOWN)
+_TRUTHS = {truth: _Dumped(bytes([truth]), _BINARY, _BOOL) for truth in (False, True)}
+
+
+def _text(value: str) -> _Dumped:
+    data = value.encode()
+    if b"\0" in data:
+        raise psycopg.DataError("text cannot contain NUL (0x00) bytes")  # and is not cut off there
+    return _Dumped(data, _TEXT, _UNKNOWN)
+
+
+_DUMPERS: dict[type, Any] = {
+    NoneType: lambda _: _NULL,
+    str: _text,
+    int: lambda value: _Dumped(value.to_bytes(8, "big", signed=True), _BINARY, _INT8),
+    bool: _TRUTHS.__getitem__,
+    bytes: lambda value: _Dumped(value, _BINARY, _BYTEA),
+    Blobs: lambda value: _Dumped(value.data, _BINARY, _BYTEA_ARRAY),
+    list: lambda value: _dumped(as_array(value)),
+}
+
+
+def _dumped(value: object) -> _Dumped:
+    dump = _DUMPERS.get(type(value))
+    if dump is None:  # a kind of text, as states are
+        dump = next(dump for kind, dump in _DUMPERS.items() if isinstance(value, kind))
+    dumped: _Dumped = dump(value)
+    return dumped
