@@ -20,7 +20,7 @@ from onward.context import JobContext
 from onward.errors import ArgumentError, DefinitionError
 from onward.masking import MASK, Secret, is_telling, names_secret
 from onward.names import suggestion
-from onward.shape import refuse_misshapen
+from onward.shape import DEEPEST, refuse_misshapen
 
 __all__ = ["Arguments", "decode_result", "encode_value", "read_as"]
 
@@ -71,7 +71,8 @@ class Arguments:
         call = self._bind(args, kwargs)
         try:
             payload = _encode(call)
-            refuse_misshapen(payload, self._name)
+            if len(payload) > DEEPEST:  # else it cannot be too deep, or too wide
+                refuse_misshapen(payload, self._name)
             decoded = self._decode(payload)
             # What is nearly all there is, JSON carries as it is; but a null can be a number that it has no word for.
             if b"null" in payload or not _PLAIN.issuperset(map(type, call.values())):

@@ -27,6 +27,8 @@ T_co = TypeVar("T_co", covariant=True)
 
 # The end of a name, so that `db_password` and `X-Api-Key` are found too.
 _TELLING = ("password", "passwd", "passphrase", "secret", "token", "authorization", "apikey", "privatekey")
+# A name that ends so in JSON; or a letter that may be written in another way.
+_MAY_TELL = re.compile(f'(?:{"|".join(_TELLING)})"|\\\\'.encode())
 _SHORTEST = 4  # characters: a shorter secret would mask half of a text and protect nothing
 # What a text must have in it before it is worth a search, which costs fifty times as much.
 _SIGNS = (
@@ -120,6 +122,8 @@ def masked(value: Any, secrets: Collection[str] = (), *, depth: int = DEEPEST) -
 def scrubbed(failure: Failure, payload: bytes | msgspec.Raw, secrets: Collection[str] = ()) -> Failure:
     """A failure without what its job's arguments keep secret, and without what looks like a credential."""
     texts = _secret_texts(payload, secrets)
+    if not texts and not _shows_signs(f"{failure.message}\n{failure.traceback}"):
+        return failure
     return Failure(failure.kind, _scrub(failure.message, texts), _scrub(failure.traceback, texts))
 
 
@@ -142,12 +146,19 @@ def without_credentials(text: str) -> str:
 
 def _secret_texts(payload: bytes | msgspec.Raw, secrets: Collection[str]) -> list[str]:
     """The secret values among arguments, as they could appear in a text; the longest first."""
+    if not secrets and not _may_tell(bytes(payload)):
+        return []
     try:
         arguments = msgspec.json.decode(payload)
         found = {text for text in _texts(_secret_values(arguments, secrets)) if len(text) >= _SHORTEST}
     except (ValueError, RecursionError):
         return []  # nobody could call a handler with them either
     return sorted(found, key=len, reverse=True)
+
+
+def _may_tell(payload: bytes) -> bool:
+    """Whether a name in it could be telling: a look at the bytes, which takes a fifth of the time of one at the names."""
+    return not payload.isascii() or _MAY_TELL.search(payload.translate(None, b"_- ").lower()) is not None
 
 
 def _is_secret(name: object, secrets: Collection[str]) -> bool:
@@ -182,7 +193,11 @@ def _texts(values: Iterable[Any]) -> Iterator[str]:
 def _scrub(text: str, texts: Iterable[str]) -> str:
     for secret in texts:
         text = text.replace(secret, MASK)
-    return _SHAPES.sub(_without, text) if any(sign in text for sign in _SIGNS) else text
+    return _SHAPES.sub(_without, text) if _shows_signs(text) else text
+
+
+def _shows_signs(text: str) -> bool:
+    return any([sign in text for sign in _SIGNS])  # noqa: C419  a generator would cost half as much again
 
 
 def _without(found: re.Match[str]) -> str:

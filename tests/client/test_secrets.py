@@ -5,9 +5,12 @@ import logging
 from dataclasses import asdict
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from onward import ArgumentError, Discard, Secret
 from onward.cli import main
+from onward.masking import MASK, masked, scrubbed_text
 from onward.telemetry import Event
 from onward.testing import assert_enqueued
 
@@ -179,3 +182,25 @@ class TestByShape:
         (error,) = jobs.get(handle.id).errors
         assert error.message == kept
         assert error.traceback.endswith(f"ValueError: {kept}\n")
+
+
+_NAMES = st.sampled_from(
+    [
+        *("password", "PassWord", "db_password", "pass_word_", "X-Api-Key", "Private Key", "authorization ", "passwd-"),
+        *("to\N{KELVIN SIGN}en", "sec\\ret", "secr\N{LATIN SMALL LETTER E WITH ACUTE}t", "tokens", "id", "kind"),
+    ]
+)
+_VALUES = st.one_of(st.just("hunter22"), st.dictionaries(_NAMES, st.just("hunter22"), min_size=1))
+
+
+@given(
+    payload=st.dictionaries(_NAMES, _VALUES),
+    spaced=st.booleans(),
+)
+def test_the_quick_look_misses_no_secret(payload, spaced):
+    """An error text is scrubbed of every value that a record would mask, whichever way its name is written."""
+    encoded = json.dumps(payload, ensure_ascii=spaced, separators=(" , ", " : ") if spaced else (",", ":")).encode()
+
+    shown = scrubbed_text("hunter22", encoded)
+
+    assert (shown == MASK) == (MASK in str(masked(payload)))

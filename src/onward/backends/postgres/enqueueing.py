@@ -22,22 +22,29 @@ _TRIES = 20  # how often a key may change hands while we ask for it
 
 def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
     """The parameters of `enqueue`, made without a connection.  What all of them leave out is left out."""
-    keyed = any(each.idempotency_key is not None for each in envelopes)
     return {
-        "ids": [each.id for each in envelopes],
         "queues": [each.queue for each in envelopes],
         "jobs": [each.job for each in envelopes],
+        "max_crashes": [each.max_crashes for each in envelopes],
+        "unique_keys": _unless_all(None, [each.unique_key for each in envelopes]),
+        **_columns_of_new(envelopes),
+    }
+
+
+def _columns_of_new(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
+    """Those of `enqueue_new`, where the rest is the same for all."""
+    keys = _unless_all(None, [each.idempotency_key for each in envelopes])
+    return {
+        "ids": [each.id for each in envelopes],
         "sealed": [each.data for each in envelopes],
         "enqueued_at": [each.enqueued_at for each in envelopes],
-        "max_crashes": [each.max_crashes for each in envelopes],
         "priorities": _unless_all(0, [each.priority for each in envelopes]),
         "delays": _unless_all(0, [each.delay for each in envelopes]),
         "not_before": _unless_all(None, [each.not_before for each in envelopes]),
         "expires_at": _unless_all(None, [each.expires_at for each in envelopes]),
-        "unique_keys": _unless_all(None, [each.unique_key for each in envelopes]),
-        "idempotency_keys": _unless_all(None, [each.idempotency_key for each in envelopes]),
+        "idempotency_keys": keys,
         "idempotency_ttls": [0 if each.idempotency_key is None else each.idempotency_ttl for each in envelopes]
-        if keyed
+        if keys
         else [],
         "single_instances": _unless_all(None, [each.single_instance for each in envelopes]),
     }
@@ -49,13 +56,9 @@ def store(tx: Transaction, envelopes: Sequence[Envelope]) -> Rows:
         first = envelopes[0]
         if len(envelopes) == 1 and not first.delay and first.not_before is None:
             return _stored_alone(tx, first)
-        alike = all(
-            each.queue == first.queue and each.job == first.job and each.max_crashes == first.max_crashes
-            for each in envelopes
-        )
-        if alike:
+        if len({(each.queue, each.job, each.max_crashes) for each in envelopes}) == 1:
             common = {"queue": first.queue, "job": first.job, "max_crashes": first.max_crashes}
-            return tx.ask("enqueue_new", **{**columns(envelopes), **common}).rows()
+            return tx.ask("enqueue_new", **common, **_columns_of_new(envelopes)).rows()
     return tx.ask("enqueue", **columns(envelopes)).rows()
 
 
@@ -179,4 +182,4 @@ def _finished(envelopes: Iterable[Envelope]) -> Asks[set[str]]:
 
 
 def _unless_all(usual: object, values: list[Any]) -> list[Any]:
-    return values if any(value != usual for value in values) else []
+    return [] if values.count(usual) == len(values) else values
