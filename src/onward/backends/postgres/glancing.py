@@ -14,7 +14,7 @@ __all__ = ["overview"]
 def overview(tx: Transaction, at_most: int) -> Overview:
     glance, later = tx.ask("glance", at_most=at_most), tx.ask("glance_later", at_most=at_most)
     queues = _queues(tx, at_most)
-    ((available, executing, everything, discarded, cancelled, tombstones, ended),) = glance.rows()
+    ((available, executing, everything, tombstones, discarded, cancelled, ended),) = glance.rows()
     ((scheduled, retryable),) = later.rows()
     # Completed jobs have no index of their own: they are all the others, as long as all were counted.
     completed = at_most if everything == at_most else everything - discarded - cancelled - tombstones

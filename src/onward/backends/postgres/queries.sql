@@ -754,13 +754,15 @@ SELECT queue, count(*) FROM onward_jobs GROUP BY queue;
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.
 SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'available' LIMIT cast(:at_most AS bigint)) AS counted),
        (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'executing' LIMIT cast(:at_most AS bigint)) AS counted),
-       (SELECT count(*) FROM (SELECT 1 FROM onward_finished LIMIT cast(:at_most AS bigint)) AS counted),
+       finished.all_of_them, finished.tombstones,
        (SELECT count(*)
           FROM (SELECT 1 FROM onward_finished WHERE state = 'discarded' LIMIT cast(:at_most AS bigint)) AS counted),
        (SELECT count(*)
           FROM (SELECT 1 FROM onward_finished WHERE state = 'cancelled' LIMIT cast(:at_most AS bigint)) AS counted),
-       (SELECT count(*) FROM (SELECT 1 FROM onward_finished WHERE sealed IS NULL LIMIT cast(:at_most AS bigint)) AS counted),
-       (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM onward_ended);
+       (SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM onward_ended)
+  FROM (SELECT count(*), count(*) FILTER (WHERE sealed IS NULL)
+          FROM (SELECT sealed FROM onward_finished ORDER BY id DESC LIMIT cast(:at_most AS bigint)) AS newest
+       ) AS finished (all_of_them, tombstones);
 
 -- name: glance_later
 SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')

@@ -101,7 +101,6 @@ CREATE TABLE onward_finished (
 -- Completed jobs pay for no index but their key: retention walks the ids, which rise with time.
 CREATE INDEX onward_finished_discarded_idx ON onward_finished (id) WHERE state = 'discarded';
 CREATE INDEX onward_finished_cancelled_idx ON onward_finished (id) WHERE state = 'cancelled';
-CREATE INDEX onward_finished_tombstone_idx ON onward_finished (id) WHERE sealed IS NULL;
 
 -- The record of every run that did not succeed, and the evidence that a repeated settlement was applied.
 CREATE TABLE onward_attempts (
