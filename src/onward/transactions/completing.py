@@ -17,13 +17,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
+import threading
 import time
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from contextvars import Token
 from functools import partial
 from types import TracebackType
-from typing import Any, ParamSpec, TypeVar, overload
+from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 import msgspec
 
@@ -35,6 +37,7 @@ from onward.failure import Failure
 from onward.handle import JobHandle
 from onward.job import Job
 from onward.lease import Lease, Settlement
+from onward.shield import shield
 from onward.transactions.joining import Call1, Joins, Letters
 from onward.transacts import Completion, Transacts, in_the_way
 
@@ -48,6 +51,11 @@ logger = logging.getLogger("onward.job")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _NOT_THE_HANDLERS = ("commit", "rollback", "close")
+# What begins or ends a transaction.  One that comes another way is found before the commit, when it is too late to prevent.
+_ENDS_IT = re.compile(
+    r"\s*(COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION|ROLLBACK(?!(\s+(WORK|TRANSACTION))?\s+TO\b))\b",
+    re.IGNORECASE,
+)
 
 
 class Blocks:
@@ -91,25 +99,39 @@ class _Handlers:
     def __init__(self, completion: Completion, blocks: Blocks) -> None:
         self._completion = completion
         self._blocks = blocks
+        self.left = False
         self.outcome: tuple[bytes | None, str | None] = (None, None)
 
     @property
     def connection(self) -> Any:
-        """The driver's connection itself, for libraries that want nothing else."""
+        """The driver's connection itself, for libraries that want nothing else.  The handler's until the block ends."""
+        self._refuse_if_left()
         return self._completion.connection
 
     def complete(self, result: Any = None) -> None:
         """What the job results in; without it, nothing.  It is completed when the block ends."""
+        self._refuse_if_left()
         self.outcome = encoded_result(result, self._blocks.max_result)
 
     def _store(self, letters: Letters[H]) -> H:
+        self._refuse_if_left()
         store = self._blocks.joins.store
         return letters.handles(self._completion.run(lambda style: store.joining(letters.envelopes, style)))
 
     def _execute(self, statement: str, *parameters: Any) -> Any:
-        cursor = self._completion.connection.cursor()
+        if isinstance(statement, str) and (ending := _ENDS_IT.match(statement)):
+            _refuse_to_end(ending[1].upper())
+        cursor = self.connection.cursor()
         cursor.execute(statement, *parameters)
         return cursor
+
+    def _refuse_if_left(self) -> None:
+        """Its connection may be another handler's by now."""
+        if self.left:
+            raise TransactionError(
+                "the block of this transaction has ended, and its connection with it: do it inside the block, or enqueue "
+                "without it"
+            )
 
 
 class HandlerTransaction(_Handlers):
@@ -133,15 +155,19 @@ class HandlerTransaction(_Handlers):
 
     def __getattr__(self, name: str) -> Any:
         if name in _NOT_THE_HANDLERS:
-            raise TransactionError(
-                f"a handler does not call {name}() on its job's transaction: leaving the block commits it, an exception "
-                f"rolls it back"
-            )
-        return getattr(self._completion.connection, name)
+            _refuse_to_end(f"{name}()")
+        return getattr(self.connection, name)
 
 
 class AsyncHandlerTransaction(_Handlers):
-    """The same for an async handler: what talks to the store does so in a thread, one call at a time."""
+    """The same for an async handler: what talks to the store does so in a thread, one call at a time.
+
+    Whoever is cancelled meanwhile is cancelled when the call has ended: else the next one would meet its answer.
+    """
+
+    def __init__(self, completion: Completion, blocks: Blocks) -> None:
+        super().__init__(completion, blocks)
+        self._one_at_a_time = threading.Lock()
 
     async def execute(self, statement: str, parameters: Any = (), /) -> Any:
         """Run a statement; gives the driver's cursor, which holds what it found."""
@@ -149,7 +175,7 @@ class AsyncHandlerTransaction(_Handlers):
 
     async def run(self, act: Callable[[Any], T]) -> T:
         """Let a function use the driver's connection, in a thread."""
-        return await asyncio.to_thread(act, self._completion.connection)
+        return await _whole(partial(self.alone, lambda: act(self.connection)))
 
     @overload
     async def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
@@ -157,11 +183,18 @@ class AsyncHandlerTransaction(_Handlers):
     async def enqueue(self, job: str, payload: Any = None, /, **options: Any) -> JobHandle[Any]: ...
     async def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Enqueue a job that exists if and only if this one is completed."""
-        return await asyncio.to_thread(self._store, self._blocks.joins.one(job, args, kwargs))
+        letters = self._blocks.joins.one(job, args, kwargs)
+        return await _whole(partial(self.alone, lambda: self._store(letters)))
 
     async def enqueue_many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> list[JobHandle[T]]:
         """Enqueue many calls of a job together."""
-        return await asyncio.to_thread(self._store, self._blocks.joins.many(job, calls))
+        letters = self._blocks.joins.many(job, calls)
+        return await _whole(partial(self.alone, lambda: self._store(letters)))
+
+    def alone(self, act: Callable[[], T]) -> T:
+        """No driver takes two calls at once, or a commit in the middle of one."""
+        with self._one_at_a_time:
+            return act()
 
 
 class Block:
@@ -178,27 +211,39 @@ class Block:
 
     def __enter__(self) -> HandlerTransaction:
         self._context.begin_transaction()
-        self._begun(self._store.begin(at_most=self._blocks.at_most))
-        self._given = given = HandlerTransaction(self._completion, self._blocks)
+        completion: Completion | None = None
+        try:
+            with shield():
+                completion = self._store.begin(at_most=self._blocks.at_most)
+        except BaseException:
+            if completion is not None:  # it was interrupted meanwhile, and nobody leaves a block that was not entered
+                completion.roll_back()
+            raise
+        self._given = given = HandlerTransaction(completion, self._blocks)
+        self._begun(completion)
         return given
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        self._left()
-        self._end(failed=error is not None)
+        # From here on the run is not torn apart: it would not know what has become of its job.
+        with shield():
+            self._left()
+            self._end(failed=error is not None)
 
     async def __aenter__(self) -> AsyncHandlerTransaction:
         self._context.begin_transaction()
-        self._begun(await _whole(partial(self._store.begin, at_most=self._blocks.at_most), regret=_undo))
-        self._given = given = AsyncHandlerTransaction(self._completion, self._blocks)
+        completion = await _whole(partial(self._store.begin, at_most=self._blocks.at_most), regret=_undo)
+        self._given = given = AsyncHandlerTransaction(completion, self._blocks)
+        self._begun(completion)
         return given
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._left()
-        await _whole(partial(self._end, failed=error is not None))
+        assert isinstance(self._given, AsyncHandlerTransaction)
+        await _whole(partial(self._given.alone, lambda: self._end(failed=error is not None)))
 
     def _begun(self, completion: Completion) -> None:
         self._completion = completion
@@ -206,6 +251,7 @@ class Block:
             self._outside = in_the_way.set(self._store)
 
     def _left(self) -> None:
+        self._given.left = True
         if self._outside is not None:
             in_the_way.reset(self._outside)
 
@@ -282,6 +328,12 @@ async def _whole(act: Callable[[], T], *, regret: Callable[[T], None] | None = N
     if regret is not None and task.exception() is None:
         await asyncio.to_thread(regret, task.result())
     raise cancelled
+
+
+def _refuse_to_end(how: str) -> NoReturn:
+    raise TransactionError(
+        f"a handler does not call {how} on its job's transaction: leaving the block commits it, an exception rolls it back"
+    )
 
 
 def _undo(completion: Completion) -> None:

@@ -95,8 +95,9 @@ class MySQLCompletion:
             if faults.code(error) != _NO_SUCH_SAVEPOINT:
                 raise
             raise TransactionError(
-                "a statement in the block has ended its transaction, and committed what came before it: leave CREATE, "
-                "ALTER, DROP, TRUNCATE, LOCK TABLES and COMMIT out of it"
+                "a statement in the block has ended its transaction, so the job is not completed by it.  CREATE, ALTER, "
+                "DROP, TRUNCATE, LOCK TABLES and COMMIT have committed what came before them: leave them out.  A deadlock "
+                "has undone it: let that error leave the block"
             ) from error
 
     def _execute(self, statement: Foreign) -> Found:

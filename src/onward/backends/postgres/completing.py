@@ -2,6 +2,9 @@
 
 The connection is a plain one, as the driver makes it: what our own sessions are told about plans is not for a handler's
 statements.  A few are kept.  Before another handler gets one, the server forgets what the last one left in it.
+
+Nothing keeps a handler from sending COMMIT or ROLLBACK.  But then the savepoint that the transaction began with is gone, and
+so the job is not completed.
 """
 
 from __future__ import annotations
@@ -9,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from typing import TypeVar
 
 from onward import forks
@@ -18,7 +22,7 @@ from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
 from onward.backends.postgres.queries import Statement
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
-from onward.errors import BackendError
+from onward.errors import BackendError, TransactionError
 from onward.lease import Settled, Settlement, under
 from onward.shield import shield
 from onward.transacts import Found, Steps, Style, hold
@@ -28,7 +32,10 @@ __all__ = ["Lender", "PostgresCompletion"]
 
 T = TypeVar("T")
 
+_Block = AbstractContextManager[psycopg.Transaction]
+
 _KEPT = 4  # connections that wait for the next handler
+_SAVEPOINT = "onward"
 
 
 class Lender:
@@ -40,18 +47,15 @@ class Lender:
         self._idle: list[Connection] = []
         forks.watch(self)
 
-    def lend(self) -> Connection:
+    def lend(self) -> tuple[Connection, _Block]:
+        """One, in a transaction that has begun."""
         with self._lock:
             connection = self._idle.pop() if self._idle else None
         if connection is not None:
-            try:
-                connection.execute("SELECT 1")  # it may have died in its sleep
-                connection.rollback()
-            except psycopg.Error:
-                self._connections.discard(connection)
-            else:
-                return connection
-        return self._connections.plain()
+            with contextlib.suppress(psycopg.Error):  # it may have died in its sleep
+                return connection, self._begun(connection)
+        connection = self._connections.plain()
+        return connection, self._begun(connection)
 
     def take_back(self, connection: Connection) -> None:
         if self._cleaned(connection):
@@ -74,6 +78,16 @@ class Lender:
         if in_child:
             self._idle = []  # they are our parent's
         self._lock.release()
+
+    def _begun(self, connection: Connection) -> _Block:
+        # Within it the driver itself refuses a commit by the handler.
+        block = connection.transaction(_SAVEPOINT)
+        try:
+            block.__enter__()
+        except BaseException:
+            self._connections.discard(connection)
+            raise
+        return block
 
     def _cleaned(self, connection: Connection) -> bool:
         """Whether nothing is left of what a handler did to its session."""
@@ -106,14 +120,7 @@ class PostgresCompletion:
         self._place = place
         self._wake = wake
         with faults.translated(place), shield():
-            self.connection = lender.lend()
-            # Within it the driver itself refuses a commit by the handler.
-            self._block = self.connection.transaction()
-            try:
-                self._block.__enter__()
-            except BaseException:
-                lender.take_back(self.connection)
-                raise
+            self.connection, self._block = lender.lend()
         self._tx = Transaction(_Within(self.connection), sql, moved)
         self._over = False
 
@@ -125,6 +132,7 @@ class PostgresCompletion:
 
     def settle(self, settlement: Settlement) -> Settled:
         with shield(), faults.translated(self._place):
+            self._refuse_if_ended()
             lease = settlement.lease
             found = self._tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
             if found is None:
@@ -152,10 +160,28 @@ class PostgresCompletion:
                 self._block.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
             self._end()
 
+    def _refuse_if_ended(self) -> None:
+        try:
+            with self._plain_cursor() as cursor:
+                cursor.execute(b"RELEASE SAVEPOINT " + _SAVEPOINT.encode(), prepare=False)
+        except psycopg.errors.InFailedSqlTransaction as error:
+            raise TransactionError(
+                "a statement in the block failed, and the block went on without undoing it: nothing of it was committed; "
+                "put what may fail into `with conn.transaction():`, which undoes that part alone"
+            ) from error
+        except (psycopg.errors.InvalidSavepointSpecification, psycopg.errors.NoActiveSqlTransaction) as error:
+            raise TransactionError(
+                "a statement in the block has ended its transaction, so the job is not completed by it: leave COMMIT and "
+                "ROLLBACK out of it"
+            ) from error
+
     def _execute(self, statement: Foreign) -> Found:
-        with psycopg.Cursor(self.connection, row_factory=psycopg.rows.tuple_row) as cursor:
+        with self._plain_cursor() as cursor:
             cursor.execute(statement.sql.encode(), statement.values)
             return Found(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+
+    def _plain_cursor(self) -> psycopg.Cursor[Row]:
+        return psycopg.Cursor(self.connection, row_factory=psycopg.rows.tuple_row)
 
     def _end(self) -> None:
         if not self._over:

@@ -69,18 +69,23 @@ class SqliteCompletion:
         self._wakes = False
         self.connection = connections.for_handler(HandlerConnection)
         self.connection.set_authorizer(self._allow)
+        # Should a statement roll it back (ON CONFLICT ROLLBACK), the next write would be committed at once.  So the driver
+        # is to begin another transaction for it, which is not allowed.
+        self.connection.isolation_level = "IMMEDIATE"
         self._timer = threading.Timer(at_most, self._expire)
         self._timer.daemon = True
         self._timer.start()
 
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
         self.check()
+        self._refuse_if_ended()
         with self._as_we_know_it():
             return hold(steps("qmark"), self._execute)
 
     def settle(self, settlement: Settlement) -> Settled:
         with shield(), self._lock, self._connections.translated(), self._as_we_know_it():
             self.check()
+            self._refuse_if_ended()
             self._timer.cancel()
             tx = Transaction(self.connection, self._sql, self._clock.micros())
             lease = settlement.lease
@@ -143,6 +148,13 @@ class SqliteCompletion:
             raise TransactionTooLong(
                 f"the transaction was open for {self._at_most:g} s and rolled back, for it kept everybody else from "
                 f"writing: do slow work before the block, or raise transaction_timeout"
+            )
+
+    def _refuse_if_ended(self) -> None:
+        if not self.connection.in_transaction:
+            raise TransactionError(
+                "a statement in the block failed and rolled everything back (ON CONFLICT ROLLBACK, RAISE(ROLLBACK), or a "
+                "full disk), and the block went on: nothing of it was committed; let that error leave the block"
             )
 
     @contextlib.contextmanager
