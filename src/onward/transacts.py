@@ -134,6 +134,10 @@ class Transacts(Protocol):
         """Enqueue, within the transaction of whoever runs the statements.  All or nothing, like `enqueue`."""
         ...
 
+    def recognizing(self, style: Style) -> Steps[None]:
+        """Refuse whoever runs the statements somewhere else than our jobs are: nobody would find a job there."""
+        ...
+
     def begin(self, *, at_most: float) -> Completion:
         """Open a transaction for a handler.
 

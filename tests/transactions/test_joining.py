@@ -11,7 +11,7 @@ import pymysql
 import pytest
 import sqlalchemy
 
-from onward import ArgumentError, Onward, State
+from onward import ArgumentError, JobContext, Onward, State
 from onward.errors import TransactionError
 from tests.waiting import eventually
 
@@ -146,6 +146,33 @@ class TestRefusing:
         with pytest.raises(TransactionError, match="can only join"):
             jobs.transaction(other)
 
+    def test_a_transaction_that_its_caller_has_ended(self, jobs, note, database):
+        """Statements would be committed one by one from there on, and a job is stored by several."""
+        with closing(database.connect()) as connection:
+            _begin_by_hand(connection)
+            with jobs.transaction(connection) as tx:
+                first = tx.enqueue(note, "in it")
+                connection.cursor().execute("COMMIT")
+                with pytest.raises(TransactionError, match="in no transaction"):
+                    tx.enqueue(note, "after it")
+
+        assert [job.id for job in jobs.list()] == [first.id]
+
+    def test_the_transaction_of_a_handler(self, jobs, note):
+        @jobs.job
+        def pay(ctx: JobContext) -> None:
+            with ctx.transaction() as conn:
+                with pytest.raises(TransactionError, match=r"conn\.enqueue"):
+                    jobs.transaction(conn)
+                with jobs.transaction(conn.connection) as tx:
+                    tx.enqueue(note, "through the driver")
+
+        handle = pay.enqueue()
+        jobs.drain()
+
+        assert handle.record().errors == ()
+        assert [job.payload for job in jobs.list(job="note")] == [{"label": "through the driver"}]
+
     def test_awaiting_what_blocks(self, jobs, connection):
         async def wrong():
             async with jobs.transaction(connection):
@@ -153,6 +180,18 @@ class TestRefusing:
 
         with pytest.raises(TransactionError, match="write `with "):
             asyncio.run(wrong())
+
+
+def _begin_by_hand(connection):
+    """On a connection that commits every statement at once."""
+    match connection:
+        case sqlite3.Connection():
+            connection.isolation_level = None
+        case psycopg.Connection():
+            connection.autocommit = True
+        case pymysql.connections.Connection():
+            connection.autocommit(True)
+    connection.cursor().execute("BEGIN")
 
 
 def _psycopg_look_alike(vendor):
@@ -245,6 +284,24 @@ class TestPostgres:
         ):
             tx.enqueue("note")
 
+    @pytest.mark.promise("F90")
+    def test_another_database_that_has_such_tables_too(self, postgres_database):
+        postgres_database.query("DROP SCHEMA IF EXISTS elsewhere CASCADE")
+        postgres_database.query("CREATE SCHEMA elsewhere")
+        elsewhere = f"{postgres_database.url}&options=-csearch_path%3Delsewhere"
+        with (
+            Onward(postgres_database.url) as jobs,
+            Onward(elsewhere) as others,
+            psycopg.connect(elsewhere) as connection,
+        ):
+            with pytest.raises(TransactionError, match="finds other tables"), jobs.transaction(connection) as tx:
+                tx.enqueue("note")
+            with others.transaction(connection) as tx:
+                tx.enqueue("note")
+            connection.commit()
+
+            assert (jobs.counts()[State.AVAILABLE], others.counts()[State.AVAILABLE]) == (0, 1)
+
     def test_errors_of_the_driver_are_the_caller_s(self, postgres_database):
         """He may have code that tries again after a serialisation failure: it must see what it knows."""
         with (
@@ -262,3 +319,31 @@ class TestPostgres:
         connection = pymysql.connections.Connection(defer_connect=True)
         with Onward(postgres_database.url) as jobs, pytest.raises(TransactionError, match="speaks to a mysql database"):
             jobs.transaction(connection)
+
+
+class TestMariaDB:
+    @pytest.mark.promise("F90")
+    def test_another_database_that_has_such_tables_too(self, mariadb_database):
+        mariadb_database.query("CREATE DATABASE elsewhere")
+        try:
+            with (
+                Onward(mariadb_database.url) as jobs,
+                Onward(mariadb_database.url.replace("/jobs?", "/elsewhere?")),
+                closing(
+                    pymysql.connect(**{**mariadb_database.address["driver"], "database": "elsewhere"})
+                ) as connection,
+                jobs.transaction(connection) as tx,
+                pytest.raises(TransactionError, match="in the database elsewhere"),
+            ):
+                tx.enqueue("note")
+        finally:
+            mariadb_database.query("DROP DATABASE elsewhere")
+
+    def test_a_connection_that_commits_at_once(self, mariadb_database):
+        with (
+            Onward(mariadb_database.url) as jobs,
+            closing(pymysql.connect(**mariadb_database.address["driver"], autocommit=True)) as connection,
+            pytest.raises(TransactionError, match=r"connection\.begin"),
+            jobs.transaction(connection),
+        ):
+            pass

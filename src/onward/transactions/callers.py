@@ -288,6 +288,8 @@ def caller_of(connection: Any) -> Caller | AsyncCaller:
             return caller(connection)
     if hasattr(connection, "vendor") and hasattr(connection, "in_atomic_block"):  # Django's own is a proxy
         return _Django(connection)
+    if hasattr(type(connection), "enqueue") and hasattr(type(connection), "complete"):
+        raise TransactionError("this is the transaction of a handler: it enqueues by itself, `conn.enqueue(...)`")
     raise TransactionError(
         f"a {type(connection).__module__}.{type(connection).__qualname__} is no connection that can be joined: pass one of "
         f"psycopg, asyncpg, psycopg2, PyMySQL, mysqlclient, sqlite3, aiosqlite, SQLAlchemy (Connection, Session, "

@@ -123,6 +123,7 @@ class Joined:
     def __init__(self, caller: Caller, joins: Joins) -> None:
         self._caller = caller
         self._joins = joins
+        self._recognized = False  # whether this is the database of our jobs
         self.left = False
 
     @overload
@@ -139,8 +140,13 @@ class Joined:
 
     def _store(self, letters: Letters[H]) -> H:
         _refuse_if_left(left=self.left)
-        steps = self._joins.store.joining(letters.envelopes, self._caller.speech.style)
+        self._caller.check()  # again: the caller may have ended his transaction
+        store, style = self._joins.store, self._caller.speech.style
         with _explained():
+            if not self._recognized:
+                hold(store.recognizing(style), self._caller.run)
+                self._recognized = True
+            steps = store.joining(letters.envelopes, style)
             return letters.handles(hold(steps, self._caller.run) if letters.envelopes else [])
 
 
@@ -150,6 +156,7 @@ class AsyncJoined:
     def __init__(self, caller: AsyncCaller, joins: Joins) -> None:
         self._caller = caller
         self._joins = joins
+        self._recognized = False  # whether this is the database of our jobs
         self.left = False
 
     @overload
@@ -166,8 +173,13 @@ class AsyncJoined:
 
     async def _store(self, letters: Letters[H]) -> H:
         _refuse_if_left(left=self.left)
-        steps = self._joins.store.joining(letters.envelopes, self._caller.speech.style)
+        await self._caller.check()
+        store, style = self._joins.store, self._caller.speech.style
         with _explained():
+            if not self._recognized:
+                await ahold(store.recognizing(style), self._caller.run)
+                self._recognized = True
+            steps = store.joining(letters.envelopes, style)
             return letters.handles(await ahold(steps, self._caller.run) if letters.envelopes else [])
 
 

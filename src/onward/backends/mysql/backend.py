@@ -36,6 +36,8 @@ from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
+from onward.backends.sql.home import same_home
+from onward.backends.sql.rows import Row
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
 from onward.clock import SECOND, Clock
@@ -64,6 +66,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         self._sql = queries.load(prefix)
         self._bell = Bell()
         self._rest = Rest()
+        self._home: Row | None = None  # where our tables are, once we have looked
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> MySQLBackend:
@@ -188,6 +191,9 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         return foreign(self._sql, joining(envelopes), self._moved)
 
+    def recognizing(self, style: Style) -> Steps[None]:
+        return foreign(self._sql, same_home(self._home), self._moved)
+
     def begin(self, *, at_most: float) -> MySQLCompletion:
         """Nobody else has to wait for it, so it may take its time."""
         return MySQLCompletion(self._connections, self._sql, moved=self._moved, wake=self._bell.ring)
@@ -211,7 +217,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
 
     def _open(self) -> None:
         """Connect, so that what is wrong with the URL or the server is said now."""
-        self._again(lambda _: None)
+        self._home = self._again(lambda connection: self._transaction(connection).ask("home").row())
         self.capabilities = Capabilities(durable=self._connections.durable)
 
     # Transactions

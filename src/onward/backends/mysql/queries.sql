@@ -52,6 +52,10 @@ INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_
 VALUES (:id, :queue, 'available', :rank, :rank, :now, :expires_at, :max_crashes, :enqueued_at, :unique_key, :unique_key,
         :idempotency_key, :idempotency_ttl, :single_instance, :job, :sealed);
 
+-- name: home
+-- Where a connection finds our tables.  Two databases of one name did not get theirs in the same microsecond.
+SELECT database(), (SELECT applied_at FROM onward_migrations WHERE version = 1);
+
 -- name: live_among
 -- Also asked on connections of others, whose collation may be any.
 SELECT job.id

@@ -36,6 +36,7 @@ from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
+from onward.backends.sql.home import same_home
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
 from onward.backends.sql.steps import rendered
@@ -69,6 +70,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         self._patience = Patience()
         self._sent_for_work = False
         self._name = random_owner()  # as a sleeper
+        self._home: Row | None = None  # where our tables are, once we have looked
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> PostgresBackend:
@@ -201,6 +203,9 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
             lambda asked: foreign(self._sql[asked.name], {**now, **asked.parameters}, style),
         )
 
+    def recognizing(self, style: Style) -> Steps[None]:
+        return rendered(same_home(self._home), lambda asked: foreign(self._sql[asked.name], {}, style))
+
     def begin(self, *, at_most: float) -> PostgresCompletion:
         """Nobody else has to wait for it, so it may take its time."""
         return PostgresCompletion(
@@ -242,7 +247,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
 
     def _open(self) -> None:
         """Connect, so that what is wrong with the URL or the server is said now."""
-        self._again(lambda _: None)
+        (self._home,) = self._ask("home")
         self.capabilities = Capabilities(durable=self._connections.durable)
 
     # Transactions

@@ -252,11 +252,14 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
     # Transactions of others
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
-        def enqueue() -> Asks[list[Enqueued]]:
-            self._check_file((yield Ask("files", ())))
-            return (yield from enqueueing.joining(envelopes, self.clock.micros()))
+        steps = enqueueing.joining(envelopes, self.clock.micros())
+        return rendered(steps, lambda asked: foreign(self._sql[asked.name], asked.parameters, style))
 
-        return rendered(enqueue(), lambda asked: foreign(self._sql[asked.name], asked.parameters, style))
+    def recognizing(self, style: Style) -> Steps[None]:
+        def look() -> Asks[None]:
+            self._check_file((yield Ask("home", ())))
+
+        return rendered(look(), lambda asked: foreign(self._sql[asked.name], asked.parameters, style))
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
         refuse_to_wait(self)

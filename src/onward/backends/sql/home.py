@@ -1,0 +1,23 @@
+"""Whether somebody else's connection leads to the tables that workers look at."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from onward.backends.sql.steps import Asks, ask
+from onward.errors import TransactionError
+
+__all__ = ["same_home"]
+
+
+def same_home(ours: Sequence[Any] | None) -> Asks[None]:
+    """Refuse another database, and one of the same name on another server or in another schema."""
+    if ours is None:
+        return
+    ((theirs, since),) = yield from ask("home")
+    if (theirs, since) != tuple(ours):
+        raise TransactionError(
+            f"this connection finds other tables (in the database {theirs}) than those of the jobs (in {ours[0]}): a job "
+            f"can only join a transaction of the database that it is stored in, on the same server and in the same schema"
+        )
