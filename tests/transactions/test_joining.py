@@ -209,6 +209,23 @@ class TestSqlite:
         ):
             tx.enqueue("note")
 
+    @pytest.mark.promise("F55")
+    def test_a_file_that_is_only_attached(self, tmp_path, sqlite_database):
+        """SQLite commits each file by itself: a job there could come without what its caller wrote, or the other way."""
+        with (
+            Onward(sqlite_database.url) as jobs,
+            closing(sqlite3.connect(tmp_path / "own.db")) as connection,
+        ):
+            connection.execute("ATTACH ? AS jobs", (sqlite_database.address["file"],))
+            with (
+                pytest.raises(TransactionError, match=r"own\.db and the jobs are in .*shop\.db"),
+                jobs.transaction(connection) as tx,
+            ):
+                tx.enqueue("note")
+            connection.rollback()
+
+            assert jobs.list() == []
+
     def test_a_database_in_memory(self, sqlite_database):
         with (
             Onward(sqlite_database.url) as jobs,

@@ -240,6 +240,31 @@ class TestSwallowingOnSqlite:
         assert "let that error leave the block" in error.message
 
 
+class TestAttaching:
+    @pytest.fixture
+    def database(self, sqlite_database):
+        return sqlite_database
+
+    @pytest.mark.promise("F55")
+    def test_another_file_would_be_committed_by_itself_so_it_is_refused(self, jobs, database, tmp_path):
+        other = tmp_path / "other.db"
+
+        @jobs.job
+        def pay(ctx: JobContext) -> None:
+            with ctx.transaction() as conn:
+                with pytest.raises(sqlite3.DatabaseError, match="not authorized"):
+                    conn.connection.execute("ATTACH ? AS other", (str(other),))
+                conn.execute(WRITE.format("x"))
+                conn.execute(f"ATTACH '{other}' AS other")
+
+        handle = pay.enqueue()
+        jobs.drain()
+
+        error = handle.record().errors[0]
+        assert (error.kind, database.effects(), other.exists()) == ("TransactionError", [], False)
+        assert "no part of this job's commit" in error.message
+
+
 class TestManyAtOnce:
     @pytest.mark.promise("F29")
     def test_awaited_calls_wait_for_each_other(self, jobs, note, database, told):

@@ -56,6 +56,7 @@ _ENDS_IT = re.compile(
     r"\s*(COMMIT|END|ABORT|BEGIN|START\s+TRANSACTION|PREPARE\s+TRANSACTION|ROLLBACK(?!(\s+(WORK|TRANSACTION))?\s+TO\b))\b",
     re.IGNORECASE,
 )
+_ELSEWHERE = re.compile(r"\s*ATTACH\b", re.IGNORECASE)  # SQLite's word; it commits each file by itself
 
 
 class Blocks:
@@ -121,6 +122,11 @@ class _Handlers:
     def _execute(self, statement: str, *parameters: Any) -> Any:
         if isinstance(statement, str) and (ending := _ENDS_IT.match(statement)):
             _refuse_to_end(ending[1].upper())
+        if isinstance(statement, str) and _ELSEWHERE.match(statement):
+            raise TransactionError(
+                "what is written to another file is no part of this job's commit: open a connection of its own for it, "
+                "before the block or after it"
+            )
         cursor = self.connection.cursor()
         cursor.execute(statement, *parameters)
         return cursor

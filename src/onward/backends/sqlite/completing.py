@@ -169,9 +169,12 @@ class SqliteCompletion:
             connection.row_factory, connection.text_factory = told
 
     def _allow(self, action: int, what: str | None, *_: object) -> int:
-        """A handler may set savepoints; BEGIN, COMMIT and ROLLBACK are ours."""
+        """A handler may set savepoints; BEGIN, COMMIT and ROLLBACK are ours.
+
+        Each file of a connection is committed by itself, so there is only one.
+        """
         ends = action == sqlite3.SQLITE_TRANSACTION and not self._may_end
-        return sqlite3.SQLITE_DENY if ends else sqlite3.SQLITE_OK
+        return sqlite3.SQLITE_DENY if ends or action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
 
 
 def _refuse(verb: str) -> NoReturn:
