@@ -287,6 +287,22 @@ class TestManyAtOnce:
         assert told == list(range(50))
         assert len(jobs.list(job="note")) == 5
 
+    def test_more_blocks_than_an_event_loop_has_threads(self, jobs, database):
+        """Where one writes at a time all others wait for it, and must leave it a thread to go on with."""
+
+        @jobs.job
+        async def pay(ctx: JobContext, n: int) -> None:
+            async with ctx.transaction() as conn:
+                await conn.execute(WRITE.format(n))
+                await asyncio.sleep(0)
+                await conn.execute(WRITE.format(n))
+
+        with jobs.worker(concurrency=40):
+            for handle in pay.enqueue_many([(n,) for n in range(40)]):
+                handle.result(timeout=60)
+
+        assert database.effects() == sorted(2 * [str(n) for n in range(40)])
+
     @pytest.mark.promise("F29")
     def test_a_call_that_was_cancelled_leaves_no_answer_for_the_next(self, jobs, database, told):
         @jobs.job

@@ -18,11 +18,11 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
-import threading
 import time
 from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import Token
+from contextvars import Token, copy_context
 from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar, overload
@@ -166,14 +166,14 @@ class HandlerTransaction(_Handlers):
 
 
 class AsyncHandlerTransaction(_Handlers):
-    """The same for an async handler: what talks to the store does so in a thread, one call at a time.
+    """The same for an async handler: what talks to the store does so in the block's own thread, one call at a time.
 
     Whoever is cancelled meanwhile is cancelled when the call has ended: else the next one would meet its answer.
     """
 
-    def __init__(self, completion: Completion, blocks: Blocks) -> None:
+    def __init__(self, completion: Completion, blocks: Blocks, thread: _Thread) -> None:
         super().__init__(completion, blocks)
-        self._one_at_a_time = threading.Lock()
+        self._thread = thread
 
     async def execute(self, statement: str, parameters: Any = (), /) -> Any:
         """Run a statement; gives the driver's cursor, which holds what it found."""
@@ -181,7 +181,8 @@ class AsyncHandlerTransaction(_Handlers):
 
     async def run(self, act: Callable[[Any], T]) -> T:
         """Let a function use the driver's connection, in a thread."""
-        return await _whole(partial(self.alone, lambda: act(self.connection)))
+        self._refuse_if_left()
+        return await self._thread.whole(lambda: act(self._completion.connection))
 
     @overload
     async def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
@@ -189,18 +190,15 @@ class AsyncHandlerTransaction(_Handlers):
     async def enqueue(self, job: str, payload: Any = None, /, **options: Any) -> JobHandle[Any]: ...
     async def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
         """Enqueue a job that exists if and only if this one is completed."""
+        self._refuse_if_left()
         letters = self._blocks.joins.one(job, args, kwargs)
-        return await _whole(partial(self.alone, lambda: self._store(letters)))
+        return await self._thread.whole(lambda: self._store(letters))
 
     async def enqueue_many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> list[JobHandle[T]]:
         """Enqueue many calls of a job together."""
+        self._refuse_if_left()
         letters = self._blocks.joins.many(job, calls)
-        return await _whole(partial(self.alone, lambda: self._store(letters)))
-
-    def alone(self, act: Callable[[], T]) -> T:
-        """No driver takes two calls at once, or a commit in the middle of one."""
-        with self._one_at_a_time:
-            return act()
+        return await self._thread.whole(lambda: self._store(letters))
 
 
 class Block:
@@ -213,6 +211,7 @@ class Block:
         self._context = context
         self._completion: Completion
         self._given: _Handlers
+        self._thread: _Thread  # where an async handler's block is
         self._outside: Token[object | None] | None = None
 
     def __enter__(self) -> HandlerTransaction:
@@ -239,8 +238,13 @@ class Block:
 
     async def __aenter__(self) -> AsyncHandlerTransaction:
         self._context.begin_transaction()
-        completion = await _whole(partial(self._store.begin, at_most=self._blocks.at_most), regret=_undo)
-        self._given = given = AsyncHandlerTransaction(completion, self._blocks)
+        self._thread = thread = _Thread()
+        try:
+            completion = await thread.whole(partial(self._store.begin, at_most=self._blocks.at_most), regret=_undo)
+        except BaseException:
+            thread.end()
+            raise
+        self._given = given = AsyncHandlerTransaction(completion, self._blocks, thread)
         self._begun(completion)
         return given
 
@@ -248,8 +252,10 @@ class Block:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._left()
-        assert isinstance(self._given, AsyncHandlerTransaction)
-        await _whole(partial(self._given.alone, lambda: self._end(failed=error is not None)))
+        try:
+            await self._thread.whole(partial(self._end, failed=error is not None))
+        finally:
+            self._thread.end()
 
     def _begun(self, completion: Completion) -> None:
         self._completion = completion
@@ -318,22 +324,39 @@ class Block:
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-async def _whole(act: Callable[[], T], *, regret: Callable[[T], None] | None = None) -> T:
-    """Do it in a thread, to its end: whoever is cancelled meanwhile is cancelled then, and regrets what he got."""
-    task = asyncio.ensure_future(asyncio.to_thread(act))
-    cancelled: asyncio.CancelledError | None = None
-    while not task.done():
-        try:
-            await asyncio.shield(task)
-        except asyncio.CancelledError as error:
-            cancelled = error
-        except BaseException:  # noqa: BLE001, S110 - raised below
-            pass
-    if cancelled is None:
-        return task.result()
-    if regret is not None and task.exception() is None:
-        await asyncio.to_thread(regret, task.result())
-    raise cancelled
+class _Thread:
+    """Where one block talks to the store.
+
+    A thread of its own: those of the event loop are few, and may all wait for the lock that this block has.  And a single
+    one: no driver takes two calls at once, or a commit in the middle of one.
+    """
+
+    def __init__(self) -> None:
+        self._executor = ThreadPoolExecutor(1, "onward-transaction")
+
+    async def whole(self, act: Callable[[], T], *, regret: Callable[[T], None] | None = None) -> T:
+        """Do it, to its end: whoever is cancelled meanwhile is cancelled then, and regrets what he got."""
+        task = self._started(act)
+        cancelled: asyncio.CancelledError | None = None
+        while not task.done():
+            try:
+                await asyncio.shield(task)
+            except asyncio.CancelledError as error:
+                cancelled = error
+            except BaseException:  # noqa: BLE001, S110 - raised below
+                pass
+        if cancelled is None:
+            return task.result()
+        if task.exception() is None and regret is not None:
+            await self._started(partial(regret, task.result()))
+        raise cancelled
+
+    def end(self) -> None:
+        self._executor.shutdown(wait=False)
+
+    def _started(self, act: Callable[[], T]) -> asyncio.Future[T]:
+        # With what the handler's context says, as `asyncio.to_thread` does.
+        return asyncio.get_running_loop().run_in_executor(self._executor, copy_context().run, act)
 
 
 def _refuse_to_end(how: str) -> NoReturn:
