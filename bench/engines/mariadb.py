@@ -84,4 +84,5 @@ def _raw(kind: str) -> tuple[str, ...]:
 
 def _version() -> str:
     with on_mysql.connect() as connection:
-        return str(connection.get_server_info()).split("-", maxsplit=1)[0]
+        # MariaDB 10 calls itself 5.5.5 first, for clients of another age.
+        return str(connection.get_server_info()).removeprefix("5.5.5-").split("-", maxsplit=1)[0]
