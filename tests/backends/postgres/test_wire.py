@@ -183,6 +183,7 @@ def test_a_signal_gets_through_to_whoever_waits(connection, wire, sql):
             wire.send(_SLEEP, []).rows()
     finally:
         signal.signal(signal.SIGUSR1, before)
+        sql("SELECT pg_terminate_backend(%s)", pid)  # it would keep its snapshot
 
     assert connection.pgconn.transaction_status == psycopg.pq.TransactionStatus.ACTIVE  # so nobody uses it again
 
