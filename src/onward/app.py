@@ -18,7 +18,7 @@ from onward.backend import Backend, Check, Inline, Lease, Overview, QueueState, 
 from onward.builder import Builder
 from onward.client import Client, refuse_what_it_lacks
 from onward.clock import Clock, SystemClock
-from onward.config import Settings, SettingsOptions, load
+from onward.config import Settings, SettingsOptions, load, to_environment
 from onward.context import JobContext
 from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
@@ -35,7 +35,7 @@ from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
 from onward.signing import Signing
 from onward.states import State
-from onward.stores import open_store
+from onward.stores import located, open_store
 from onward.telemetry import Event, Metrics, Telemetry
 from onward.transactions.completing import Blocks, remark
 from onward.transactions.joining import Joining, Joins
@@ -409,12 +409,11 @@ class Onward:
             prune=self._inspector.prune,
         )
 
-    def _whereabouts(self) -> dict[str, str] | None:
-        """How another process finds the store, if one can."""
+    def _whereabouts(self) -> dict[str, str | None] | None:
+        """The environment in which another process finds the store, and does there as we do; None if none could find it."""
         if not self.backend.capabilities.shared:
             return None
-        url = str(getattr(self.backend, "url", self.settings.url))  # from whatever folder one looks
-        return {"ONWARD_URL": url, "ONWARD_NAMESPACE": self.settings.namespace}
+        return to_environment(located(self.settings, self.backend))
 
     def _remark(self, attempt: Attempt) -> None:
         remark(self.backend, attempt, self._encryption.failure)
