@@ -10,6 +10,7 @@ from onward.backends.beanstalk.tubes import Tubes
 from onward.backends.servicebus.driver import sdk
 from onward.telemetry import JobCompleted, JobDiscarded
 from tests.servers.servicebus import entity
+from tests.servers.stores import emptied
 from tests.signing import attacks
 from tests.signing.attacks import ATTACKS, DAMAGE, QUEUE, RING, Forged, honest
 from tests.signing.shop import assert_refused_and_kept, open_shop
@@ -141,6 +142,30 @@ def part_of(envelope):
     return envelope.id, envelope.queue, envelope.data
 
 
+@PAIR
+@pytest.mark.promise("S36")
+def test_what_the_store_beside_cannot_write_down_stops_nobody(store, request, put):
+    """PostgreSQL knows no NUL: neither in what a message calls itself, nor in what its bytes say."""
+    beside = emptied(request.getfixturevalue("newest_postgres"))
+    url = request.getfixturevalue("a_beanstalkd").url()
+    with open_shop(url, store=beside, signing_keys=RING, signing="require") as strict:
+        nameless = [(honest(sign=None), {"id": each}) for each in ("\0", "a\0b", "", "x" * 300)]
+        odd = [honest(sign=None, **{field: "a\0b"}) for field in ("job", "idempotency_key", "unique_key", "name")]
+        put([*nameless, *((each, {}) for each in odd)])
+        job = honest()
+        strict.jobs.backend.enqueue([job])
+        with strict.jobs.worker(queues=[QUEUE], concurrency=4):
+            strict.has_ended([job.id])
+            eventually(lambda: kept(strict) == len(nameless) + len(odd), what=strict.jobs.backend.broker.counts)
+
+        assert strict.ran == [("send", 1)]
+
+
+def kept(shop):
+    """By the store, or by the broker where the store could not."""
+    return shop.jobs.counts()["discarded"] + shop.jobs.backend.broker.counts()["discarded"]
+
+
 # Headers: what a broker keeps beside the sealed bytes is nobody's signature
 
 HEADERS = {
@@ -158,6 +183,7 @@ HEADERS = {
     "an urgent one": {"priority": 2**40},
     "another kind": {"crashes": "many"},
     "not an id": {"id": 5},
+    "an id with a NUL": {"id": "a\0b"},
     "a dead one": {"ended_at": 5, "reason": "\x00\x1b"},
     "an epoch": {"parked_since": "99999999999999999999999"},
 }

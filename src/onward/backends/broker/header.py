@@ -21,8 +21,9 @@ CRASHED = "its process died, or did not renew it in time"
 _REASON = 400  # characters: what explains a death must not make a job too large to be kept
 
 
-# Nobody signs a header.  What is not in these bounds none of us wrote; and a broker, or its driver, would refuse to take it
-# back: one such message would be delivered for ever, and end every session that meets it.
+# Nobody signs a header.  What is not in these bounds none of us wrote; and a broker, its driver or the store beside it would
+# refuse to take it: one such message would be delivered for ever, and end every session that meets it.
+_Id = Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
 _Instant = Annotated[int, msgspec.Meta(ge=0, le=to_micros(datetime.max.replace(tzinfo=UTC)))]
 
@@ -34,7 +35,7 @@ class NotOurs(ValueError):
 class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the store knows of a job, apart from what the broker counts."""
 
-    id: str
+    id: _Id
     job: str
     enqueued_at: _Instant
     max_crashes: Count
