@@ -18,7 +18,7 @@ from onward.backend import Backend, Check, Inline, Lease, Overview, QueueState, 
 from onward.builder import Builder
 from onward.client import Client, refuse_what_it_lacks
 from onward.clock import Clock, SystemClock
-from onward.config import Settings, SettingsOptions, load
+from onward.config import Settings, SettingsOptions, load, to_environment
 from onward.context import JobContext
 from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
@@ -29,13 +29,15 @@ from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
 from onward.inspector import Inspector
 from onward.job import Job, JobDecorator
+from onward.key_file import KeyFile
+from onward.key_ring import KeyRing
 from onward.record import JobRecord, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
 from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
 from onward.signing import Signing
 from onward.states import State
-from onward.stores import open_store
+from onward.stores import located, open_store
 from onward.telemetry import Event, Metrics, Telemetry
 from onward.transactions.completing import Blocks, remark
 from onward.transactions.joining import Joining, Joins
@@ -87,10 +89,15 @@ class Onward:
 
     def _wire(self, default_retry: RetryPolicy, queue_retry: Mapping[str, RetryPolicy]) -> None:
         settings, backend = self.settings, self.backend
+        keys = self._keys = self._key_file()
         inspection = self._inspection = inspection_of(backend)
         self._ledger = ledger = Ledger(self.metrics, self.telemetry)
         self._signing = signing = Signing(
-            settings.signing_keys, settings.signing, settings.namespace, unverified=ledger.unverified
+            settings.signing_keys,
+            settings.signing,
+            settings.namespace,
+            unverified=ledger.unverified,
+            look=None if keys is None else keys.look_now,
         )
         self.client = Client(
             backend,
@@ -103,6 +110,7 @@ class Onward:
             max_payload=settings.max_payload,
             encryption=self._encryption,
             sign=signing.sign,
+            keys=None if keys is None else keys.look,
             after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
         )
         self.dead_letters = DeadLetters(
@@ -295,12 +303,12 @@ class Onward:
 
     def process_once(self, queue: str = "default") -> WorkerResult:
         """Claim one job, run one attempt of it, settle it."""
-        self._signing.refuse_without_key()
+        self._refuse_without_key()
         return self._runner.process_once(queue)
 
     def drain(self, *queues: str) -> int:
         """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled."""
-        self._signing.refuse_without_key()
+        self._refuse_without_key()
         return self._runner.drain(queues or None)
 
     def worker(
@@ -348,11 +356,16 @@ class Onward:
         if any(worker.running for worker in workers):  # what they still run must be settled
             threading.Thread(target=self._close_after, args=(workers,), name="onward-closing", daemon=True).start()
         else:
-            self.backend.close()
+            self._close_store()
 
     def _close_after(self, workers: Sequence[Worker]) -> None:
         for worker in workers:
             worker.wait()
+        self._close_store()
+
+    def _close_store(self) -> None:
+        if self._keys is not None:
+            self._keys.close()
         self.backend.close()
 
     def __enter__(self) -> Self:
@@ -394,7 +407,9 @@ class Onward:
 
     def parts(self) -> WorkerParts:
         """What a worker is made of."""
-        self._signing.refuse_without_key()
+        self._refuse_without_key()
+        if self._keys is not None:
+            self._keys.watch()
         return WorkerParts(
             backend=self.backend,
             runtime=self._runtime,
@@ -409,12 +424,25 @@ class Onward:
             prune=self._inspector.prune,
         )
 
-    def _whereabouts(self) -> dict[str, str] | None:
-        """How another process finds the store, if one can."""
+    def _key_file(self) -> KeyFile | None:
+        """The file that the keys come from, if they come from one."""
+        ring = self.settings.signing_keys
+        return None if ring is None or ring.path is None else KeyFile(ring, ring.path, self._adopt)
+
+    def _adopt(self, ring: KeyRing) -> None:
+        self._encryption.adopt(ring)
+        self._signing.adopt(ring)
+
+    def _refuse_without_key(self) -> None:
+        self._signing.refuse_without_key()
+        if self._keys is not None:
+            self._keys.look()
+
+    def _whereabouts(self) -> dict[str, str | None] | None:
+        """The environment in which another process finds the store, and does there as we do; None if none could find it."""
         if not self.backend.capabilities.shared:
             return None
-        url = str(getattr(self.backend, "url", self.settings.url))  # from whatever folder one looks
-        return {"ONWARD_URL": url, "ONWARD_NAMESPACE": self.settings.namespace}
+        return to_environment(located(self.settings, self.backend))
 
     def _remark(self, attempt: Attempt) -> None:
         remark(self.backend, attempt, self._encryption.failure)

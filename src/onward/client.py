@@ -51,6 +51,7 @@ class Client:
         max_payload: int,
         encryption: Encryption,
         sign: Sign | None = None,
+        keys: Callable[[], object] | None = None,  # the ring that counts now, where it may change
         after_enqueue: Callable[[], None] | None = None,
     ) -> None:
         self.registry = registry
@@ -63,6 +64,7 @@ class Client:
         self.max_payload = max_payload
         self._encryption = encryption
         self._sign = sign
+        self._keys = keys
         self._after_enqueue = after_enqueue
         self._new_id = IdMaker(clock)
         self._commit = GroupCommit(backend.enqueue, repeats=backend.capabilities.knows_ids)
@@ -86,15 +88,22 @@ class Client:
         if options.delay or options.expires_in is not None or definition.expires_in is not None:
             # Times that count from the moment of the call are in every letter.
             return lambda payloads: [self.seal(definition, options, payload) for payload in payloads]
-        letter, encrypt = self._encryption.form(self._letter_of(definition, options, b"{}"))
-        form = Form(letter, encrypt=encrypt, sign=self._sign, limit=self.max_payload)
+        keys, ring = self._keys, None if self._keys is None else self._keys()
+        form = self._form(definition, options)
 
         def fill(payloads: Sequence[bytes]) -> list[Envelope]:
+            nonlocal form, ring
+            if keys is not None and (current := keys()) is not ring:
+                form, ring = self._form(definition, options), current
             now = self._clock.micros()
             ids = [self._new_id()] if len(payloads) == 1 else self._new_id.many(len(payloads))
             return [form.fill(job_id, payload, now) for job_id, payload in zip(ids, payloads, strict=True)]
 
         return fill
+
+    def _form(self, definition: JobDefinition, options: EnqueueOptions) -> Form:
+        letter, encrypt = self._encryption.form(self._letter_of(definition, options, b"{}"))
+        return Form(letter, encrypt=encrypt, sign=self._sign, limit=self.max_payload)
 
     def encode(self, job: str, payload: Any) -> bytes:
         """A payload given as data, checked against the job's signature where that is known here."""
@@ -157,6 +166,7 @@ class Client:
             enqueued_at=self._clock.micros(),
             secrets=secrets,
         )
+        self._look_at_keys()
         return seal(self._encryption.close(letter, private=private), sign=self._sign, limit=limit)
 
     def _letter_of(self, definition: JobDefinition, options: EnqueueOptions, payload: bytes) -> Letter:
@@ -221,10 +231,15 @@ class Client:
 
     def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
         delay = round(options.delay * SECOND)
+        self._look_at_keys()
         letter = self._encryption.close(letter)
         envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)
         # A relative delay is the store's to measure: the instant in the letter is this host's guess.
         return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
+
+    def _look_at_keys(self) -> None:
+        if self._keys is not None:
+            self._keys()
 
     def _expiry(self, options: EnqueueOptions, definition: JobDefinition | None) -> int | None:
         for source in (options, definition):

@@ -23,11 +23,12 @@ from onward.errors import OptionError
 from onward.key_ring import MODES, KeyRing, KeySource, Mode
 from onward.states import FINISHED, State
 
-__all__ = ["Origin", "Settings", "SettingsOptions", "explain", "load", "overruled"]
+__all__ = ["Origin", "Settings", "SettingsOptions", "explain", "load", "overruled", "to_environment"]
 
 T = TypeVar("T")
 
 _KEY_FILE = "signing_keys_file"  # in a file and in the environment: where the keys are
+_UNSPEAKABLE = ("retention",)  # what the environment cannot tell
 
 _command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", default=MappingProxyType({}))
 
@@ -165,16 +166,48 @@ def _parse(path: Path) -> dict[str, Any]:
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    known = {f"ONWARD_{each.name.upper()}": each for each in fields(Settings) if each.name != "retention"}
+    known = {_variable(each.name): each for each in fields(Settings) if each.name not in _UNSPEAKABLE}
     said = {
         field_.name: _typed(environ[name], str(field_.type), name) for name, field_ in known.items() if name in environ
     }
-    key_file = environ.get(f"ONWARD_{_KEY_FILE.upper()}")
+    key_file = environ.get(_variable(_KEY_FILE))
     if key_file is None:
         return said
     if "signing_keys" in said:
         raise OptionError("ONWARD_SIGNING_KEYS and ONWARD_SIGNING_KEYS_FILE are both set: keep one of them")
     return said | {"signing_keys": Path(key_file)}
+
+
+def to_environment(settings: Settings) -> dict[str, str | None]:
+    """The environment of a process that is to have the same settings, but for retention.  None: it must not be set.
+
+    Keys that lie in a file stay there; others are in it.  So it is for a process of our own, and not to be shown.
+    """
+    said = {_variable(_KEY_FILE): None} | {
+        _variable(each.name): _worded(getattr(settings, each.name))
+        for each in fields(Settings)
+        if each.name not in _UNSPEAKABLE
+    }
+    ring = settings.signing_keys
+    if ring is not None and ring.path is not None:
+        said |= {_variable(_KEY_FILE): str(ring.path.absolute()), _variable("signing_keys"): None}
+    return said
+
+
+def _variable(name: str) -> str:
+    return f"ONWARD_{name.upper()}"
+
+
+def _worded(value: Any) -> str | None:
+    match value:
+        case None:
+            return None
+        case bool():
+            return "true" if value else "false"
+        case KeyRing():
+            return value.to_text()
+        case _:
+            return str(value)
 
 
 def _typed(text: str, kind: str, name: str) -> Any:

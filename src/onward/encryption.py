@@ -46,10 +46,15 @@ class Encryption:
     """What an application does about encryption."""
 
     def __init__(self, ring: KeyRing | None, namespace: str, *, enabled: bool) -> None:
-        self._cipher = Cipher(ring, namespace)
+        self._namespace = namespace
         self.enabled = enabled
+        self.adopt(ring)
         if enabled:
             self._cipher.refuse_without_key()
+
+    def adopt(self, ring: KeyRing | None) -> None:
+        """Encrypt and decrypt with these from now on."""
+        self._cipher = Cipher(ring, self._namespace)
 
     # Payloads and keys
 

@@ -203,6 +203,11 @@ class KeyRing:
         ]
         return msgspec.json.format(msgspec.json.encode(_File(keys=entries)), indent=2) + b"\n"
 
+    def to_text(self) -> str:
+        """What an environment variable holds, secrets and all: the key that signs comes first, wherever it was."""
+        ordered = [self.signing, *(key for key in self.keys if key is not self.signing)]
+        return ",".join(f"{key.id}:{_REVOKED if key.state == _REVOKED else key.secret.decode()}" for key in ordered)
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, KeyRing) and self.keys == other.keys
 

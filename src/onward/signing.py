@@ -67,6 +67,10 @@ class Signer:
             f"signed for another queue or namespace, or with another secret"
         )
 
+    def knows(self, key_id: bytes) -> bool:
+        """Whether there is anything to be said of a key but that nobody knows it."""
+        return key_id == UNSIGNED or key_id in self._active or key_id in self._revoked
+
     def _stranger(self, key_id: bytes) -> str:
         if key_id == UNSIGNED:
             return "it is not signed"
@@ -89,12 +93,26 @@ class Signer:
 class Signing:
     """What an application does about signatures: it signs if it has a key, and verifies as its mode says."""
 
-    def __init__(self, ring: KeyRing | None, mode: Mode | None, namespace: str, *, unverified: Unverified) -> None:
+    def __init__(
+        self,
+        ring: KeyRing | None,
+        mode: Mode | None,
+        namespace: str,
+        *,
+        unverified: Unverified,
+        look: Callable[[], object] | None = None,  # for keys that are new: may `adopt` another ring
+    ) -> None:
         # A ring that nobody looks at would be a false comfort, and one that refuses at once would stop a roll-out.
         self.mode: Mode = mode or ("off" if ring is None else "warn")
-        self._ring = ring
-        self._signer = Signer(ring, namespace)
+        self._namespace = namespace
         self._unverified = unverified
+        self._look = look
+        self.adopt(ring)
+
+    def adopt(self, ring: KeyRing | None) -> None:
+        """Sign and verify with these from now on."""
+        self._ring = ring
+        self._signer = Signer(ring, self._namespace)
 
     @property
     def required(self) -> bool:
@@ -104,7 +122,7 @@ class Signing:
     def sign(self) -> Sign | None:
         """How jobs are signed here; None if they are not."""
         if self._ring is not None:
-            return self._signer.sign
+            return self._sign
         return self._refuse if self.required else None
 
     @property
@@ -126,15 +144,25 @@ class Signing:
                 "Onward(signing_keys=...); `onward keys new` makes one"
             )
 
+    def _sign(self, queue: str) -> Callable[[bytes], bytes]:
+        return self._signer.sign(queue)
+
     def _verify(self, sealed: Sealed, key_id: bytes, signature: bytes, body: bytes) -> None:
         refusal = self._signer.refusal(sealed.queue, key_id, signature, body)
-        if refusal is not None:
+        if refusal is not None and (refusal := self._reconsidered(refusal, sealed, key_id, signature, body)):
             raise SignatureRejected(refusal)
 
     def _verify_or_tell(self, sealed: Sealed, key_id: bytes, signature: bytes, body: bytes) -> None:
         refusal = self._signer.refusal(sealed.queue, key_id, signature, body)
-        if refusal is not None:
+        if refusal is not None and (refusal := self._reconsidered(refusal, sealed, key_id, signature, body)):
             self._unverified(sealed, refusal)
+
+    def _reconsidered(self, refusal: str, sealed: Sealed, key_id: bytes, signature: bytes, body: bytes) -> str | None:
+        """A key that nobody knows here may be one that was added a moment ago."""
+        if self._look is None or self._signer.knows(key_id):
+            return refusal
+        self._look()
+        return self._signer.refusal(sealed.queue, key_id, signature, body)
 
     def _refuse(self, queue: str) -> Callable[[bytes], bytes]:
         """No worker that is set up like this program would run it."""

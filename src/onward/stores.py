@@ -19,7 +19,7 @@ from onward.config import Settings
 from onward.errors import BackendMisconfigured
 from onward.names import suggestion
 
-__all__ = ["BROKERS", "open_store", "scheme_of", "tables_of"]
+__all__ = ["BROKERS", "located", "open_store", "scheme_of", "tables_of"]
 
 Choice = TypeVar("Choice")
 
@@ -41,6 +41,16 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
     except BaseException:
         backend.close()
         raise
+
+
+def located(settings: Settings, backend: Backend) -> Settings:
+    """The same settings, from whatever folder one looks: whoever opened the store may have left the one it was named in."""
+    beside = getattr(backend, "store", None)
+    return replace(
+        settings,
+        url=str(getattr(backend, "url", settings.url)),
+        store=getattr(beside, "url", settings.store),
+    )
 
 
 def _open_beside(broker: Backend, settings: Settings, url: str, clock: Clock | None) -> Store:

@@ -10,6 +10,7 @@ import pytest
 
 from onward import Onward, State
 from onward.cli.demo.summary import summarise
+from tests.waiting import eventually
 
 # The demo runs for half a dozen seconds whatever the machine can do; these tests need not run at the same time.
 pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.slow]
@@ -111,7 +112,8 @@ class TestOnATerminal:
 
         assert demo.code == 143
         assert list(own_folder.iterdir()) == []
-        assert processes_in(own_folder) == []
+        # On a slow machine the third signal ends the supervisor before its processes, which then end by themselves.
+        eventually(lambda: processes_in(own_folder) == [])
 
 
 @pytest.mark.parametrize("moment", ["the shop opens", "count_stock: executing"])

@@ -15,6 +15,8 @@ from pathlib import Path
 from unittest import mock
 from urllib.parse import urlsplit
 
+import msgspec
+
 from onward import config, names
 from onward.arguments import decode_result
 from onward.backends.beanstalk.url import parse_url as beanstalk_url
@@ -25,17 +27,32 @@ from onward.backends.servicebus.url import parse_url as servicebus_url
 from onward.backends.sqlite.url import parse_url as sqlite_url
 from onward.cli import main
 from onward.cli.exits import Exit
-from onward.envelope import Sealed, open_sealed
-from onward.errors import ArgumentError, EnvelopeError, InvalidName, InvalidTime, OnwardError, OptionError
+from onward.encryption import Encrypted, Encryption
+from onward.envelope import Letter, Sealed, open_sealed
+from onward.errors import (
+    ArgumentError,
+    DecryptionFailed,
+    EnvelopeError,
+    InvalidName,
+    InvalidTime,
+    OnwardError,
+    OptionError,
+)
+from onward.failure import Failure
 from onward.handlers.target import read_url
 from onward.handlers.url import retry_after
+from onward.key_ring import KeyRing
 from onward.masking import masked, scrubbed_text
 from onward.shape import misshapen
 
-__all__ = ["CORPUS", "TARGETS", "envelope"]
+__all__ = ["CLEAR", "CORPUS", "ENCRYPTION", "ID", "TARGETS"]
 
 CORPUS = Path(__file__).parent / "corpus"
 ID = "0192e4a0c0007000800000000000abcd"
+
+# Whoever attacks has not got these keys.  So nothing decrypts but what is in the corpus, and that is this.
+ENCRYPTION = Encryption(KeyRing.parse(f"k2:{'n' * 40},k1:{'o' * 40},k0:revoked"), "default", enabled=True)
+CLEAR = b'{"card":4242}'
 
 # Commands that end by themselves and at once, and touch nothing but their store.
 _COMMANDS = ("job", "dead", "queue", "enqueue", "reap", "prune", "health", "config", "version", "completion")
@@ -46,6 +63,31 @@ def envelope(data: bytes) -> None:
     with contextlib.suppress(EnvelopeError):
         letter = open_sealed(Sealed(ID, "mail", data), namespace="default")
         assert (letter.id, letter.queue, letter.namespace) == (ID, "mail", "default")
+
+
+def encrypted(data: bytes) -> None:
+    """What stands where something encrypted belongs: how it is said to be encrypted, and the ciphertext."""
+    enc, _, ciphertext = data.partition(b"\xff")
+    letter = Letter(
+        id=ID,
+        namespace="default",
+        queue="mail",
+        job="send",
+        max_crashes=3,
+        enqueued_at=1,
+        payload=msgspec.Raw(ciphertext),
+        enc=enc.decode("utf-8", "replace"),
+    )
+    assert ENCRYPTION.marker(letter).isprintable()
+    with contextlib.suppress(DecryptionFailed):
+        assert bytes(ENCRYPTION.open(letter).payload) == CLEAR
+    result = ENCRYPTION.read_result(ID, "mail", 1, data)
+    assert result in (data, CLEAR) or isinstance(result, Encrypted)
+    text = data.decode("utf-8", "surrogateescape")
+    ENCRYPTION.read_failure(ID, "mail", 1, Failure("ValueError", text, text))
+    for read in (ENCRYPTION.read_reason, ENCRYPTION.read_note):
+        shown = read(ID, "mail", text)
+        assert shown == text or ENCRYPTION.is_encrypted(text)
 
 
 def payload(data: bytes) -> None:
@@ -119,5 +161,6 @@ def command_line(data: bytes) -> None:
 
 
 TARGETS: dict[str, Callable[[bytes], None]] = {
-    each.__name__: each for each in (envelope, payload, name, settings, url, web_address, answer, command_line)
+    each.__name__: each
+    for each in (envelope, encrypted, payload, name, settings, url, web_address, answer, command_line)
 }

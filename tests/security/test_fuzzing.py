@@ -1,16 +1,18 @@
 """Whatever is handed over: the documented error, in bounded time."""
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from onward.clock import SECOND
 from onward.envelope import Letter, seal
-from tests.security.fuzzing import CORPUS, ID, TARGETS
+from tests.security.fuzzing import CLEAR, CORPUS, ENCRYPTION, ID, TARGETS
 
 SEEDS = sorted(path for path in CORPUS.rglob("*") if path.is_file())
 LETTER = Letter(id=ID, namespace="default", queue="mail", job="send", max_crashes=3, enqueued_at=1_700_000_000 * SECOND)
 SEALED = seal(LETTER).data
+ENCRYPTED = [path.read_bytes() for path in sorted((CORPUS / "encrypted").iterdir())]
 
 WORDS = (
     "job dead queue enqueue prune config list show retry cancel replay purge "
@@ -45,6 +47,19 @@ def test_any_bytes(target, data):
 @given(st.integers(0, len(SEALED)), st.integers(0, 40), st.binary(max_size=40))
 def test_an_envelope_with_a_part_replaced(at, length, part):
     TARGETS["envelope"](SEALED[:at] + part + SEALED[at + length :])
+
+
+@given(st.sampled_from(ENCRYPTED), st.integers(0, 160), st.integers(0, 40), st.binary(max_size=40))
+def test_ciphertext_with_a_part_replaced(data, at, length, part):
+    TARGETS["encrypted"](data[:at] + part + data[at + length :])
+
+
+def test_what_was_encrypted_is_read_so_the_target_can_fail():
+    enc, _, ciphertext = (CORPUS / "encrypted" / "payload").read_bytes().partition(b"\xff")
+    letter = msgspec.structs.replace(LETTER, payload=msgspec.Raw(ciphertext), enc=enc.decode())
+
+    assert bytes(ENCRYPTION.open(letter).payload) == CLEAR
+    assert ENCRYPTION.read_result(ID, "mail", 1, (CORPUS / "encrypted" / "result").read_bytes()) == CLEAR
 
 
 @given(st.recursive(st.binary(max_size=5), lambda inner: st.tuples(st.sampled_from([b"[", b'{"a":', b'"']), inner)))

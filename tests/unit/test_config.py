@@ -6,7 +6,7 @@ from dataclasses import fields
 import pytest
 
 from onward import config
-from onward.config import Settings, SettingsOptions, explain, load
+from onward.config import Settings, SettingsOptions, explain, load, to_environment
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.states import State
 
@@ -205,6 +205,30 @@ def test_the_environment_says_it_as_text(folder, name, text, setting, value):
 def test_text_in_the_environment_that_makes_no_sense_is_refused(folder, name, text, error):
     with pytest.raises(error):
         loaded(folder, {name: text})
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"signing_keys": f"new:{'n' * 40},old:{'o' * 40},lost:revoked", "signing": "require", "encryption": True},
+        {"store": "sqlite:///beside.db", "namespace": "shop", "dead_letter_queue": "dead", "drop_on_dlq_failure": True},
+        {"lease_for": 2.5, "unknown_grace": 1e9, "max_payload": 2048, "metrics": False},
+    ],
+)
+def test_another_process_is_told_every_setting_by_its_environment(folder, given):
+    settings = loaded(folder, **given)
+    told = {name: text for name, text in to_environment(settings).items() if text is not None}
+
+    assert loaded(folder, told) == settings
+
+
+def test_keys_of_a_file_are_told_by_its_name(folder):
+    path = folder / "keys"
+    path.write_text(f"new:{'n' * 40}")
+    told = to_environment(loaded(folder, signing_keys=path))
+
+    assert (told["ONWARD_SIGNING_KEYS_FILE"], told["ONWARD_SIGNING_KEYS"]) == (str(path), None)
 
 
 def test_other_people_s_variables_are_left_alone(folder):

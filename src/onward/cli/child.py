@@ -23,6 +23,7 @@ from onward.cli.exits import CommandError, Exit, code_of
 from onward.cli.log_lines import listen
 from onward.errors import BackendUnavailable
 from onward.lines import Line
+from onward.stores import located
 from onward.supervisor.board import Board
 from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
 from onward.supervisor.options import ProcessOptions
@@ -57,7 +58,7 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
     line.send(
         Hello(
             # No job is read up there.
-            settings=dataclasses.replace(app.settings, url=_url_of(app), store=_store_of(app), signing_keys=None),
+            settings=dataclasses.replace(located(app.settings, app.backend), signing_keys=None),
             jobs=sorted(app.names),
             queues=list(worker.options.queues),
             files=_own_files() if options.tell_files else [],
@@ -94,16 +95,6 @@ def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
         quota=quota,
         solo_program=(sys.executable, "-m", "onward.cli.solo", msgspec.json.encode(options).decode()),
     )
-
-
-def _url_of(app: Onward) -> str:
-    """Where its store is, from whatever folder one looks: the application may have left ours while it was imported."""
-    return str(getattr(app.backend, "url", app.settings.url))
-
-
-def _store_of(app: Onward) -> str | None:
-    """The same for the store beside a broker."""
-    return getattr(getattr(app.backend, "store", None), "url", app.settings.store)
 
 
 def _failed(error: BaseException, options: ProcessOptions) -> Failed:

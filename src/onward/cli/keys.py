@@ -57,9 +57,9 @@ def rotate(args: Namespace) -> int:
         raise CommandError(str(error), Exit.USAGE) from error
     _replace(path, changed)
     if args.promote:
-        output.say(args, f"restart the programs that enqueue; {changed.signing.id} signs from then on")
+        output.say(args, f"{changed.signing.id} signs from now on, wherever this file is read")
     else:
-        output.say(args, "restart workers and programs that enqueue, all of them; then `onward keys rotate --promote`")
+        output.say(args, "when all who verify have this file, and seconds later, `onward keys rotate --promote`")
     return _tell(args, changed)
 
 
@@ -72,7 +72,7 @@ def revoke(args: Namespace) -> int:
     except OptionError as error:
         raise CommandError(str(error), Exit.NOTHING if args.id not in ring.states else Exit.USAGE) from error
     _replace(path, changed)
-    output.say(args, f"restart the workers; what {args.id} signed is discarded from then on")
+    output.say(args, f"what {args.id} signed is discarded from now on, wherever this file is read")
     return _tell(args, changed)
 
 
@@ -194,17 +194,17 @@ GROUP = Group(
                 argument("--promote", "let the newest key that only verifies sign from now on", action="store_true"),
                 argument("--id", "a name for the new key, or with --promote which key", metavar="ID"),
             ),
-            about="For example: `onward keys rotate --file keys.json`, restart everything that reads the file, `onward keys "
-            "rotate --file keys.json --promote`, restart the programs that enqueue. The old key verifies until it is "
-            "revoked.",
+            about="For example: `onward keys rotate --file keys.json`, and when all machines have the file `onward keys "
+            "rotate --file keys.json --promote`. Programs that run read it again within seconds. The old key verifies until "
+            "it is revoked.",
         ),
         Command(
             "revoke",
             "take a key back: nothing that it signed is run any more",
             revoke,
             (_FILE, argument("id", "the key", metavar="ID")),
-            about="For example: `onward keys revoke k20261115-3f2a --file keys.json`, then restart the workers. Jobs that "
-            "it signed are discarded when they are claimed, and kept with the reason.",
+            about="For example: `onward keys revoke k20261115-3f2a --file keys.json`. Workers that run read it within "
+            "seconds. Jobs that it signed are discarded when they are claimed, and kept with the reason.",
         ),
     ),
 )

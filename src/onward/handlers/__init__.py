@@ -20,10 +20,10 @@ Configured = Mapping[str, Any] | Handler
 H = TypeVar("H")
 
 
-def build(configured: Mapping[str, Configured], *, store: Mapping[str, str] | None = None) -> dict[str, Handler]:
+def build(configured: Mapping[str, Configured], *, store: Mapping[str, str | None] | None = None) -> dict[str, Handler]:
     """The handlers an application asked for: ``{"shell": {"allow": ["/usr/bin/rsync"]}, "resize": Resize()}``.
 
-    ``store`` are the settings by which another process finds the application's store, None if none could.
+    ``store`` are the variables by which another process finds the application's store, None if none could.
     """
     return {job_name(key): _build(key, options, store) for key, options in configured.items()}
 
@@ -38,7 +38,7 @@ def the(kind: type[H], handlers: Mapping[str, Handler], key: str) -> H:
     return handler
 
 
-def _build(key: str, options: Configured, store: Mapping[str, str] | None) -> Handler:
+def _build(key: str, options: Configured, store: Mapping[str, str | None] | None) -> Handler:
     if not isinstance(options, Mapping):
         return _own(key, options)
     kinds: dict[str, Callable[..., Handler]] = {

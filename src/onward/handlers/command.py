@@ -48,7 +48,7 @@ class Commands(TypedHandler[Command]):
     payload_type = Command
 
     def __init__(
-        self, *, allow: Mapping[str, Sequence[str]] | None = None, store: Mapping[str, str] | None = None
+        self, *, allow: Mapping[str, Sequence[str]] | None = None, store: Mapping[str, str | None] | None = None
     ) -> None:
         self._lines: dict[str, list[str]] = {}
         for name, words in (allow or {}).items():
@@ -103,7 +103,12 @@ class Commands(TypedHandler[Command]):
             ctx,
             name=f"onward {' '.join(words)}",
             executable=sys.executable,
-            env={**os.environ, **(self._store or {})},  # it is our own, and reaches its store as we do
+            env=self._environment(),
             cwd=self._folder,
             fine=_DONE_OR_NOTHING_TO_DO,
         )
+
+    def _environment(self) -> dict[str, str]:
+        """Ours, with the application's settings: the process is our own, and must sign and encrypt as we do."""
+        said = {**os.environ, **(self._store or {})}
+        return {name: value for name, value in said.items() if value is not None}

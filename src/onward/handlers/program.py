@@ -13,12 +13,14 @@ import os
 import selectors
 import signal
 import subprocess
+import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onward.context import JobContext
 from onward.failure import escaped, storable
+from onward.handlers.limits import Limits, never_dump
 from onward.handlers.patience import Patience
 from onward.shield import shield
 
@@ -61,14 +63,19 @@ def run_program(
     env: Mapping[str, str],
     cwd: str,
     fine: Sequence[int] = (0,),
+    limits: Limits | None = None,
 ) -> dict[str, Any]:
     """What it said and how it ended, if it ended well: with one of the codes that are ``fine``."""
+    if limits:
+        argv, executable = limits.around(executable, argv, env), sys.executable
     process: subprocess.Popen[bytes] | None = None
     out, err = _Said(), _Said()
     try:
         with shield():  # an interruption waits until somebody knows the process
             process = _start(argv, executable, env, cwd, leads=not ctx.alone)
             ctx.runs_program(process.pid)
+        if not limits:
+            never_dump(process.pid)
         _listen(process, out, err, Patience(ctx))
     except TimeoutError:
         raise TimeoutError(f"{name} did not end in time and was killed") from None
@@ -79,7 +86,8 @@ def run_program(
     code = process.returncode
     if code not in fine:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        raise CommandFailed(f"{name} {how}: {err.tail() or out.tail()}")
+        said = err.tail() or out.tail()
+        raise CommandFailed(f"{name} {how}{limits.remark(code, said) if limits else ''}: {said}")
     return {"exit_code": code, "stdout": out.text(), "stderr": err.text()}
 
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from onward.context import JobContext
 from onward.errors import ArgumentError, OptionError
+from onward.handlers.limits import Limits
 from onward.handlers.program import CLEAN_ENVIRONMENT, CommandFailed, run_program
 from onward.registry import NotAllowed
 
@@ -24,7 +25,8 @@ class Shell:
     """``jobs.define("shell", ["/usr/bin/rsync", "-a", "src/", "dst/"])``.
 
     ``allow`` lists programs by their absolute paths.  As a mapping it also says which options each may be given:
-    ``{"/usr/bin/rsync": ["-a", "--delete"]}``; an argument that begins with ``-`` must be one of them.
+    ``{"/usr/bin/rsync": ["-a", "--delete"]}``; an argument that begins with ``-`` must be one of them.  ``limits`` say what
+    each of its processes may use: ``{"cpu_seconds": 60, "address_space": 2**30, "open_files": 64, "file_size": 10**8}``.
     """
 
     def __init__(
@@ -33,6 +35,7 @@ class Shell:
         allow: Sequence[str] | Mapping[str, Sequence[str]],
         env: Mapping[str, str] | None = None,
         cwd: str = "/",
+        limits: Mapping[str, int] | None = None,
     ) -> None:
         if isinstance(allow, str) or not all(isinstance(path, str) and _is_plain(path) for path in allow):
             raise OptionError(
@@ -44,6 +47,7 @@ class Shell:
             self._allow(path, allow[path] if isinstance(allow, Mapping) else None)
         self._env = {**CLEAN_ENVIRONMENT, **(env or {})}
         self._cwd = cwd
+        self._limits = Limits(limits or {}, "handler 'shell'")
 
     def check(self, payload: Any) -> None:
         if not isinstance(payload, list) or not payload or not all(isinstance(part, str) for part in payload):
@@ -62,7 +66,15 @@ class Shell:
             self.check(argv)
         except ArgumentError as error:
             raise NotAllowed(f"it is not allowed: {error}") from None
-        return run_program(argv, ctx, name=argv[0], executable=self._allowed(argv), env=self._env, cwd=self._cwd)
+        return run_program(
+            argv,
+            ctx,
+            name=argv[0],
+            executable=self._allowed(argv),
+            env=self._env,
+            cwd=self._cwd,
+            limits=self._limits,
+        )
 
     def _allow(self, path: str, options: Sequence[str] | None) -> None:
         resolved = os.path.realpath(path)

@@ -8,6 +8,8 @@ back is a new one to it.  So what must last is in the line, and is written anew 
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
 from onward.backends.broker import header as shared
@@ -25,8 +27,8 @@ ROOM = 2048
 class Header(shared.Header, frozen=True, omit_defaults=True, kw_only=True):
     """With what only this server needs to be told again."""
 
-    priority: int = 0
-    ttr: int = 120
+    priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31)] = 0
+    ttr: Annotated[int, msgspec.Meta(ge=1, le=2**32 - 1)] = 120
     # Of a dead job only:
     reason: str | None = None
     ended_at: int | None = None

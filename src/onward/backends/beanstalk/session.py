@@ -53,6 +53,10 @@ class Reserved(NamedTuple):
     def token(self) -> int:
         return self.header.delivery
 
+    @property
+    def key(self) -> tuple[str, int]:
+        return (self.header.id, self.token)
+
 
 class Session:
     """What one owner holds.  All of it is called under the connection's lock."""
@@ -101,8 +105,12 @@ class Session:
                 if reserved is not None and reserved.header.crashes and leases:
                     break
                 left.popleft()
-                if reserved is not None:
-                    self.held[reserved.header.id, reserved.token] = reserved
+                if reserved is not None and reserved.key in self.held:
+                    # Two say they are one job, and one of them lies.  What becomes of one must not be done to the other: put
+                    # back, it comes with another token.
+                    self.put_back(reserved, reserved.header, 0)
+                elif reserved is not None:
+                    self.held[reserved.key] = reserved
                     leases.append(self.lease(reserved, owner))
                     if reserved.header.crashes:
                         break

@@ -6,17 +6,26 @@ has counted since is added when the job is claimed.
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from datetime import UTC, datetime
+from typing import Annotated, Any, TypeVar
 
 import msgspec
 
+from onward.clock import to_micros
 from onward.envelope import Sealed
 from onward.lease import Lease, Settlement
 
-__all__ = ["CRASHED", "Header", "NotOurs", "cut", "lease_of", "moved", "revived"]
+__all__ = ["CRASHED", "Count", "Header", "NotOurs", "cut", "lease_of", "moved", "revived"]
 
 CRASHED = "its process died, or did not renew it in time"
 _REASON = 400  # characters: what explains a death must not make a job too large to be kept
+
+
+# Nobody signs a header.  What is not in these bounds none of us wrote; and a broker, its driver or the store beside it would
+# refuse to take it: one such message would be delivered for ever, and end every session that meets it.
+_Id = Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[^\x00-\x1f]+$")]
+Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
+_Instant = Annotated[int, msgspec.Meta(ge=0, le=to_micros(datetime.max.replace(tzinfo=UTC)))]
 
 
 class NotOurs(ValueError):
@@ -26,17 +35,17 @@ class NotOurs(ValueError):
 class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """What the store knows of a job, apart from what the broker counts."""
 
-    id: str
+    id: _Id
     job: str
-    enqueued_at: int
-    max_crashes: int
-    expires_at: int | None = None
-    attempts: int = 0
-    crashes: int = 0
-    interruptions: int = 0
-    delivery: int = 0
-    waits: int = 0
-    parked_since: int | None = None
+    enqueued_at: _Instant
+    max_crashes: Count
+    expires_at: _Instant | None = None
+    attempts: Count = 0
+    crashes: Count = 0
+    interruptions: Count = 0
+    delivery: Count = 0
+    waits: Count = 0
+    parked_since: _Instant | None = None
     spent: str | None = None
 
     @property

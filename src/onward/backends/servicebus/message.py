@@ -33,7 +33,7 @@ _INSTANTS = ("enqueued_at", "expires_at", "parked_since")  # as text: the SDK wr
 class Header(shared.Header, frozen=True, omit_defaults=True, kw_only=True):
     """With what tells copies apart that have the same number of attempts."""
 
-    rounds: int = 0  # how often it was put back without an attempt, or replayed
+    rounds: shared.Count = 0  # how often it was put back without an attempt, or replayed
 
     @classmethod
     def of(cls, envelope: Envelope) -> Header:

@@ -71,6 +71,11 @@ class Session:
                 rest.pop(0)
                 if received is None:
                     continue
+                if received.key in self.held:
+                    # Two say they are one job, and one of them lies.  What becomes of one must not be done to the other: put
+                    # back, it comes with another token.
+                    received.put_back(received.header, 0, self._clock.micros())
+                    continue
                 self.held[received.key] = received
                 leases.append(received.lease(owner))
                 if received.header.crashes:
