@@ -37,6 +37,7 @@ __all__ = [
     "Sign",
     "Verify",
     "open_sealed",
+    "parted",
     "seal",
 ]
 
@@ -119,7 +120,7 @@ class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
 
 Sign = Callable[[str], Callable[[bytes], bytes]]  # for a queue: sealed bytes -> the same, with their header
 Encrypt = Callable[[str, bytes], bytes]  # of the job with this id: its payload -> the same, encrypted, as JSON
-Verify = Callable[[Sealed, bytes, bytes, bytes], None]  # where it was found, key id, signature and sealed bytes
+Verify = Callable[[Sealed], bytes]  # the sealed bytes, without their header, if they are to be read
 
 _replace = msgspec.structs.replace
 _encode = msgspec.json.Encoder().encode
@@ -187,9 +188,7 @@ def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify 
     """Read a sealed job, and check that it lay where it belongs.  Nothing is parsed before it was verified."""
     if len(sealed.data) > LARGEST:
         raise EnvelopeError(f"the sealed bytes are {len(sealed.data):,}, and nobody seals more than {LARGEST:,}")
-    key_id, signature, body = _parted(sealed.data)
-    if verify is not None:
-        verify(sealed, key_id, signature, body)
+    body = parted(sealed.data)[2] if verify is None else verify(sealed)
     try:
         letter = _decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -203,7 +202,7 @@ def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify 
     return letter
 
 
-def _parted(data: bytes) -> tuple[bytes, bytes, bytes]:
+def parted(data: bytes) -> tuple[bytes, bytes, bytes]:
     """Key id, signature and sealed bytes."""
     if data.startswith(_UNSIGNED):
         return UNSIGNED, UNSIGNED, data[len(_UNSIGNED) :]

@@ -355,6 +355,9 @@ class TestSqlite:
     def database(self, sqlite_database):
         return sqlite_database
 
+    def test_a_block_may_take_five_seconds_unless_told_otherwise(self, open_app):
+        assert open_app().settings.transaction_timeout == 5
+
     def test_a_block_that_takes_too_long_is_rolled_back_and_says_so(self, open_app, database, told):
         jobs = open_app(transaction_timeout=0.2)
 

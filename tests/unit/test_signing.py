@@ -8,7 +8,7 @@ import pytest
 
 from onward import signing
 from onward.envelope import Sealed
-from onward.errors import SignatureRejected, SigningKeyMissing
+from onward.errors import EnvelopeError, SignatureRejected, SigningKeyMissing
 from onward.key_ring import KeyRing
 from onward.signing import Signer, Signing
 
@@ -152,16 +152,37 @@ class TestModes:
 
     def test_warn_tells_and_lets_pass(self):
         made, told = a_signing("warn")
-        made.verify(Sealed("a", "mail", b""), b"-", b"-", BODY)
 
+        assert made.verify(Sealed("a", "mail", b"onward/1 - -\n" + BODY)) == BODY
         assert told == [("a", "it is not signed")]
 
     def test_require_raises(self):
         made, told = a_signing("require")
         with pytest.raises(SignatureRejected, match="it is not signed"):
-            made.verify(Sealed("a", "mail", b""), b"-", b"-", BODY)
+            made.verify(Sealed("a", "mail", b"onward/1 - -\n" + BODY))
 
         assert told == []
+
+    @pytest.mark.parametrize("mode", ["warn", "require"])
+    @pytest.mark.parametrize("signs", ["k1", "k2"])
+    def test_what_any_active_key_has_signed_is_read(self, mode, signs):
+        """The one that signs here takes another road than the others."""
+        made, told = a_signing(mode, f"k1:{SECRET},k2:{OTHER}")
+        data = a_signer(f"{signs}:{SECRET if signs == 'k1' else OTHER}").sign("mail")(BODY)
+
+        assert made.verify(Sealed("a", "mail", data)) == BODY
+        assert told == []
+
+    @pytest.mark.parametrize("signs", ["k1", "k2"])
+    def test_no_bit_of_it_can_be_turned(self, signs):
+        made, _ = a_signing("require", f"k1:{SECRET},k2:{OTHER}")
+        data = a_signer(f"{signs}:{SECRET if signs == 'k1' else OTHER}").sign("mail")(BODY)
+
+        for bit in range(8 * len(data)):
+            turned = bytearray(data)
+            turned[bit // 8] ^= 1 << bit % 8
+            with pytest.raises(EnvelopeError):
+                made.verify(Sealed("a", "mail", bytes(turned)))
 
     @pytest.mark.promise("S38")
     def test_require_without_a_key_names_the_fix(self):

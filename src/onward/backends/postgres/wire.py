@@ -110,6 +110,7 @@ class Wire:
         self._names: dict[_Key, bytes] = {}
         self._numbers = itertools.count()
         self._unread: deque[_Answer] = deque()
+        self._unasked = False  # whether something was sent, and its answer not asked for
         self._pipelined = False
         self._readable, self._ready = select.poll(), select.poll()
         self._readable.register(self._libpq.socket, select.POLLIN)
@@ -145,9 +146,11 @@ class Wire:
 
     def read(self, wanted: _Answer) -> None:
         """Read until there is an answer to this."""
-        if self._pipelined:
-            self._libpq.send_flush_request()
-        self._flush()
+        if self._unasked:  # once for all that was sent: every request wakes the server
+            if self._pipelined:
+                self._libpq.send_flush_request()
+            self._flush()
+            self._unasked = False
         while self._unread:
             answer = self._unread.popleft()
             self._read_next(answer)
@@ -172,6 +175,7 @@ class Wire:
 
     def _asked(self, answer: _Answer) -> _Answer:
         self._unread.append(answer)
+        self._unasked = True
         if not self._pipelined:
             self.read(answer)
         return answer
@@ -202,7 +206,7 @@ class Wire:
 
     def _end_pipeline(self) -> None:
         """Everything is answered, and the first failure raised."""
-        self._pipelined = False
+        self._pipelined = self._unasked = False
         failure: psycopg.Error | None = None
         self._libpq.pipeline_sync()
         self._flush()

@@ -44,7 +44,8 @@ def translation(error: Exception, path: Path) -> BackendError:
     code = _code(error)
     if code.startswith(_BUSY):
         return BackendUnavailable(
-            f"{path}: another process holds the write lock: end long transactions there, or raise busy_timeout ({error})"
+            f"{path}: another process holds the write lock, or a transaction of your own: end it, enqueue within it by "
+            f"jobs.transaction(connection), or raise busy_timeout ({error})"
         )
     if code.startswith("SQLITE_FULL") or (code in _FAILED_WRITES and _no_room(path)):
         return StoreFull(
