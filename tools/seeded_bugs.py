@@ -375,8 +375,20 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M21",
         "the signature of a known key is not compared",
-        (Edit("src/onward/signing.py", "if hmac.compare_digest(", "if True or hmac.compare_digest("),),
+        (
+            Edit(
+                "src/onward/signing.py",
+                "return body if compare_digest(mac(body), data[len(self._start) : self._length]) else None",
+                "return body",
+            ),
+        ),
         (f"{ATTACKS}::test_nothing_that_is_forged_runs_on_any_store",),
+    ),
+    Mutant(
+        "M21",
+        "the signature of a known key that does not sign any more is not compared",
+        (Edit("src/onward/signing.py", 'if compare_digest(mac(body), signature + b"\\n"):', "if True:"),),
+        ("tests/unit/test_signing.py::TestModes::test_no_bit_of_it_can_be_turned",),
     ),
     Mutant(
         "M21",

@@ -3,6 +3,7 @@
 import hashlib
 import hmac
 from base64 import b64encode
+from contextlib import suppress
 
 import pytest
 
@@ -178,11 +179,14 @@ class TestModes:
         made, _ = a_signing("require", f"k1:{SECRET},k2:{OTHER}")
         data = a_signer(f"{signs}:{SECRET if signs == 'k1' else OTHER}").sign("mail")(BODY)
 
+        passed = []
         for bit in range(8 * len(data)):
             turned = bytearray(data)
             turned[bit // 8] ^= 1 << bit % 8
-            with pytest.raises(EnvelopeError):
-                made.verify(Sealed("a", "mail", bytes(turned)))
+            with suppress(EnvelopeError):
+                passed.append(made.verify(Sealed("a", "mail", bytes(turned))))
+
+        assert passed == []
 
     @pytest.mark.promise("S38")
     def test_require_without_a_key_names_the_fix(self):
