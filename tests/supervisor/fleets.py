@@ -16,9 +16,9 @@ from pathlib import Path
 
 from onward import State
 from onward.backend import Claim, Session, Turn
+from tests.waiting import PATIENCE, eventually
 
 SOURCE = Path(__file__).with_name("shop.py")
-PATIENCE = 60.0  # seconds a test waits for a fact: reached only when something is broken
 MARK = "FLEET_OF_A_TEST"
 # A supervisor that gives up sooner on a store that does not answer.
 IMPATIENT = (
@@ -28,15 +28,6 @@ IMPATIENT = (
 
 # A worker that takes into its hand all that it finds and keeps it, however slow the machine is.
 HOARDER = "from onward.worker import prefetch, pump; prefetch._AHEAD = 60; pump._LONGEST_WAIT_IN_HAND = 600"
-
-
-def eventually(fact, within=PATIENCE, what="it did not come"):
-    """Wait for a fact, and give it.  If it never comes this fails; it never just sleeps."""
-    deadline = time.monotonic() + within
-    while not (value := fact()):
-        assert time.monotonic() < deadline, what() if callable(what) else what
-        time.sleep(0.003)
-    return value
 
 
 def let_pass(seconds):
@@ -127,9 +118,11 @@ class Shop:
 
         Returns when it has begun the one and claimed some of the others; they are numbered from 300 to 399.
         """
+        self.jobs.pause("default")  # whoever finds nothing forgets how fast it was, and claims one at a time
         self.plain.enqueue_many([(n,) for n in range(300)])
         held = self.hold.enqueue(name)
         waiting = self.plain.enqueue_many([(n,) for n in range(300, 400)])
+        self.jobs.resume("default")
         self.noted("holding", name=name)
         self.noted("plain", 300)
         # All of it, so that no turn is under way: whoever is stopped in the middle of one keeps its locks.

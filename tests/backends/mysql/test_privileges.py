@@ -12,6 +12,7 @@ from onward.backends.mysql import MySQLBackend, schema
 from onward.backends.mysql.tables import MySQLTables
 from onward.errors import BackendMisconfigured
 from onward.testing.contract.builders import a_claim, an_envelope, some_envelopes
+from tests.waiting import eventually
 
 PAGE = Path(__file__).parents[3] / "docs" / "mysql.md"
 USERS = ("shop_owner", "shop_worker", "shop_producer")
@@ -75,6 +76,7 @@ class TestWorker:
             failing = work.enqueue(fail=True)
             with jobs.worker(concurrency=2):
                 assert keyed.result(30) == replacing.result(30) == 3
+                eventually(lambda: failing.state() is State.RETRYABLE)
 
             jobs.retry(failing.id)
             jobs.drain()
