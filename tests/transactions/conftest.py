@@ -38,3 +38,18 @@ def open_app(database):
 @pytest.fixture
 def jobs(open_app):
     return open_app()
+
+
+@pytest.fixture
+def note(jobs):
+    @jobs.job
+    def note(label: str) -> str:
+        return label
+
+    return note
+
+
+@pytest.fixture
+def told():
+    """What handlers have to say."""
+    return []

@@ -20,21 +20,6 @@ from tests.waiting import eventually
 WRITE = "INSERT INTO effects (label) VALUES ('{}')"
 
 
-@pytest.fixture
-def note(jobs):
-    @jobs.job
-    def note(label: str) -> str:
-        return label
-
-    return note
-
-
-@pytest.fixture
-def told():
-    """What handlers have to say."""
-    return []
-
-
 class TestOneCommit:
     def test_writes_children_and_the_success_are_committed_together(self, jobs, note, database, told):
         @jobs.job

@@ -19,21 +19,6 @@ pytestmark = pytest.mark.promise("A12")
 WRITE = "INSERT INTO effects (label) VALUES ('{}')"
 
 
-@pytest.fixture
-def note(jobs):
-    @jobs.job
-    def note(label: str) -> str:
-        return label
-
-    return note
-
-
-@pytest.fixture
-def told():
-    """What handlers have to say."""
-    return []
-
-
 class TestAfterTheBlock:
     def test_its_connection_is_nobody_s_any_more(self, jobs, note, database, told):
         """It may be another handler's by then: a job that was accepted there would be lost, or be that one's."""
