@@ -2,16 +2,15 @@
 
 A job's path through the files, top to bottom:
 
-    1 define     definition.py, registry.py, arguments.py, through job.py and app.py
-    2 enqueue    client.py, group_commit.py
+    1 define     app.py and job.py, with definition.py, arguments.py, registry.py
+    2 enqueue    client.py
     3 seal       envelope.py, signing.py
-    4 store      backends/*: enqueue
-    5 claim      runner.py, backends/*: turn
-    6 run        _attempt.py
+    4 store      group_commit.py, backends/*: enqueue
+    5 claim      worker/pump.py, backends/*: turn (process_once and drain: runner.py)
+    6 run        worker/runners.py or worker/coroutines.py, _attempt.py
     7 decide     outcome.py, retry.py
     8 settle     _settle.py, backends/*: the next turn; _ledger.py counts and tells
-    9 recover    backends/*: extend, reap
-
+    9 recover    supervisor/keeper.py or worker/session.py, backends/*: extend, reap
 
 What is named here is imported when it is first used: a supervisor and `onward --help` need little of it.
 """

@@ -5,6 +5,7 @@ import pytest
 from onward import NoDelay
 
 
+@pytest.mark.promise("S45")
 def test_every_failed_run_is_kept_with_its_time_and_duration(jobs, clock):
     @jobs.job(max_retries=1, retry=NoDelay())
     def work():
@@ -74,6 +75,7 @@ def test_a_traceback_shows_no_local_variables(jobs):
     assert "HUNTER2" not in told
 
 
+@pytest.mark.promise("S45")
 @pytest.mark.parametrize("message", ["x" * 1_000_000, "\n" * 100_000])
 def test_messages_and_tracebacks_are_bounded(jobs, message):
     def dive(depth):

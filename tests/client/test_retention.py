@@ -29,7 +29,7 @@ def kept(jobs, handles):
 
 
 class TestPruning:
-    @pytest.mark.promise("F62")
+    @pytest.mark.promise("F62", "S45")
     def test_completed_jobs_are_kept_a_day_cancelled_ones_a_week_dead_ones_for_ever(self, jobs, clock):
         handles = one_of_each(jobs)
         seen = []

@@ -115,7 +115,7 @@ class TestByType:
 
 
 class TestByName:
-    @pytest.mark.promise("CVE-2017-17836", "CVE-2022-27949")
+    @pytest.mark.promise("CVE-2017-17836", "CVE-2022-27949", "S45")
     def test_telling_names_are_masked_at_any_depth(self, jobs, shown):
         @jobs.job
         def call(url: str, options: dict, db_password: str = "") -> None:

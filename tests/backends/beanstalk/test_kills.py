@@ -137,7 +137,7 @@ ENDED = {
 }
 
 
-@pytest.mark.promise("F66")
+@pytest.mark.promise("F66", "S26")
 @pytest.mark.parametrize("move", PUT_BACK)
 def test_a_job_that_is_put_back_is_there_once_or_twice(grave, open_backend, timed_server, clock, report, move):
     twice = 0

@@ -132,7 +132,7 @@ ENDED = {
 }
 
 
-@pytest.mark.promise("F66")
+@pytest.mark.promise("F66", "S26")
 @pytest.mark.parametrize("move", PUT_BACK)
 def test_a_job_that_is_put_back_is_there_once_or_twice(killed_at_every_command, everything, report, move):
     twice = 0
