@@ -33,7 +33,7 @@ class Builder:
         self._said = dict(said or {})
 
     def named(self, name: str) -> Builder:
-        """A name for people; it chooses no code."""
+        """A name for people, that keys and the single instance belong to; it chooses no code."""
         return self._with(name=names.job_name(name))
 
     def queue(self, name: str) -> Builder:

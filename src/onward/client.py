@@ -200,7 +200,7 @@ class Client:
         **fields: Any,
     ) -> Letter:
         now, delay = self._clock.micros(), round(options.delay * SECOND)
-        scope = "" if options.key_scope == "global" else job
+        owner = "" if options.key_scope == "global" else fields["name"] or job
         refuse_what_it_lacks(
             self._backend.capabilities,
             job,
@@ -220,9 +220,9 @@ class Client:
             retry=retry
             if retry is not None and isinstance(retry, PortablePolicy)
             else None,  # a function stays with its decorator
-            unique_key=self._encryption.key("unique", scope, options.unique_key),
+            unique_key=self._encryption.key("unique", owner, options.unique_key),
             unique_strategy=options.unique_strategy,
-            idempotency_key=self._encryption.key("idempotency", scope, options.idempotency_key),
+            idempotency_key=self._encryption.key("idempotency", owner, options.idempotency_key),
             idempotency_ttl=options.idempotency_ttl,
             key_scope=options.key_scope,
             meta=_plain(meta) if meta else {},

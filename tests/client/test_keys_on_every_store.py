@@ -1,0 +1,92 @@
+"""Keys, through the application, on every store that keeps them."""
+
+import pytest
+
+from tests.servers.engines import ENGINES, MariaDBStore, PostgresStore, RedisStore
+
+ECHO = ["/bin/echo", "hello"]
+
+
+@pytest.fixture(params=["memory", *ENGINES])
+def store(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def redis_server():
+    with ENGINES["redis"].server() as server:
+        yield server
+
+
+@pytest.fixture
+def url(store, folder, request):
+    match store:
+        case "memory":
+            return "memory://"
+        case "sqlite":
+            return f"sqlite:///{folder / 'jobs.db'}"
+        case "postgres":
+            return PostgresStore(request.getfixturevalue("newest_postgres"), folder).url()
+        case "mariadb":
+            return MariaDBStore(request.getfixturevalue("mariadb"), folder).url()
+        case _:
+            return RedisStore(request.getfixturevalue("redis_server"), folder).url()
+
+
+class TestANamedJob:
+    @pytest.fixture
+    def jobs(self, open_app):
+        return open_app(handlers={"shell": {"allow": ["/bin/echo"]}}, queue_handlers={"default": ["shell"]})
+
+    @pytest.fixture
+    def echo(self, jobs):
+        return jobs.define("shell", ECHO)
+
+    @pytest.mark.promise("S35")
+    def test_another_name_is_another_single_instance(self, jobs, echo, claim_elsewhere):
+        echo.named("backup").single_instance().dispatch()
+        claim_elsewhere(jobs)
+
+        other = echo.named("report").single_instance().dispatch()
+
+        assert jobs.process_once().status == "acked"
+        assert other.state() == "completed"
+
+    @pytest.mark.promise("S35")
+    def test_the_same_name_is_the_same_single_instance(self, jobs, echo, claim_elsewhere):
+        echo.named("backup").single_instance().dispatch()
+        claim_elsewhere(jobs)
+
+        echo.named("backup").single_instance().dispatch()
+
+        assert jobs.process_once().status == "snoozed"
+
+    @pytest.mark.promise("S35")
+    def test_a_job_without_a_name_has_the_single_instance_of_its_handler(self, jobs, echo, claim_elsewhere):
+        echo.single_instance().dispatch()
+        claim_elsewhere(jobs)
+
+        named = echo.named("backup").single_instance().dispatch()
+        unnamed = echo.single_instance().dispatch()
+        jobs.drain()
+
+        assert (named.state(), unnamed.state()) == ("completed", "scheduled")
+
+    @pytest.mark.promise("S33")
+    def test_an_idempotency_key_belongs_to_the_name(self, jobs, echo):
+        for name in ("backup", "report", "backup"):
+            echo.named(name).idempotency_key("monday").dispatch()
+
+        assert [jobs.process_once().status for _ in range(3)] == ["acked", "acked", "skipped-idempotent"]
+
+    @pytest.mark.promise("S34")
+    def test_a_unique_key_belongs_to_the_name(self, jobs, echo):
+        created = [echo.named(name).unique_key("monday").dispatch().created for name in ("backup", "report", "backup")]
+
+        assert created == [True, True, False]
+
+    @pytest.mark.promise("S33", "S34")
+    def test_a_global_key_is_one_for_all_names(self, jobs, echo):
+        shared = echo.unique_key("monday").key_scope("global")
+
+        assert [shared.named(name).dispatch().created for name in ("backup", "report")] == [True, False]
