@@ -13,7 +13,7 @@
     ├── JobEnded
     │   ├── JobDiscarded                 it was dead-lettered; carries the last error
     │   └── JobCancelled                 it was cancelled, or it expired
-    ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned or purged
+    ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned, purged or not committed yet
     ├── TransactionError                 a transaction that cannot be joined, or that came to nothing
     │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened
     │   └── TransactionTooLong           it kept everybody from writing, and was rolled back
@@ -152,7 +152,7 @@ class JobCancelled(JobEnded):
 
 
 class JobNotFound(OnwardError, LookupError):
-    """No job with this id: it was never enqueued here, or it was pruned."""
+    """No job with this id: it was never enqueued here, it was pruned, or its transaction is not committed."""
 
 
 class TransactionError(OnwardError):
