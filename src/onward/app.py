@@ -108,6 +108,7 @@ class Onward:
             default_max_retries=settings.default_max_retries,
             max_crashes=settings.max_crashes,
             max_payload=settings.max_payload,
+            idempotency_ttl=settings.idempotency_ttl,
             encryption=self._encryption,
             sign=signing.sign,
             keys=None if keys is None else keys.look,
@@ -384,6 +385,7 @@ class Onward:
         refuse_what_it_lacks(
             self.backend.capabilities,
             definition.handler,
+            unique_key=definition.unique_key is not None,
             single_instance=definition.single_instance,
             priority=definition.priority != 0,
         )

@@ -72,7 +72,7 @@ class Builder:
     def unique_key(self, key: str, strategy: UniqueStrategy = "ignore_new") -> Builder:
         return self._with(unique_key=key, unique_strategy=strategy)
 
-    def idempotency_key(self, key: str, ttl: Duration = 86_400) -> Builder:
+    def idempotency_key(self, key: str, ttl: Duration | None = None) -> Builder:
         return self._with(idempotency_key=key, idempotency_ttl=ttl)
 
     def key_scope(self, scope: Literal["job", "global"]) -> Builder:

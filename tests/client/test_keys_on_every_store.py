@@ -90,3 +90,26 @@ class TestANamedJob:
         shared = echo.unique_key("monday").key_scope("global")
 
         assert [shared.named(name).dispatch().created for name in ("backup", "report")] == [True, False]
+
+
+class TestAUniqueKeyOfTheArguments:
+    @pytest.mark.promise("S34")
+    @pytest.mark.parametrize("key", ["user:{user_id}", lambda user_id: f"user:{user_id}"], ids=["template", "function"])
+    def test_calls_with_the_same_arguments_are_one_job(self, jobs, key):
+        @jobs.job(unique_key=key)
+        def sync(user_id: int): ...
+
+        first = sync.enqueue(7)
+        handles = [*sync.enqueue_many([(7,), (8,), (8,)]), jobs.enqueue("sync", {"user_id": 7})]
+
+        assert [handle.created for handle in handles] == [False, True, False, False]
+        assert handles[-1].id == first.id
+
+    @pytest.mark.promise("S34")
+    def test_the_newest_call_wins_if_the_decorator_says_so(self, jobs):
+        @jobs.job(unique_key="user:{user_id}", unique_strategy="cancel_existing")
+        def sync(user_id: int): ...
+
+        handles = [sync.enqueue(7), *sync.enqueue_many([(7,), (8,), (7,)])]
+
+        assert [handle.state() for handle in handles] == ["cancelled", "cancelled", "available", "available"]
