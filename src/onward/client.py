@@ -16,12 +16,13 @@ from onward.backend import Backend, Capabilities, Enqueued
 from onward.clock import SECOND, Clock
 from onward.definition import EnqueueOptions, JobDefinition
 from onward.encryption import Encryption
-from onward.envelope import Envelope, Form, Letter, Sign, seal
+from onward.envelope import Envelope, Form, Letter, Sign, owned_key, seal
 from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
 from onward.ids import IdMaker
 from onward.masking import Secret
 from onward.names import job_name, queue_name
+from onward.names import key as checked_key
 from onward.registry import Entry, Registry
 from onward.retry import PortablePolicy, RetryPolicy
 from onward.shape import refuse_misshapen
@@ -153,6 +154,12 @@ class Client:
             else (),
         )
         return self._seal(letter, options)
+
+    def idempotency_key(self, key: str, job: str | None) -> str:
+        """The key of a job of this name as the store keeps it; of no job: one that belongs to all."""
+        entry = None if job is None else self.registry.find(job_name(job))
+        owner = "" if job is None else job if entry is None else entry.definition.name
+        return owned_key(owner, self._encryption.key("idempotency", owner, checked_key(key, "key")) or "")
 
     def seal_copy(
         self,

@@ -2,6 +2,7 @@
 
 import pytest
 
+from onward.errors import KeyInUse
 from tests.servers.engines import ENGINES, MariaDBStore, PostgresStore, RedisStore
 
 ECHO = ["/bin/echo", "hello"]
@@ -113,3 +114,49 @@ class TestAUniqueKeyOfTheArguments:
         handles = [sync.enqueue(7), *sync.enqueue_many([(7,), (8,), (7,)])]
 
         assert [handle.state() for handle in handles] == ["cancelled", "cancelled", "available", "available"]
+
+
+class TestForgettingAKey:
+    @pytest.fixture
+    def charge(self, jobs):
+        @jobs.job
+        def charge(order: int): ...
+
+        return charge
+
+    @pytest.mark.promise("S33")
+    def test_the_work_may_be_done_again(self, jobs, charge):
+        once = charge.using(idempotency_key="order:42")
+        once.enqueue(42)
+        jobs.drain()
+
+        assert jobs.forget("order:42", job=charge)
+
+        once.enqueue(42)
+        once.enqueue(42)
+        assert [jobs.process_once().status for _ in range(2)] == ["acked", "skipped-idempotent"]
+
+    @pytest.mark.promise("S33")
+    def test_a_job_is_named_by_its_name_too_and_no_job_means_a_key_of_all(self, jobs, charge):
+        charge.using(idempotency_key="a").enqueue(1)
+        charge.using(idempotency_key="b", key_scope="global").enqueue(1)
+        jobs.drain()
+
+        assert [jobs.forget("a"), jobs.forget("b", job="charge")] == [False, False]
+        assert [jobs.forget("a", job="charge"), jobs.forget("b")] == [True, True]
+        assert [jobs.forget("a", job="charge"), jobs.forget("b")] == [False, False]
+
+    @pytest.mark.promise("S33")
+    def test_a_key_that_a_running_job_holds_is_refused_with_the_job(self, jobs, charge, claim_elsewhere):
+        once = charge.using(idempotency_key="order:42")
+        running = once.enqueue(42)
+        (lease,) = claim_elsewhere(jobs)
+
+        with pytest.raises(
+            KeyInUse, match=rf"'order:42' of 'charge' is held by job {running.id}, which runs"
+        ) as refused:
+            jobs.forget("order:42", job=charge)
+
+        assert refused.value.job_id == running.id
+        jobs.backend.ack(lease)
+        assert jobs.forget("order:42", job=charge)
