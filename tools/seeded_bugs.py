@@ -441,4 +441,42 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (Edit("src/onward/_attempt.py", "lease = msgspec.structs.replace(lease, private=True)", "pass"),),
         (f"{ENCRYPTION}::test_a_worker_whose_setting_is_off_leaves_nothing_of_an_encrypted_job_in_the_clear",),
     ),
+    Mutant(
+        "M25",
+        "a key that a running job holds is forgotten (sqlite)",
+        (
+            Edit(f"{SQLITE}/holds.py", "    if found[0] is Hold.DONE:\n", "    if found[0] is not Hold.FREE:\n"),
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "WHERE kind = 'once' AND key = ?1 AND done_until IS NOT NULL;",
+                "WHERE kind = 'once' AND key = ?1;",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_key_that_a_running_job_holds_is_left_to_it",),
+    ),
+    Mutant(
+        "M25",
+        "a key that a running job holds is forgotten (memory)",
+        (
+            Edit(
+                f"{MEMORY}/settling.py",
+                "    if pointer.until is None:\n        return (Hold.BUSY",
+                "    if pointer.until is None:\n        del store.holds[key]\n        return (Hold.BUSY",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_key_that_a_running_job_holds_is_left_to_it",),
+    ),
+    Mutant(
+        "M26",
+        "keys of a named job belong to its handler",
+        (
+            Edit("src/onward/envelope.py", '"global" else self.name or self.job', '"global" else self.job'),
+            Edit(
+                "src/onward/envelope.py",
+                "single_instance=(letter.name or letter.job) if",
+                "single_instance=letter.job if",
+            ),
+        ),
+        ("tests/unit/test_envelope.py::test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one",),
+    ),
 )

@@ -108,6 +108,7 @@ class Onward:
             default_max_retries=settings.default_max_retries,
             max_crashes=settings.max_crashes,
             max_payload=settings.max_payload,
+            idempotency_ttl=settings.idempotency_ttl,
             encryption=self._encryption,
             sign=signing.sign,
             keys=None if keys is None else keys.look,
@@ -279,6 +280,15 @@ class Onward:
         """Run a waiting job now, or give a discarded or cancelled one another life."""
         return self._inspector.retry(job_id)
 
+    def forget(self, key: str, *, job: Job[..., Any, Any, Any] | str | None = None) -> bool:
+        """Forget that the work of an idempotency key was done, so that it may be done again.
+
+        The key of that job, or without one a key of ``key_scope="global"``.  False if no success is remembered under it.
+        While a job that runs holds the key, this raises `KeyInUse` and changes nothing.
+        """
+        name = job.name if isinstance(job, Job) else job
+        return self._inspector.forget(key, name, self.client.idempotency_key(key, name))
+
     def pause(self, queue: str) -> bool:
         """Stop claims from a queue, everywhere and across restarts.  Running jobs go on.  True if it was not paused."""
         return self._inspector.pause(queue, paused=True)
@@ -384,6 +394,7 @@ class Onward:
         refuse_what_it_lacks(
             self.backend.capabilities,
             definition.handler,
+            unique_key=definition.unique_key is not None,
             single_instance=definition.single_instance,
             priority=definition.priority != 0,
         )

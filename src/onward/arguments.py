@@ -98,6 +98,10 @@ class Arguments:
         positional = len(self._positional)
         return values[:positional], dict(zip(self._keyword, values[positional:], strict=True))
 
+    def by_name(self, payload: bytes) -> dict[str, Any]:
+        """What the handler would be called with, defaults included."""
+        return msgspec.structs.asdict(self._decode(payload))
+
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What was given, by name."""
         call = dict(zip(self._positional, args)) if args else {}  # noqa: B905  `strict` alone costs as much as the rest

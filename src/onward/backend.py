@@ -57,6 +57,8 @@ other), and the lease says: done beats busy beats held.  The write that ends a h
 `scheduled` with waits > 0, not parked, that carries the key (the first in claim order; all of them when the key was
 confirmed) becomes available, due now.  The holds of a turn end when all its settlements are applied: who is snoozed by
 the same turn is woken too.
+People may have a confirmed key forgotten (`forget_key`): its pointer is removed, and the next claim finds the key free.  One
+that a lease holds is never taken away from it: its job would run beside the next.
 
 Reaping.  A started lease: crashes + 1, a record with move "crashed" and the cause; then cancelled if that was asked,
 discarded (reason "crashed …") at max_crashes, else retryable: due at once after the first crash, then after
@@ -474,6 +476,14 @@ class Inspection(Protocol):
     def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
         """One batch of a walk over the finished jobs by id: remove those that finished before their state's cutoff, and
         tombstones past their ten minutes.  The walk is over when ``next`` is None.
+        """
+        ...
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        """Free an idempotency key that a success confirmed, and say what it was before, with the job it pointed to.
+
+        DONE: that job had succeeded, and the key is free now.  BUSY: that job runs and holds it, nothing changed.  FREE:
+        nobody held it, and no success is remembered.  One write, conditional on what it finds.
         """
         ...
 

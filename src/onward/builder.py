@@ -33,7 +33,7 @@ class Builder:
         self._said = dict(said or {})
 
     def named(self, name: str) -> Builder:
-        """A name for people; it chooses no code."""
+        """A name for people, that keys and the single instance belong to; it chooses no code."""
         return self._with(name=names.job_name(name))
 
     def queue(self, name: str) -> Builder:
@@ -72,7 +72,7 @@ class Builder:
     def unique_key(self, key: str, strategy: UniqueStrategy = "ignore_new") -> Builder:
         return self._with(unique_key=key, unique_strategy=strategy)
 
-    def idempotency_key(self, key: str, ttl: Duration = 86_400) -> Builder:
+    def idempotency_key(self, key: str, ttl: Duration | None = None) -> Builder:
         return self._with(idempotency_key=key, idempotency_ttl=ttl)
 
     def key_scope(self, scope: Literal["job", "global"]) -> Builder:

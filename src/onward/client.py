@@ -6,6 +6,7 @@ import asyncio
 import logging
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import msgspec
@@ -15,18 +16,20 @@ from onward.backend import Backend, Capabilities, Enqueued
 from onward.clock import SECOND, Clock
 from onward.definition import EnqueueOptions, JobDefinition
 from onward.encryption import Encryption
-from onward.envelope import Envelope, Form, Letter, Sign, seal
+from onward.envelope import Envelope, Form, Letter, Sign, owned_key, seal
 from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
 from onward.ids import IdMaker
 from onward.masking import Secret
 from onward.names import job_name, queue_name
-from onward.registry import Registry
+from onward.names import key as checked_key
+from onward.registry import Entry, Registry
 from onward.retry import PortablePolicy, RetryPolicy
 from onward.shape import refuse_misshapen
 from onward.shield import shield
 from onward.telemetry import JobDeduplicated, JobEnqueued, Telemetry
 from onward.transacts import refuse_to_wait
+from onward.unique_key import UniqueKey
 
 __all__ = ["Client", "Sealer", "refuse_what_it_lacks"]
 
@@ -49,6 +52,7 @@ class Client:
         default_max_retries: int,
         max_crashes: int,
         max_payload: int,
+        idempotency_ttl: float,
         encryption: Encryption,
         sign: Sign | None = None,
         keys: Callable[[], object] | None = None,  # the ring that counts now, where it may change
@@ -62,6 +66,7 @@ class Client:
         self._default_max_retries = default_max_retries
         self._max_crashes = max_crashes
         self.max_payload = max_payload
+        self._default_ttl = idempotency_ttl
         self._encryption = encryption
         self._sign = sign
         self._keys = keys
@@ -79,15 +84,20 @@ class Client:
         """The same without blocking the event loop."""
         return await asyncio.to_thread(self._submit, envelopes)
 
-    def seal(self, definition: JobDefinition, options: EnqueueOptions, payload: bytes) -> Envelope:
-        """A call of a known job, with the budget frozen as it is now."""
+    def seal(
+        self, definition: JobDefinition, options: EnqueueOptions, payload: bytes, key_of: UniqueKey | None = None
+    ) -> Envelope:
+        """A call of a known job, with the budget frozen as it is now.  ``key_of`` works out its unique key."""
+        if key_of is not None and options.unique_key is None:
+            options = replace(options, unique_key=key_of(payload))
         return self._seal(self._letter_of(definition, options, payload), options)
 
-    def sealer(self, definition: JobDefinition, options: EnqueueOptions) -> Sealer:
+    def sealer(self, entry: Entry, options: EnqueueOptions) -> Sealer:
         """Seals calls of one job; what they have in common is worked out once."""
-        if options.delay or options.expires_in is not None or definition.expires_in is not None:
-            # Times that count from the moment of the call are in every letter.
-            return lambda payloads: [self.seal(definition, options, payload) for payload in payloads]
+        definition, key_of = entry.definition, entry.unique_key if options.unique_key is None else None
+        if options.delay or options.expires_in is not None or definition.expires_in is not None or key_of is not None:
+            # Times that count from the moment of the call, and keys of its arguments, are in every letter.
+            return lambda payloads: [self.seal(definition, options, payload, key_of) for payload in payloads]
         keys, ring = self._keys, None if self._keys is None else self._keys()
         form = self._form(definition, options)
 
@@ -122,7 +132,7 @@ class Client:
         encoded = self.encode(job_name(job), payload)
         entry = self.registry.find(job)
         if entry is not None:
-            return self.seal(entry.definition, options, encoded)
+            return self.seal(entry.definition, options, encoded, entry.unique_key)
         letter = self._letter(
             job,
             options,
@@ -136,6 +146,7 @@ class Client:
             retry=options.retry,
             single_instance=bool(options.single_instance),
             isolation=None,
+            unique_strategy=options.unique_strategy or "ignore_new",
             expires_at=self._expiry(options, None),
             meta=options.meta,
             secrets=tuple(name for name, value in payload.items() if isinstance(value, Secret))
@@ -143,6 +154,12 @@ class Client:
             else (),
         )
         return self._seal(letter, options)
+
+    def idempotency_key(self, key: str, job: str | None) -> str:
+        """The key of a job of this name as the store keeps it; of no job: one that belongs to all."""
+        entry = None if job is None else self.registry.find(job_name(job))
+        owner = "" if job is None else job if entry is None else entry.definition.name
+        return owned_key(owner, self._encryption.key("idempotency", owner, checked_key(key, "key")) or "")
 
     def seal_copy(
         self,
@@ -184,6 +201,7 @@ class Client:
             retry=options.retry or definition.retry,
             single_instance=definition.single_instance if options.single_instance is None else options.single_instance,
             isolation=None if definition.isolation == "thread" else definition.isolation,
+            unique_strategy=options.unique_strategy or definition.unique_strategy,
             expires_at=self._expiry(options, definition),
             meta={**definition.meta, **options.meta},
             secrets=() if (entry := self.registry.find(definition.handler)) is None else entry.secrets,
@@ -200,11 +218,11 @@ class Client:
         **fields: Any,
     ) -> Letter:
         now, delay = self._clock.micros(), round(options.delay * SECOND)
-        scope = "" if options.key_scope == "global" else job
+        owner = "" if options.key_scope == "global" else fields["name"] or job
         refuse_what_it_lacks(
             self._backend.capabilities,
             job,
-            unique_key=options.unique_key is not None,
+            unique_key=bool(options.unique_key),
             idempotency_key=options.idempotency_key is not None,
             single_instance=fields["single_instance"],
             priority=fields["priority"] != 0,
@@ -220,14 +238,18 @@ class Client:
             retry=retry
             if retry is not None and isinstance(retry, PortablePolicy)
             else None,  # a function stays with its decorator
-            unique_key=self._encryption.key("unique", scope, options.unique_key),
-            unique_strategy=options.unique_strategy,
-            idempotency_key=self._encryption.key("idempotency", scope, options.idempotency_key),
-            idempotency_ttl=options.idempotency_ttl,
+            unique_key=self._encryption.key("unique", owner, options.unique_key or None),
+            idempotency_key=self._encryption.key("idempotency", owner, options.idempotency_key),
+            idempotency_ttl=self._idempotency_ttl(options),
             key_scope=options.key_scope,
             meta=_plain(meta) if meta else {},
             **fields,
         )
+
+    def _idempotency_ttl(self, options: EnqueueOptions) -> float | None:
+        if options.idempotency_key is None:
+            return None
+        return self._default_ttl if options.idempotency_ttl is None else options.idempotency_ttl
 
     def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
         delay = round(options.delay * SECOND)

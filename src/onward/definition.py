@@ -17,6 +17,8 @@ from onward.retry import PortablePolicy, RetryPolicy
 
 __all__ = ["EnqueueOptions", "JobDefinition", "JobOptions", "UsingOptions", "define"]
 
+_STRATEGIES = ("ignore_new", "cancel_existing")
+
 ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 
@@ -45,6 +47,8 @@ class JobOptions(SharedOptions, total=False):
     isolation: Isolation
     max_memory: int
     interrupt: bool
+    unique_key: str | Callable[..., str]  # a template of the arguments, or a function of those that it names
+    unique_strategy: UniqueStrategy
 
 
 class UsingOptions(SharedOptions, total=False):
@@ -52,10 +56,10 @@ class UsingOptions(SharedOptions, total=False):
 
     delay: Duration
     at: datetime
-    unique_key: str
+    unique_key: str | None  # None: no key, even if the definition has one
     unique_strategy: UniqueStrategy
     idempotency_key: str
-    idempotency_ttl: Duration
+    idempotency_ttl: Duration | None
     key_scope: Literal["job", "global"]
 
 
@@ -74,10 +78,10 @@ class EnqueueOptions:
     meta: Mapping[str, Any] = field(default_factory=dict)
     delay: float = 0
     at: int | None = None
-    unique_key: str | None = None
-    unique_strategy: UniqueStrategy = "ignore_new"
+    unique_key: str | None = None  # empty: no key, even if the definition has one
+    unique_strategy: UniqueStrategy | None = None
     idempotency_key: str | None = None
-    idempotency_ttl: float | None = None
+    idempotency_ttl: float | None = None  # None: as the application's settings say
     key_scope: Literal["job", "global"] = "job"
 
     @classmethod
@@ -94,12 +98,15 @@ class EnqueueOptions:
             checked["delay"] = seconds(options["delay"], "delay")
         if "at" in options:
             checked["at"] = instant(options["at"], "at")
-        for key in ("unique_key", "idempotency_key"):
-            if key in options:
-                checked[key] = names.key(options[key], key)
-        if "idempotency_ttl" in options:
+        if "unique_key" in options:
+            checked["unique_key"] = (
+                "" if options["unique_key"] is None else names.key(options["unique_key"], "unique_key")
+            )
+        if "idempotency_key" in options:
+            checked["idempotency_key"] = names.key(options["idempotency_key"], "idempotency_key")
+        if options.get("idempotency_ttl") is not None:
             checked["idempotency_ttl"] = seconds(options["idempotency_ttl"], "idempotency_ttl")
-        for key, allowed in (("unique_strategy", ("ignore_new", "cancel_existing")), ("key_scope", ("job", "global"))):
+        for key, allowed in (("unique_strategy", _STRATEGIES), ("key_scope", ("job", "global"))):
             if key in options:
                 checked[key] = _one_of(options[key], allowed, key)
         return cls(**checked)
@@ -127,6 +134,8 @@ class JobDefinition:
     isolation: Isolation = "thread"
     max_memory: int | None = None  # bytes of data, with isolation="process"
     interrupt: bool = True
+    unique_key: str | Callable[..., str] | None = None
+    unique_strategy: UniqueStrategy = "ignore_new"
     payload: Any = None
 
 
@@ -144,14 +153,16 @@ def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
         checked["discard_on"] = _exceptions(options["discard_on"], "discard_on")
     if "max_crashes" in options:
         checked["max_crashes"] = _whole(options["max_crashes"], 1, 1000, "max_crashes")
-    if "isolation" in options:
-        checked["isolation"] = _one_of(options["isolation"], ("thread", "process"), "isolation")
+    for option, allowed in (("isolation", ("thread", "process")), ("unique_strategy", _STRATEGIES)):
+        if option in options:
+            checked[option] = _one_of(options[option], allowed, option)
     if "max_memory" in options:
         checked["max_memory"] = _whole(options["max_memory"], 1 << 20, 1 << 50, "max_memory")
         if options.get("isolation") != "process":
             raise OptionError('max_memory limits a process: it needs isolation="process"')
     if "interrupt" in options:
         checked["interrupt"] = _flag(options["interrupt"], "interrupt")
+    checked["unique_key"] = options.get("unique_key")  # it is checked with the parameters, by `onward.unique_key`
     return JobDefinition(name=name, handler=name, aliases=tuple(map(names.job_name, aliases)), **checked)
 
 

@@ -81,9 +81,9 @@ class Encryption:
         quoted = written[:1] == written[-1:] == b'"' and len(written) > 1
         return _replace(letter, payload=msgspec.Raw(box.open(written[1:-1] if quoted else b"", letter.id, letter.job)))
 
-    def key(self, kind: str, scope: str, key: str | None) -> str | None:
+    def key(self, kind: str, owner: str, key: str | None) -> str | None:
         """A unique or an idempotency key as it travels."""
-        return self._cipher.digest(kind, scope, key) if self.enabled and key is not None else key
+        return self._cipher.digest(kind, owner, key) if self.enabled and key is not None else key
 
     def _payloads(self, letter: Letter) -> Encrypt:
         box, job = self._cipher.closing(_PAYLOAD, letter.queue), letter.job

@@ -37,6 +37,7 @@ __all__ = [
     "Sign",
     "Verify",
     "open_sealed",
+    "owned_key",
     "parted",
     "seal",
 ]
@@ -87,6 +88,11 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     secrets: tuple[str, ...] = ()  # arguments that are shown to nobody
     enc: str | None = None  # how the payload is encrypted, and with which key
 
+    @property
+    def key_owner(self) -> str:
+        """The name that its keys belong to: its own, or that of its handler; none, if its keys are everybody's."""
+        return "" if self.key_scope == "global" else self.name or self.job
+
 
 class Sealed(msgspec.Struct, frozen=True, gc=False):
     """A sealed job as a store hands it back: where it was found, and the bytes."""
@@ -100,7 +106,7 @@ class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
     """A sealed job with the columns that let a store order, delay, expire and deduplicate it.
 
     Instants and lengths are microseconds.  ``delay`` is relative, so that the store's clock alone decides when it ends.
-    Keys carry their scope: two jobs never share one unless they asked for it.
+    Keys carry the name that they belong to: two jobs never share one unless they asked for it.
     """
 
     job: str
@@ -134,7 +140,7 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
     if len(body) > limit:
         raise PayloadTooLarge(len(body), limit)
     data = _UNSIGNED + body if sign is None else sign(letter.queue)(body)
-    scope = "" if letter.key_scope == "global" else letter.job
+    owner = letter.key_owner
     ttl = letter.idempotency_ttl
     return Envelope(
         letter.id,
@@ -147,13 +153,18 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
         delay=delay,
         not_before=letter.not_before,
         expires_at=letter.expires_at,
-        unique_key=None if letter.unique_key is None else f"{scope}/{letter.unique_key}",
+        unique_key=None if letter.unique_key is None else owned_key(owner, letter.unique_key),
         unique_strategy=letter.unique_strategy,
-        idempotency_key=None if letter.idempotency_key is None else f"{scope}/{letter.idempotency_key}",
+        idempotency_key=None if letter.idempotency_key is None else owned_key(owner, letter.idempotency_key),
         idempotency_ttl=86_400 * SECOND if ttl is None else round(ttl * SECOND),
-        single_instance=letter.job if letter.single_instance else None,
+        single_instance=(letter.name or letter.job) if letter.single_instance else None,
         timeout=letter.timeout,
     )
+
+
+def owned_key(owner: str, key: str) -> str:
+    """A key as a store keeps it.  No name has a slash in it, so that two owners never share a key."""
+    return f"{owner}/{key}"
 
 
 class Form:

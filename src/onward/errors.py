@@ -13,7 +13,8 @@
     ├── JobEnded
     │   ├── JobDiscarded                 it was dead-lettered; carries the last error
     │   └── JobCancelled                 it was cancelled, or it expired
-    ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned or purged
+    ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned, purged or not committed yet
+    ├── KeyInUse                         an idempotency key that cannot be forgotten: a job that runs holds it
     ├── TransactionError                 a transaction that cannot be joined, or that came to nothing
     │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened
     │   └── TransactionTooLong           it kept everybody from writing, and was rolled back
@@ -59,6 +60,7 @@ __all__ = [
     "JobEnded",
     "JobNotFound",
     "JobUnfinished",
+    "KeyInUse",
     "LeaseLost",
     "NoWorker",
     "OnwardError",
@@ -152,7 +154,20 @@ class JobCancelled(JobEnded):
 
 
 class JobNotFound(OnwardError, LookupError):
-    """No job with this id: it was never enqueued here, or it was pruned."""
+    """No job with this id: it was never enqueued here, it was pruned, or its transaction is not committed."""
+
+
+class KeyInUse(OnwardError):
+    """A job that runs now holds this idempotency key, so it was not forgotten: two runs could meet."""
+
+    def __init__(self, key: str, job: str | None, job_id: str) -> None:
+        whose = "" if job is None else f" of {job!r}"
+        super().__init__(
+            f"the key {key!r}{whose} is held by job {job_id}, which runs: forget it when that has ended, or cancel that "
+            f"job first"
+        )
+        self.key = key
+        self.job_id = job_id
 
 
 class TransactionError(OnwardError):

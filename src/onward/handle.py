@@ -60,7 +60,10 @@ class JobHandle(Generic[T]):
         """Everything known about the job now."""
         stored = self._source.backend.get(self.id)
         if stored is None:
-            raise JobNotFound(f"there is no job {self.id}: it was pruned, or it lives in another store")
+            raise JobNotFound(
+                f"there is no job {self.id}: it was pruned, it lives in another store, or the transaction that enqueued it "
+                f"is not committed"
+            )
         return record_of(stored, self._source.encryption, returns=self._returns)
 
     def state(self) -> State:

@@ -7,12 +7,12 @@ from datetime import datetime
 
 from onward import names, pruning
 from onward._ledger import Ledger
-from onward.backend import Backend, Check, Health, Inspection, Overview, Query, QueueState, Reaped
+from onward.backend import Backend, Check, Health, Hold, Inspection, Overview, Query, QueueState, Reaped
 from onward.clock import Clock
 from onward.dead_letters import DeadLetters
 from onward.durations import instant
 from onward.encryption import Encryption
-from onward.errors import OptionError
+from onward.errors import KeyInUse, OptionError
 from onward.record import JobRecord, SessionRecord, record_of, session_record_of
 from onward.states import State
 from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
@@ -87,6 +87,13 @@ class Inspector:
             return True
         again = frozenset({State.DISCARDED, State.CANCELLED})
         return bool(self._inspection.replay(Query(ids=(job_id,), states=again, limit=1)).ids)
+
+    def forget(self, key: str, job: str | None, stored: str) -> bool:
+        """``stored``: the key as the store keeps it."""
+        hold, job_id = self._inspection.forget_key(stored)
+        if hold is Hold.BUSY:
+            raise KeyInUse(key, job, job_id or "")
+        return hold is Hold.DONE
 
     def pause(self, queue: str, *, paused: bool) -> bool:
         changed = self._inspection.pause(names.queue_name(queue), paused=paused)

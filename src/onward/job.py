@@ -112,7 +112,7 @@ class Job(Generic[P, Q, R, T]):
 
     @functools.cached_property
     def _seal(self) -> Sealer:
-        return self._client.sealer(self._entry.definition, self._options)
+        return self._client.sealer(self._entry, self._options)
 
     def handle(self, answer: Enqueued) -> JobHandle[T]:
         """A handle for what the store has answered."""

@@ -72,6 +72,8 @@ class JobRecord:
     progress: Progress | None
     errors: tuple[RunError, ...]
     raw: bytes = field(repr=False)  # the sealed bytes as they are stored
+    waits: int = 0  # how often in a row it was claimed and put back without a run: its key is held, or it is not known
+    parked_since: datetime | None = None  # since when no worker that claimed it knew it
     has_secrets: bool = False  # whether parameters are secret by their type
     withholds_result: bool = False  # it is encrypted, and a marker stands in its place
     decrypted: Secret[bytes] | None = field(
@@ -152,6 +154,8 @@ def record_of(stored: StoredJob, encryption: Encryption, *, returns: Any = Any) 
         reason=encryption.read_reason(stored.id, stored.queue, stored.reason),
         progress=_progress(stored, encryption),
         errors=tuple(_error(stored, run, encryption) for run in stored.runs),
+        waits=stored.waits,
+        parked_since=_when(stored.parked_since),
         raw=stored.data,
         has_secrets=letter is not None and bool(letter.secrets),
         withholds_result=isinstance(result, Encrypted),

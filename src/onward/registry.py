@@ -16,6 +16,7 @@ from onward.context import JobContext
 from onward.definition import JobDefinition
 from onward.errors import DefinitionError, OptionError
 from onward.logs import get_logger
+from onward.unique_key import UniqueKey
 
 __all__ = ["Entry", "FunctionEntry", "Handler", "HandlerEntry", "NotAllowed", "Ran", "Registry"]
 
@@ -64,6 +65,11 @@ class Entry(Protocol):
     returns: Any
 
     @property
+    def unique_key(self) -> UniqueKey | None:
+        """What works out the key of a call."""
+        ...
+
+    @property
     def secrets(self) -> tuple[str, ...]:
         """Parameters that are shown to nobody."""
         ...
@@ -87,6 +93,8 @@ class FunctionEntry:
         self.returns = _returns(function)
         self.check = self.arguments.check
         self.secrets = self.arguments.secrets
+        given = definition.unique_key
+        self.unique_key = None if given is None else UniqueKey(definition.name, given, self.arguments)
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
         args, kwargs = self.arguments.unpack(payload)
@@ -101,6 +109,7 @@ class HandlerEntry:
     denied_by_default = True
     takes_context = True
     returns = Any
+    unique_key = None
 
     def __init__(self, key: str, handler: Handler) -> None:
         self.definition = JobDefinition(name=key, handler=key)

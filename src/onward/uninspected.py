@@ -12,6 +12,7 @@ from onward.backend import (
     Backend,
     Counting,
     DeadLettering,
+    Hold,
     Inspection,
     Lease,
     Overview,
@@ -110,6 +111,9 @@ class Uninspected:
     def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
         """It keeps nothing that could be forgotten."""
         return Pruned(removed={}, next=None)
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        self._refuse("keep idempotency keys")
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         self._refuse("pause a queue")

@@ -43,7 +43,7 @@ def test_every_command_and_every_option_is_in_it(onward, shell):
     [
         (
             "onward ",
-            "enqueue worker top job dead queue reap prune health migrate move keys config version demo completion",
+            "enqueue worker top job dead queue reap prune health forget migrate move keys config version demo completion",
         ),
         ("onward job ", "list show stack retry cancel"),
         ("onward worker ", "list"),

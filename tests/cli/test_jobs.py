@@ -119,6 +119,51 @@ class TestShow:
         assert "run 1 started" in shown
         assert "asked to stop" in shown
 
+    def test_a_job_that_waits_for_a_key_tells_of_no_run(self, onward, jobs):
+        rebuild = jobs.job(name="rebuild", single_instance=True)(lambda: None)
+        rebuild.enqueue_many([(), ()])
+        jobs.backend.claim(Claim(queues=("default",), owner="elsewhere"))
+        jobs.process_once()
+        (waiter,) = jobs.list(state="scheduled")
+
+        shown = onward("job", "show", waiter.id).out
+
+        assert "it did not run: another job holds its key or single instance (1 time in a row)" in shown
+        assert "run started" not in shown
+
+    def test_a_job_that_nobody_knows_tells_since_when_it_is_parked(self, onward, jobs):
+        handle = jobs.enqueue("unknown")
+        jobs.process_once()
+
+        shown = onward("job", "show", handle.id).out
+
+        assert "it did not run: parked since" in shown
+        assert "run started" not in shown
+
+    def test_a_job_whose_key_was_done_tells_of_no_run(self, onward, jobs):
+        charge = jobs.job(name="charge")(lambda: None).using(idempotency_key="k")
+        charge.enqueue_many([(), ()])
+        jobs.drain()
+        (first, second) = jobs.list(state="completed")
+
+        shown = onward("job", "show", second.id).out
+
+        assert f"by job {first.id}" in shown
+        assert "run started" not in shown
+        assert "the last run started" in onward("job", "show", first.id).out
+
+    def test_a_job_that_waited_and_then_crashed_tells_of_the_run(self, onward, jobs):
+        rebuild = jobs.job(name="rebuild", single_instance=True)(lambda: None)
+        rebuild.enqueue_many([(), ()])
+        (held,) = jobs.backend.claim(Claim(queues=("default",), owner="elsewhere"))
+        jobs.process_once()
+        jobs.backend.ack(held)
+        jobs.backend.claim(Claim(queues=("default",), owner="dead"))
+        jobs.backend.reap(owner="dead")
+        (crashed,) = jobs.list(state="retryable")
+
+        assert "the last run started" in onward("job", "show", crashed.id).out
+
     def test_a_job_that_cannot_be_read_is_shown_with_the_reason(self, onward, jobs, sql):
         (job_id,) = enqueue(jobs, 1)
         sql("UPDATE onward_jobs SET sealed = ?", b"onward/9 - -\n{}")

@@ -188,6 +188,40 @@ class TestAnIdempotencyKey:
         once.enqueue()
         assert jobs.process_once().status == "acked"
 
+    @pytest.mark.promise("S33")
+    @pytest.mark.parametrize(("options", "ttl"), [({}, 3_600), ({"idempotency_ttl": 60}, 60)])
+    def test_the_application_says_how_long_a_done_key_is_remembered_unless_the_call_does(
+        self, open_app, clock, options, ttl
+    ):
+        jobs = open_app(idempotency_ttl="1h")
+
+        @jobs.job
+        def charge(): ...
+
+        once = charge.using(idempotency_key="k", **options)
+        once.enqueue()
+        jobs.drain()
+
+        statuses = []
+        for seconds in (ttl - 1, 1):
+            clock.advance(seconds)
+            once.enqueue()
+            statuses.append(jobs.process_once().status)
+        assert statuses == ["skipped-idempotent", "acked"]
+
+    @pytest.mark.promise("S33")
+    def test_the_time_of_a_key_in_the_configuration_file_holds_for_built_jobs_too(self, open_app, clock, tmp_path):
+        (tmp_path / "onward.toml").write_text('idempotency_ttl = "1h"')
+        jobs = open_app(handlers={"shell": {"allow": ["/bin/echo"]}}, queue_handlers={"default": ["shell"]})
+        once = jobs.define("shell", ["/bin/echo"]).idempotency_key("k")
+        once.dispatch()
+        jobs.drain()
+
+        clock.advance(3_600)
+        once.dispatch()
+
+        assert jobs.process_once().status == "acked"
+
     @pytest.mark.promise("S33", "F07")
     def test_a_late_success_that_was_fenced_off_does_not_mark_the_key_done(self, jobs, claim_elsewhere, clock):
         ran = []

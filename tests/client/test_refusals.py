@@ -255,7 +255,7 @@ def test_a_misspelt_option_is_answered_with_the_right_one(add):
     "options",
     [
         {"delay": 5},
-        {"unique_key": "k"},
+        {"idempotency_key": "k"},
         {"retrys": 3},
         {"max_crashes": 0},
         {"discard_on": "ValueError"},

@@ -56,6 +56,7 @@ def test_a_project_file_may_hold_the_settings(tmp_path):
         ("ONWARD_MAX_PAYLOAD", "4096", "max_payload", 4096),
         ("ONWARD_LEASE_FOR", "45", "lease_for", 45),
         ("ONWARD_UNKNOWN_GRACE", "2h", "unknown_grace", 7200),
+        ("ONWARD_IDEMPOTENCY_TTL", "7d", "idempotency_ttl", 604_800),
         ("ONWARD_METRICS", "false", "metrics", False),
         ("ONWARD_DROP_ON_DLQ_FAILURE", "yes", "drop_on_dlq_failure", True),
         ("ONWARD_DEAD_LETTER_QUEUE", "failed_jobs", "dead_letter_queue", "failed_jobs"),

@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy
 
 from onward import ArgumentError, JobContext, Onward, State
-from onward.errors import TransactionError
+from onward.errors import JobNotFound, TransactionError
 from tests.waiting import eventually
 
 
@@ -53,6 +53,33 @@ class TestEnqueueing:
         connection.commit()
 
         assert jobs.counts()[State.AVAILABLE] == 2
+
+    @pytest.mark.promise("S34")
+    def test_keys_made_of_the_arguments_come_with_the_job(self, jobs, connection):
+        @jobs.job(unique_key="user:{user_id}")
+        def sync(user_id: int): ...
+
+        before = sync.enqueue(1)
+        with jobs.transaction(connection) as tx:
+            handles = [
+                *tx.enqueue_many(sync, [(1,), (2,), (2,)]),
+                tx.enqueue(sync, 3),
+                tx.enqueue("sync", {"user_id": 3}),
+            ]
+        connection.commit()
+
+        assert [handle.created for handle in handles] == [False, True, False, True, False]
+        assert handles[0].id == before.id
+
+    def test_a_job_that_is_looked_for_before_its_commit_is_not_found_and_told_why(self, jobs, note, connection):
+        with jobs.transaction(connection) as tx:
+            handle = tx.enqueue(note, "hello")
+
+        with pytest.raises(JobNotFound, match="the transaction that enqueued it is not committed"):
+            handle.state()
+
+        connection.commit()
+        assert handle.state() == "available"
 
     def test_options_come_with_the_job(self, jobs, note, connection):
         with jobs.transaction(connection) as tx:

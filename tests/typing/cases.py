@@ -53,9 +53,32 @@ def options_are_checked() -> None:
 
     add.using(priority=10, delay="5m", unique_key="k").enqueue(1)
     add.using(prioritee=1)  # E: prioritee
+    add.using(unique_key=None, idempotency_ttl="7d").enqueue(1)
+    add.using(unique_key=lambda x: f"{x}")  # E: incompatible type
     add.using(priority="high")  # E: incompatible type
     add.using(priority=10).enqueue("a")  # E: Argument 1
     greet.using(priority=10).enqueue("ada")
+
+
+def a_unique_key_is_a_template_or_a_function_of_the_arguments() -> None:
+    @jobs.job(unique_key="x:{x}", unique_strategy="cancel_existing")
+    def by_template(x: int) -> int:
+        return x
+
+    @jobs.job(unique_key=lambda x: f"x:{x}")
+    def by_function(x: int) -> int:
+        return x
+
+    @jobs.job(unique_key=42)  # E: No overload variant
+    def by_number(x: int) -> int:
+        return x
+
+    @jobs.job(unique_strategy="replace")  # E: No overload variant
+    def by_force(x: int) -> int:
+        return x
+
+    by_template.enqueue(1)
+    by_function.enqueue("a")  # E: Argument 1
 
 
 def a_handle_knows_the_type_of_the_result() -> None:

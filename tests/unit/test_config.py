@@ -177,6 +177,7 @@ def test_a_relative_path_in_an_argument_is_left_to_the_program(folder):
         ("ONWARD_LEASE_FOR", "90", "lease_for", 90.0),
         ("ONWARD_LEASE_FOR", "1.5m", "lease_for", 90.0),
         ("ONWARD_UNKNOWN_GRACE", "2h", "unknown_grace", 7200.0),
+        ("ONWARD_IDEMPOTENCY_TTL", "7d", "idempotency_ttl", 604_800.0),
         ("ONWARD_METRICS", "false", "metrics", False),
         ("ONWARD_METRICS", "YES", "metrics", True),
         ("ONWARD_METRICS", "0", "metrics", False),
@@ -213,7 +214,7 @@ def test_text_in_the_environment_that_makes_no_sense_is_refused(folder, name, te
         {},
         {"signing_keys": f"new:{'n' * 40},old:{'o' * 40},lost:revoked", "signing": "require", "encryption": True},
         {"store": "sqlite:///beside.db", "namespace": "shop", "dead_letter_queue": "dead", "drop_on_dlq_failure": True},
-        {"lease_for": 2.5, "unknown_grace": 1e9, "max_payload": 2048, "metrics": False},
+        {"lease_for": 2.5, "unknown_grace": 1e9, "idempotency_ttl": 0.5, "max_payload": 2048, "metrics": False},
     ],
 )
 def test_another_process_is_told_every_setting_by_its_environment(folder, given):
@@ -271,6 +272,8 @@ def test_an_unknown_argument_is_refused_with_a_hint(folder):
         ("lease_for", math.nan, InvalidTime),
         ("lease_for", None, InvalidTime),
         ("unknown_grace", -1, InvalidTime),
+        ("idempotency_ttl", -1, InvalidTime),
+        ("idempotency_ttl", None, InvalidTime),
         ("max_crashes", 0, OptionError),
         ("max_crashes", 2.5, OptionError),
         ("max_crashes", math.nan, OptionError),

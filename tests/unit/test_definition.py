@@ -153,7 +153,7 @@ def test_without_a_budget_the_application_decides():
         (job, "max_retires", "did you mean 'max_retries'"),
         (job, "Queue", "did you mean 'queue'"),
         (job, "delay", r"job\(\) has no option 'delay'"),
-        (job, "unique_key", r"job\(\) has no option 'unique_key'"),
+        (job, "idempotency_key", r"job\(\) has no option 'idempotency_key'"),
         (job, "at", r"job\(\) has no option 'at'"),
         (using, "dealy", "did you mean 'delay'"),
         (using, "uniqe_key", "did you mean 'unique_key'"),
@@ -181,6 +181,7 @@ def test_a_definition_has_plain_defaults():
         "queue": "default",
         "isolation": "thread",
         "interrupt": True,
+        "unique_strategy": "ignore_new",
     }
 
 
@@ -263,10 +264,7 @@ def test_a_definition_cannot_be_changed():
 
 
 def test_a_call_without_options_leaves_everything_to_the_definition():
-    assert {name: value for name, value in asdict(using()).items() if value} == {
-        "unique_strategy": "ignore_new",
-        "key_scope": "job",
-    }
+    assert {name: value for name, value in asdict(using()).items() if value} == {"key_scope": "job"}
 
 
 @pytest.mark.parametrize(
@@ -276,9 +274,11 @@ def test_a_call_without_options_leaves_everything_to_the_definition():
         ("delay", 0, 0.0),
         ("at", NOON, 1_893_499_200_000_000),
         ("unique_key", "welcome:42", "welcome:42"),
+        ("unique_key", None, ""),
         ("unique_strategy", "cancel_existing", "cancel_existing"),
         ("idempotency_key", "order-1", "order-1"),
         ("idempotency_ttl", "1h", 3600.0),
+        ("idempotency_ttl", None, None),
         ("key_scope", "global", "global"),
     ],
 )

@@ -382,8 +382,10 @@ def test_two_keys_meet_only_if_scope_and_key_are_the_same(job, key, scope, other
     assert (one.unique_key == other.unique_key) == (same_scope and key == other_key)
 
 
-def test_a_single_instance_is_locked_by_the_job_and_not_by_its_friendly_name():
-    assert seal(a_letter(name="nightly", single_instance=True)).single_instance == "send"
+def test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one():
+    named = seal(a_letter(name="nightly", single_instance=True, unique_key="u", idempotency_key="i"))
+
+    assert (named.single_instance, named.unique_key, named.idempotency_key) == ("nightly", "nightly/u", "nightly/i")
     assert seal(a_letter(name="nightly")).single_instance is None
 
 

@@ -29,7 +29,7 @@ MEANINGS = {
     Exit.CONFIG: "the configuration, or the store it names, has to be changed first",
     Exit.UNREACHABLE: "the store cannot be reached now, or is not there",
     Exit.SCHEMA: "the store was migrated by a newer Onward",
-    Exit.NOTHING: "nothing matched: no such job, nothing to replay or purge",
+    Exit.NOTHING: "nothing matched: no such job or key, nothing to replay or purge",
     Exit.PENDING: "the tables are not up to date: run `onward migrate`",
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
     Exit.PIPE: "whoever read the output has gone, as in `onward job list | head`",

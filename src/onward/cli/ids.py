@@ -65,4 +65,7 @@ def _only(given: str, found: list[JobRecord]) -> JobRecord:
 
 
 def _not_found(given: str) -> JobNotFound:
-    return JobNotFound(f"there is no job {given}: it was pruned or purged, or it lives in another store or namespace")
+    return JobNotFound(
+        f"there is no job {given}: it was pruned or purged, it lives in another store or namespace, or the transaction that "
+        f"enqueued it is not committed"
+    )

@@ -104,14 +104,26 @@ def _events(record: JobRecord) -> Iterator[Event]:
     if record.state is State.EXECUTING and record.started_at is not None:
         asked = "; it was asked to stop" if record.cancel_requested else ""
         yield Event(record.started_at, f"run {record.attempts + 1} started {ago(record.started_at)}{asked}", style)
-    elif record.started_at is not None:
-        yield Event(record.started_at, "the last run started")
+    elif record.started_at is not None and (told := _last_claim(record, record.started_at)):
+        yield Event(record.started_at, told)
     yield from map(_failure, record.errors)
     if record.finished_at is not None:
         reason = f": {record.reason}" if record.reason else ""
         yield Event(record.finished_at, f"{record.state}{reason}", style)
     elif record.state is not State.EXECUTING:
         yield Event(record.available_at, f"{record.state}, due {ago(record.available_at)}", style)
+
+
+def _last_claim(record: JobRecord, claimed_at: datetime) -> str:
+    """What came of the last claim: not every one leads to a run."""
+    if record.is_finished and not record.attempts and not record.crashes:
+        return ""  # it was skipped or cancelled, and its end says why
+    if not record.waits or any(error.at >= claimed_at for error in record.errors):
+        return "the last run started"
+    if record.parked_since is not None:
+        return f"it did not run: parked since {stamp(record.parked_since)}, no worker that claimed it knows it"
+    often = "1 time" if record.waits == 1 else f"{record.waits} times"
+    return f"it did not run: another job holds its key or single instance ({often} in a row)"
 
 
 def _failure(error: RunError) -> Event:

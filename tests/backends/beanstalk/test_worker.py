@@ -154,6 +154,7 @@ def test_one_by_one_and_all_at_once_in_the_callers_thread(jobs):
         lambda jobs: jobs.cancel("1"),
         lambda jobs: jobs.retry("1"),
         lambda jobs: jobs.pause("default"),
+        lambda jobs: jobs.forget("k"),
         lambda jobs: jobs.dead_letters.list(),
         lambda jobs: jobs.dead_letters.replay(),
         lambda jobs: jobs.dead_letters.purge(),

@@ -186,6 +186,7 @@ def test_with_a_store_beside_it_jobs_can_be_asked_about(module_server, tmp_path)
         lambda jobs: jobs.overview(),
         lambda jobs: jobs.cancel("1"),
         lambda jobs: jobs.pause("default"),
+        lambda jobs: jobs.forget("k"),
         lambda jobs: jobs.handle("1").result(),
     ],
 )

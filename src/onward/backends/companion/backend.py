@@ -32,6 +32,7 @@ from onward.backend import (
     Enqueued,
     Envelope,
     Held,
+    Hold,
     Lease,
     Overview,
     Pruned,
@@ -223,6 +224,9 @@ class AccompaniedBackend(Backend):
 
     def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
         return self.store.prune(cutoffs, after=after, limit=limit)
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        return self.store.forget_key(key)
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         return self.store.pause(queue, paused=paused)

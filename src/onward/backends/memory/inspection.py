@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager
 from onward.backend import (
     QUEUES_AT_A_GLANCE,
     TOMBSTONE,
+    Hold,
     Lease,
     Overview,
     Pruned,
@@ -20,6 +21,7 @@ from onward.backend import (
     SessionState,
     StoredJob,
 )
+from onward.backends.memory import settling
 from onward.backends.memory.store import Job, Store
 from onward.clock import SECOND
 from onward.states import FINISHED, LIVE, State
@@ -121,6 +123,10 @@ class MemoryInspection:
                     self._forget(job)
                     removed[job.state] += 1
             return Pruned(removed=dict(removed), next=page[-1] if len(page) == limit else None)
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        with self._writing() as now:
+            return settling.forget_key(self._store, ("once", key), now)
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         with self._writing():

@@ -173,6 +173,17 @@ def take_holds(store: Store, job: Job, now: int) -> tuple[Hold, str | None]:
     return Hold.HELD, None
 
 
+def forget_key(store: Store, key: HoldKey, now: int) -> tuple[Hold, str | None]:
+    """Free a key that a success confirmed; one that a lease holds is its job's."""
+    pointer = store.holds.get(key)
+    if pointer is None:
+        return Hold.FREE, None
+    if pointer.until is None:
+        return (Hold.BUSY, pointer.job_id) if _valid(store, pointer) else (Hold.FREE, None)
+    del store.holds[key]
+    return (Hold.DONE, pointer.job_id) if pointer.until > now else (Hold.FREE, None)
+
+
 def hold_of(store: Store, job: Job, now: int) -> tuple[Hold, str | None]:
     """What a lease that changes its owner holds: its pointers were taken when it was claimed."""
     keys = list(job.hold_keys())

@@ -7,10 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from onward.backend import TOMBSTONE, Lease, Overview, Pruned, Query, Replayed
+from onward.backend import TOMBSTONE, Hold, Lease, Overview, Pruned, Query, Replayed
 from onward.backends.mysql import glancing
 from onward.backends.mysql.enqueueing import cancel
 from onward.backends.mysql.transaction import Transaction
+from onward.backends.sql.holds import ONCE, standing
 from onward.backends.sql.inspection import FINISHED_AT, REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.clock import SECOND
 from onward.states import FINISHED, State
@@ -76,6 +77,17 @@ class MySQLInspection(SqlInspection):
             gone = _forget(tx, {job_id: finished_at for job_id, (_, finished_at) in doomed.items()})
             removed = Counter(doomed[job_id][0] for job_id in gone)
             return Pruned(removed=dict(removed), next=page[-1][0] if len(page) == limit else None)
+
+        return self._write(act)
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        def act(tx: Transaction) -> tuple[Hold, str | None]:
+            # Locked before it is read: a job that begins or succeeds right now is seen before or after it, and not halfway.
+            locked = tx.ask("lock_hold", key=key).rows()
+            found = standing(tx.ask("holds", keys=[(ONCE, key)]).rows(), locked[0][0]) if locked else (Hold.FREE, None)
+            if found[0] is Hold.DONE:
+                tx.ask("forget_hold", key=key)
+            return found
 
         return self._write(act)
 

@@ -629,6 +629,13 @@ SELECT id, state, finished_at, tombstone, :now
  ORDER BY id
  LIMIT :limit;
 
+-- name: lock_hold
+SELECT :now FROM onward_holds WHERE kind = 'once' AND `key` = :key FOR UPDATE;
+
+-- name: forget_hold
+-- Asked for by people, of a key that is done.
+DELETE FROM onward_holds WHERE kind = 'once' AND `key` = :key AND done_until IS NOT NULL;
+
 -- name: drop_spent_holds
 DELETE FROM onward_holds WHERE done_until <= :now ORDER BY done_until LIMIT :limit;
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from onward.backend import (
     TOMBSTONE,
+    Hold,
     Lease,
     Overview,
     Pruned,
@@ -84,6 +85,12 @@ class PostgresInspection(SqlInspection):
             return Pruned(removed=dict(removed), next=page[-1][0] if len(page) == limit else None)
 
         return self._write(act)
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        for job_id, forgotten, runs in self._ask("forget_key", key=key):
+            if forgotten or runs:
+                return Hold.DONE if forgotten else Hold.BUSY, job_id
+        return Hold.FREE, None
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         changed = self._ask("pause" if paused else "resume", queue=queue)

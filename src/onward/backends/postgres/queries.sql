@@ -868,6 +868,18 @@ SELECT id, state, finished_at, sealed IS NULL, onward_now(:now)
  ORDER BY id
  LIMIT cast(:limit AS bigint);
 
+-- name: forget_key
+-- Asked for by people.  All of it is seen in one snapshot, so a key that is being confirmed is still its job's.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
+forgotten AS (
+    DELETE FROM onward_holds WHERE kind = 'once' AND key = :key AND done_until > (SELECT now FROM clock) RETURNING job_id
+)
+SELECT hold.job_id, EXISTS (SELECT 1 FROM forgotten),
+       hold.done_until IS NULL AND EXISTS (SELECT 1 FROM onward_jobs
+                                            WHERE id = hold.job_id AND delivery = hold.token AND state = 'executing')
+  FROM onward_holds AS hold
+ WHERE hold.kind = 'once' AND hold.key = :key;
+
 -- name: drop_spent_holds
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
 DELETE FROM onward_holds

@@ -9,6 +9,7 @@ from typing import Any
 from onward.backend import (
     QUEUES_AT_A_GLANCE,
     TOMBSTONE,
+    Hold,
     Lease,
     Overview,
     Pruned,
@@ -21,6 +22,7 @@ from onward.backend import (
 )
 from onward.backends.redis import packing
 from onward.backends.redis.packing import STATES
+from onward.backends.redis.turning import HOLDS
 from onward.clock import SECOND
 from onward.states import FINISHED, State
 
@@ -106,6 +108,10 @@ class RedisInspection:
         following, counts = self._run("prune", self._now(), by_state, after or None, limit, _TOMBSTONE, _HOLDS)
         removed = {state: count for state, count in zip(_FINISHED, counts, strict=True) if count}
         return Pruned(removed=removed, next=None if following is None else following.decode())
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        hold, job_id = self._run("forget_key", self._now(), key)
+        return HOLDS[hold], job_id.decode() or None
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         return bool(self._run("pause", queue, paused))

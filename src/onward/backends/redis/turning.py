@@ -20,9 +20,9 @@ from onward.envelope import Sealed
 from onward.lease import GONE, LEASE_LOST, Hold, Settled, already_applied, applied
 from onward.states import State
 
-__all__ = ["Outgoing", "leases"]
+__all__ = ["HOLDS", "Outgoing", "leases"]
 
-_HOLDS = (Hold.FREE, Hold.HELD, Hold.BUSY, Hold.DONE)
+HOLDS = (Hold.FREE, Hold.HELD, Hold.BUSY, Hold.DONE)
 _ANSWERS: dict[int, Settled] = {
     **{number: applied(state) for number, state in STATES.items()},
     **{10 + number: already_applied(state) for number, state in STATES.items()},
@@ -139,7 +139,7 @@ def leases(
     """Leases from id and record, one after the other; the sealed bytes of those that do not carry them, in this order; and
     what became of the keys of some.
     """
-    allotted = {at: (_HOLDS[hold], holder or None) for at, hold, holder in _allotted(holds)}
+    allotted = {at: (HOLDS[hold], holder or None) for at, hold, holder in _allotted(holds)}
     head = _owned(len(owner.encode()))
     start, apart = head.size, iter(sealed)
     prefix, untouched = _NO_JOB, _NOTHING

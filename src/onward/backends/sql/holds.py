@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from onward.lease import Hold
 
-__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "Key", "Keyed", "Pointer", "allot"]
+__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "Key", "Keyed", "Pointer", "allot", "standing"]
 
 ONCE, SINGLE = "once", "single"
 
@@ -63,6 +63,17 @@ def allot(claimed: Sequence[Keyed], found: Iterable[Sequence[Any]], now: int) ->
     pointers = {(row[0], row[1]): Pointer(*row) for row in found}
     taken: dict[Key, Keyed] = {}
     return Allotment({keyed.id: _take(keyed, pointers, taken, now) for keyed in claimed}, taken)
+
+
+def standing(found: Sequence[Sequence[Any]], now: int) -> tuple[Hold, str | None]:
+    """What one key is, by its pointer if it has one: DONE, BUSY or FREE; and the job that it points to."""
+    for row in found:
+        pointer = Pointer(*row)
+        if pointer.done_until is not None and pointer.done_until > now:
+            return Hold.DONE, pointer.job_id
+        if pointer.done_until is None and pointer.runs:
+            return Hold.BUSY, pointer.job_id
+    return Hold.FREE, None
 
 
 def _take(keyed: Keyed, pointers: dict[Key, Pointer], taken: dict[Key, Keyed], now: int) -> tuple[Hold, str | None]:

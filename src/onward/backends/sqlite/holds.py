@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onward.backends.sql.holds import ONCE, SINGLE, Ended, Keyed, allot
+from onward.backends.sql.holds import ONCE, SINGLE, Ended, Keyed, allot, standing
 from onward.backends.sqlite.transaction import Transaction, as_json
 from onward.lease import Hold, Settlement
 
-__all__ = ["ONCE", "SINGLE", "Ended", "Keyed", "end", "of_settled", "take"]
+__all__ = ["ONCE", "SINGLE", "Ended", "Keyed", "end", "forget", "of_settled", "take"]
 
 _WAKE = {ONCE: "wake_once", SINGLE: "wake_single"}
 _EVERYBODY = -1  # LIMIT -1 is no limit
@@ -24,6 +24,14 @@ def take(tx: Transaction, claimed: Sequence[Keyed]) -> dict[str, tuple[Hold, str
     if taken:
         tx.run_many("take_hold", [(*key, keyed.id, keyed.token) for key, keyed in taken.items()])
     return holds
+
+
+def forget(tx: Transaction, key: str) -> tuple[Hold, str | None]:
+    """Free an idempotency key that is done; one that a lease holds is its job's."""
+    found = standing(tx.rows("holds", (as_json([(ONCE, key)]),)), tx.now)
+    if found[0] is Hold.DONE:
+        tx.run("forget_hold", (key,))
+    return found
 
 
 def of_settled(tx: Transaction, settlements: Sequence[Settlement]) -> dict[tuple[str, int], Keyed]:

@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager
 
 from onward.backend import (
     TOMBSTONE,
+    Hold,
     Lease,
     Overview,
     Pruned,
@@ -19,7 +20,7 @@ from onward.backend import (
     StoredJob,
 )
 from onward.backends.sql import rows
-from onward.backends.sqlite import glancing
+from onward.backends.sqlite import glancing, holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
 from onward.clock import SECOND
@@ -142,6 +143,10 @@ class SqliteInspection:
             pruned = Pruned(removed=dict(Counter(doomed.values())), next=page[-1][0] if len(page) == limit else None)
         self._tidy()
         return pruned
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        with self._writing() as tx:
+            return holds.forget(tx, key)
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         with self._writing() as tx:

@@ -200,6 +200,10 @@ UPDATE onward_holds SET done_until = ?5 WHERE kind = ?1 AND key = ?2 AND job_id 
 -- name: drop_hold
 DELETE FROM onward_holds WHERE kind = ?1 AND key = ?2 AND job_id = ?3 AND token = ?4 AND done_until IS NULL;
 
+-- name: forget_hold
+-- Asked for by people, of a key that is done.
+DELETE FROM onward_holds WHERE kind = 'once' AND key = ?1 AND done_until IS NOT NULL;
+
 -- name: wake_once
 UPDATE onward_jobs SET state = 'available', available_at = ?2
  WHERE rowid IN (SELECT rowid

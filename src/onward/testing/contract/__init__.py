@@ -33,6 +33,7 @@ TOPICS = (
     "enqueueing",
     "evidence",
     "fencing",
+    "forgetting",
     "holds",
     "inspection",
     "moving",

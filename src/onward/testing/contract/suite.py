@@ -29,6 +29,7 @@ from onward.testing.contract.evidence import (
     TurnedEvidenceContract,
 )
 from onward.testing.contract.fencing import FencingContract, GenerationsContract
+from onward.testing.contract.forgetting import ForgettingContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
 from onward.testing.contract.moving import AcceptingContract, WithholdingContract
@@ -85,6 +86,7 @@ class BackendContract(
     HoldsContract,
     ConfirmedContract,
     TwoHoldsContract,
+    ForgettingContract,
     WakingContract,
     WaitersContract,
     UniquenessContract,

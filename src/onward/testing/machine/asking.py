@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from onward.backend import TOMBSTONE, Query, QueueCounts, QueueState, Replayed, StoredJob
 from onward.clock import SECOND
-from onward.lease import Lease
+from onward.lease import Hold, Lease
 from onward.states import FINISHED, LIVE, State
 from onward.testing.machine.model import Job, Model
 
@@ -119,6 +119,15 @@ class AskedModel(Model):
     def _forget(self, job: Job) -> None:
         del self.finished[job.id]
         self.records = {held: run for held, run in self.records.items() if held[0] != job.id}
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        pointer = self._valid(("idempotency", key))
+        if pointer is None:
+            return Hold.FREE, None
+        if pointer.until is None:
+            return Hold.BUSY, pointer.job_id
+        del self.holds["idempotency", key]
+        return Hold.DONE, pointer.job_id
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         changes = (queue in self.paused) is not paused

@@ -22,6 +22,7 @@ __all__ = [
     "Options",
     "an_envelope",
     "claims",
+    "idempotency_keys",
     "numbers",
     "owners",
     "plans",
@@ -48,6 +49,9 @@ numbers = st.sampled_from((0, 0, 1, 0, 1, 2, 0, 1, 3, 7))  # which of several: t
 several = st.lists(numbers, min_size=1, max_size=3)
 
 
+idempotency_keys = st.sampled_from(("k", "k", "l"))
+
+
 def _some_of(most: int, *often: str, **options: st.SearchStrategy[Any]) -> st.SearchStrategy[Options]:
     """At most so many of these options: mostly plain things meet more often."""
     drawn = [st.tuples(st.just(name), options[name]) for name in (*options, *often)]
@@ -68,7 +72,7 @@ plans = _some_of(
     expires=spans,
     unique_key=st.sampled_from(("u", "v")),
     replaces=st.sampled_from(("u", "v")),  # a unique key whose holder has to go
-    idempotency_key=st.sampled_from(("k", "k", "l")),
+    idempotency_key=idempotency_keys,
     single_instance=_yes,
     max_crashes=st.integers(1, 3),
 )

@@ -22,6 +22,7 @@ from msgspec.structs import replace
 
 from onward.backend import Backend, Claim, Envelope, Hold, Inspection, Lease, Query, Session, StoredJob, Turn
 from onward.clock import SECOND, from_micros
+from onward.envelope import owned_key
 from onward.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.machine.asking import AskedModel
@@ -32,6 +33,7 @@ from onward.testing.machine.drawing import (
     Options,
     an_envelope,
     claims,
+    idempotency_keys,
     numbers,
     owners,
     plans,
@@ -271,6 +273,12 @@ class ContractMachine(RuleBasedStateMachine):
             after = batch.next
         agree("what was pruned", +removed, self.model.prune_all(cutoffs))
         self._count("prune", *["pruned"] * removed.total())
+
+    @precondition(lambda self: self.model.holds)
+    @rule(key=idempotency_keys)
+    def forget_key(self, key: str) -> None:
+        hold, _ = self._both("forget_key", owned_key("", key))
+        self._count("forget_key", f"key asked for was {hold}")
 
     @rule(queue=st.sampled_from(QUEUES), paused=st.sampled_from((True, False, False)))
     def pause(self, queue: str, paused: bool) -> None:
