@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -25,10 +26,10 @@ from onward.envelope import Letter, Verify, open_sealed
 from onward.errors import DecryptionKeyMissing, EnvelopeError, EnvelopeTooNew
 from onward.failure import Failure, describe, storable
 from onward.lease import Hold, Lease
-from onward.masking import scrubbed, scrubbed_text
 from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide
 from onward.registry import Entry, NotAllowed, Registry
 from onward.retry import RetryPolicy
+from onward.scrubbing import Scrub, scrubber
 from onward.signals import Discard, Signal
 
 __all__ = [
@@ -141,7 +142,7 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     outcome = _not_now(lease, letter, terms, runtime.clock)
     if outcome is not None:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
-    context = _context(lease, letter, terms, runtime) if entry.takes_context else None
+    context = _context(lease, letter, entry, terms, runtime) if entry.takes_context else None
     return Ready(lease, letter, entry, terms, context)
 
 
@@ -214,18 +215,19 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
     if value is not None and isinstance(value, _UNRUN):
         error = _never_run(value)
     if isinstance(error, NotAllowed):
-        outcome: Outcome = Dead(storable(str(error)), cause="refused", ran=False)
+        outcome: Outcome = Dead(str(error), cause="refused", ran=False)
     else:
         try:
             outcome = decide(error, ready.lease, ready.terms, runtime.rng)
         except Exception as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
             error = broken
             outcome = decide(broken, ready.lease, ready.terms, runtime.rng)
-    result, note = encoded_result(value, runtime.max_result) if isinstance(outcome, Done) else (None, None)
+    scrub = partial(_scrubbed, ready)
+    result, note = encoded_result(value, runtime.max_result, scrub) if isinstance(outcome, Done) else (None, None)
     if isinstance(outcome, Dead):
-        reason = scrubbed_text(outcome.reason, ready.letter.payload, ready.letter.secrets)
+        reason = storable(scrub(outcome.reason))
         outcome = msgspec.structs.replace(outcome, reason=reason, quotes=isinstance(error, Discard | NotAllowed))
-    failure = _failure(error, ready.letter) if error is not None and isinstance(outcome, Dead | RetryLater) else None
+    failure = _failure(error, ready) if error is not None and isinstance(outcome, Dead | RetryLater) else None
     return Attempt(
         lease=ready.lease,
         letter=ready.letter,
@@ -247,16 +249,27 @@ def _completed(
         lease=ready.lease,
         letter=ready.letter,
         outcome=_DONE,
-        failure=None if error is None or isinstance(error, Signal) else _failure(error, ready.letter),
+        failure=None if error is None or isinstance(error, Signal) else _failure(error, ready),
         result=completed.result,
         note=completed.note,
         duration_ms=duration_ms,
     )
 
 
-def _failure(error: BaseException, letter: Letter) -> Failure:
+def _failure(error: BaseException, ready: Ready) -> Failure:
     """What is kept and told of an error: not what its job's arguments keep secret."""
-    return scrubbed(describe(error), letter.payload, letter.secrets)
+    return describe(error, _scrubber(ready.letter, ready.entry))
+
+
+def _scrubber(letter: Letter, entry: Entry) -> Scrub:
+    """By what whoever enqueued it knew to be secret, and by what is known here."""
+    known = entry.secrets
+    secrets = {*letter.secrets, *known} if letter.secrets else known
+    return scrubber(letter.payload, secrets, partial(entry.decoded, letter.payload) if known else None)
+
+
+def _scrubbed(ready: Ready, text: str) -> str:
+    return _scrubber(ready.letter, ready.entry)(text)
 
 
 def _never_run(value: Any) -> Exception:
@@ -336,7 +349,7 @@ def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcom
     return None
 
 
-def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> JobContext:
+def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: Runtime) -> JobContext:
     deadline = None
     if terms.timeout is not None:
         deadline = from_micros(runtime.clock.micros() + round(terms.timeout * SECOND))
@@ -353,17 +366,18 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         deadline=deadline,
         report=lambda fraction, note: runtime.report(lease, fraction, note),
         transact=lambda context: runtime.transact(lease, context),
+        scrub=lambda: _scrubber(letter, entry),
     )
 
 
-def encoded_result(value: Any, limit: int) -> tuple[bytes | None, str | None]:
+def encoded_result(value: Any, limit: int, scrub: Scrub) -> tuple[bytes | None, str | None]:
     """A result that cannot be stored does not undo the success: the job is completed, and says why it has none."""
     if value is None:
         return None, None
     try:
         encoded = encode_value(value)
     except Exception as error:  # noqa: BLE001  a result may raise anything while it is encoded
-        return None, storable(f"no result: {type(error).__name__}: {error}", 500)
+        return None, storable(scrub(f"no result: {type(error).__name__}: {error}"), 500)
     if len(encoded) > limit:
         return None, f"no result: it takes {len(encoded):,} bytes and the limit is {limit:,}"
     return encoded, None

@@ -27,11 +27,11 @@ from onward.encryption import Encryption
 from onward.errors import BackendUnavailable, OptionError
 from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
-from onward.inspector import Inspector
+from onward.inspector import BY_REQUEST, Inspector
 from onward.job import Job, JobDecorator
 from onward.key_file import KeyFile
 from onward.key_ring import KeyRing
-from onward.record import JobRecord, SessionRecord
+from onward.record import JobRecord, Records, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
 from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
@@ -114,16 +114,16 @@ class Onward:
             keys=None if keys is None else keys.look,
             after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
         )
+        records = Records(self._encryption, self._registry.secrets_of)
         self.dead_letters = DeadLetters(
             inspection,
             self.client,
             queue=settings.dead_letter_queue,
             encryption=self._encryption,
+            records=records,
             verify=signing.verify if signing.required else None,
         )
-        self._handles = HandleSource(
-            inspection, encryption=self._encryption, cancel=self.cancel, hopeless=self._nobody_works
-        )
+        self._handles = HandleSource(inspection, records=records, cancel=self.cancel, hopeless=self._nobody_works)
         self._inspector = Inspector(
             backend,
             inspection,
@@ -131,7 +131,7 @@ class Onward:
             ledger=ledger,
             telemetry=self.telemetry,
             dead_letters=self.dead_letters,
-            encryption=self._encryption,
+            records=records,
             retention=settings.retention,
         )
         self._joins = joins = Joins(backend, self.client, self._handles)
@@ -272,7 +272,7 @@ class Onward:
         """Who is at work: every worker process, and every program with a worker inside."""
         return self._inspector.sessions()
 
-    def cancel(self, job_id: str, reason: str = "cancelled by request") -> State | None:
+    def cancel(self, job_id: str, reason: str = BY_REQUEST) -> State | None:
         """Cancel a waiting job, ask a running one to stop.  None if there was nothing to cancel."""
         return self._inspector.cancel(job_id, reason)
 

@@ -18,8 +18,10 @@ import msgspec
 
 from onward.context import JobContext
 from onward.errors import ArgumentError, DefinitionError
-from onward.masking import MASK, Secret, is_telling, names_secret
+from onward.masking import MASK, Secret, is_telling, secrets_in, within
 from onward.names import suggestion
+from onward.scrubbing import scrubber
+from onward.secret_places import places_of
 from onward.shape import DEEPEST, refuse_misshapen
 
 __all__ = ["Arguments", "decode_result", "encode_value", "read_as"]
@@ -53,7 +55,7 @@ class Arguments:
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         self._names = frozenset((*self._positional, *self._keyword))
         self._required = frozenset(p.name for p in parameters if p.default is p.empty)
-        self.secrets = tuple(sorted(p.name for p in parameters if names_secret(hints.get(p.name))))
+        self.secrets = tuple(sorted(each for p in parameters for each in _secrets_of(p, hints.get(p.name))))
         self._unannotated = frozenset(p.name for p in parameters if hints.get(p.name, Any) is Any)
         try:
             struct = _struct(name, parameters, hints)
@@ -80,7 +82,7 @@ class Arguments:
         except ArgumentError:
             raise
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
-            raise ArgumentError(f"{self._name}: {_culprit(call)}{_explain(error)}") from None
+            raise ArgumentError(f"{self._name}: {_culprit(call)}{self._told(error, call)}") from None
         return payload
 
     def check(self, payload: bytes) -> None:
@@ -88,7 +90,7 @@ class Arguments:
         try:
             self._decode(payload)
         except Exception as error:  # noqa: BLE001  see above
-            raise ArgumentError(f"{self._name}: {_explain(error)}") from None
+            raise ArgumentError(f"{self._name}: {scrubber(payload, self.secrets)(_explain(error))}") from None
 
     def unpack(self, payload: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What to call the handler with."""
@@ -128,6 +130,14 @@ class Arguments:
         missing = ", ".join(sorted(self._required.difference(by_position, kwargs)))
         return f"{self._name}() lacks a value for {missing}"
 
+    def _told(self, error: Exception, call: Mapping[str, Any]) -> str:
+        """What is wrong, without what was not to be shown: a model's own error quotes what it was given."""
+        try:
+            payload = _encode(call)
+        except Exception:  # noqa: BLE001  see above
+            payload = b"{}"
+        return scrubber(payload, self.secrets, lambda: call)(_explain(error))
+
     def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct) -> None:
         """Refuse what would reach the handler as something else."""
         for name, given in call.items():
@@ -135,7 +145,8 @@ class Arguments:
                 raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
             arrived = getattr(decoded, name)
             if not _survived(given, arrived, exactly=name in self._unannotated):
-                shown = [MASK, MASK] if is_telling(name) else [f"{value!r:.60}" for value in (given, arrived)]
+                hidden = is_telling(name) or any(secrets_in(given)) or any(secrets_in(arrived))
+                shown = [MASK, MASK] if hidden else [f"{value!r:.60}" for value in (given, arrived)]
                 raise ArgumentError(
                     f"{self._name}: {name}={shown[0]} would come back as {shown[1]}: annotate the parameter with its type"
                 )
@@ -189,6 +200,12 @@ def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[s
     if not fields[True]:
         return positional
     return msgspec.defstruct(positional.__name__, fields[True], bases=(positional,), kw_only=True)
+
+
+def _secrets_of(parameter: inspect.Parameter, hint: Any) -> Iterable[str]:
+    """The places of its secrets; all of it, if its default is one and nothing else tells."""
+    places = places_of(hint) or (("",) if any(secrets_in(parameter.default)) else ())
+    return within(parameter.name, places)
 
 
 def _default(value: Any) -> Any:
@@ -259,8 +276,19 @@ def _decode_hook(kind: Any, value: Any) -> Any:
         except msgspec.ValidationError:
             raise ValueError(f"the secret is not a {getattr(inner, '__name__', inner)}") from None  # and not what it is
     if hasattr(kind, "model_validate"):
-        return kind.model_validate(value)
+        try:
+            return kind.model_validate(value)
+        except ValueError as error:
+            raise ValueError(_without_input(error)) from None
     raise TypeError(f"{kind!r} cannot be read from JSON")
+
+
+def _without_input(error: Any) -> str:
+    """What pydantic finds wrong, without the values: it quotes a whole object where one field is missing."""
+    if not hasattr(error, "errors"):
+        return str(error)
+    found = error.errors(include_input=False, include_context=False, include_url=False)
+    return "; ".join(": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in found)
 
 
 _encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode

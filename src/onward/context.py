@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from onward.credentials import without_credentials
 from onward.errors import TransactionError
 
 __all__ = ["Block", "Completed", "JobContext"]
@@ -51,6 +52,7 @@ class JobContext:
         "_lost",
         "_payload",
         "_report",
+        "_scrub",
         "_transact",
         "alone",
         "attempt",
@@ -80,6 +82,7 @@ class JobContext:
         deadline: datetime | None = None,
         report: Callable[[float, str | None], bool] | None = None,
         transact: Callable[[JobContext], Block] | None = None,
+        scrub: Callable[[], Callable[[str], str]] | None = None,
     ) -> None:
         self.id = id
         self.job = job
@@ -93,6 +96,7 @@ class JobContext:
         self.deadline = deadline
         self._report = report
         self._transact = transact
+        self._scrub = scrub
         self._attend: Callable[[int], None] | None = None
         self.alone = False  # whether its process is its own: whoever ends that ends its whole group
         self._began = False
@@ -124,7 +128,7 @@ class JobContext:
         """Note how far the run has come, between 0 and 1.  Everybody who looks at the job can see it."""
         if not 0 <= fraction <= 1:
             raise ValueError(f"progress must lie between 0 and 1, not {fraction!r}")
-        if self._report is not None and not self._report(fraction, note):
+        if self._report is not None and not self._report(fraction, None if note is None else self.scrub(note)):
             self._lost = True
 
     def transaction(self) -> Block:
@@ -148,6 +152,10 @@ class JobContext:
     def complete(self, result: bytes | None, note: str | None) -> None:
         """Told by the block once it is committed."""
         self.completed = Completed(result, note)
+
+    def scrub(self, text: str) -> str:
+        """A text without what this job's arguments keep secret, for what is to be logged or shown."""
+        return without_credentials(text) if self._scrub is None else self._scrub()(text)
 
     def runs_program(self, pid: int) -> None:
         """Said by a handler: it waits for a program that leads a group of this number; 0: for none any more."""

@@ -8,12 +8,14 @@ costs 46 µs a failure and has no bound; this costs a fraction.)
 from __future__ import annotations
 
 import linecache
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 import msgspec
 
-__all__ = ["Failure", "describe", "escaped", "storable"]
+from onward.credentials import without_credentials
+
+__all__ = ["Failure", "describe", "escaped", "escaped_lines", "storable"]
 
 MESSAGE_LIMIT = 4_096
 TRACEBACK_LIMIT = 16_384
@@ -30,12 +32,13 @@ class Failure(msgspec.Struct, frozen=True):
     traceback: str = ""
 
 
-def describe(error: BaseException) -> Failure:
-    """An exception as a record."""
+def describe(error: BaseException, scrub: Callable[[str], str] = without_credentials) -> Failure:
+    """An exception as a record.  ``scrub`` takes out of its texts what must not be kept, before anything is cut."""
+    message = _message(error, scrub)
     return Failure(
-        kind=storable(type(error).__qualname__, 200),
-        message=_message(error),
-        traceback=storable(_traceback(error), TRACEBACK_LIMIT),
+        kind=_kind(error, scrub),
+        message=storable(message),
+        traceback=storable(_traceback(error, message, scrub), TRACEBACK_LIMIT),
     )
 
 
@@ -64,21 +67,32 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _message(error: BaseException, limit: int = MESSAGE_LIMIT) -> str:
+def escaped_lines(text: str) -> str:
+    """The same, for text that may have lines, such as a traceback."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def _message(error: BaseException, scrub: Callable[[str], str]) -> str:
     try:
-        return storable(str(error), limit)
+        return scrub(str(error))
     except BaseException:  # noqa: BLE001  a broken __str__ must not hide the failure
         return f"<{type(error).__qualname__} whose text cannot be had>"
 
 
-def _traceback(error: BaseException) -> str:
+def _kind(error: BaseException, scrub: Callable[[str], str]) -> str:
+    name = type(error).__qualname__
+    return storable(name if scrub is without_credentials else scrub(name), 200)
+
+
+def _traceback(error: BaseException, message: str, scrub: Callable[[str], str]) -> str:
     """What led to it first, itself last.  Each link has an equal share of the room and fills it from its end."""
     links = _links(error)
     room = TRACEBACK_LIMIT // len(links)
     parts: list[str] = []
     for link, joint in reversed(links):
-        end = f"{storable(type(link).__qualname__, 200)}: {_message(link, 1_000)}\n{joint}"
-        parts += [_frames(link.__traceback__)[len(end) - room :], end]
+        said = message if link is error else _message(link, scrub)
+        end = f"{_kind(link, scrub)}: {storable(said, 1_000)}\n{joint}"
+        parts += [_frames(link.__traceback__, scrub)[len(end) - room :], end]
     return "".join(parts)
 
 
@@ -102,7 +116,7 @@ def _origins(error: BaseException) -> Iterator[tuple[BaseException, str]]:
         yield error.__context__, "\nduring whose handling there came:\n\n"
 
 
-def _frames(traceback: TracebackType | None) -> str:
+def _frames(traceback: TracebackType | None, scrub: Callable[[str], str]) -> str:
     """The innermost frames: the outermost are ours, the last ones tell what went wrong."""
     last: list[TracebackType] = []
     dropped = 0
@@ -113,19 +127,19 @@ def _frames(traceback: TracebackType | None) -> str:
             dropped += 1
         traceback = traceback.tb_next
     lines = [f"  … {dropped} outer frames\n"] if dropped else []
-    lines += [_told(entry) for entry in last]
+    lines += [_told(entry, scrub) for entry in last]
     return "".join(lines)
 
 
-def _told(entry: TracebackType) -> str:
+def _told(entry: TracebackType, scrub: Callable[[str], str]) -> str:
     """Where it was.  The same places fail again and again, and to find out what stands there takes longest."""
+    if scrub is not without_credentials:  # what it hides is one job's
+        return _place(entry, scrub)
     code = entry.tb_frame.f_code
     place = (code.co_filename, entry.tb_lineno, code.co_name)
     told = _places.get(place)
     if told is None:
-        told = f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}\n'
-        if source := _source(entry):
-            told += f"    {source}\n"
+        told = _place(entry, scrub)
         if len(_places) >= _PLACES:
             _places.clear()
         _places[place] = told
@@ -135,9 +149,16 @@ def _told(entry: TracebackType) -> str:
 _places: dict[tuple[str, int, str], str] = {}
 
 
+def _place(entry: TracebackType, scrub: Callable[[str], str]) -> str:
+    code = entry.tb_frame.f_code
+    told = f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}\n'
+    source = _source(entry)
+    return scrub(told) + (f"    {scrub(source)[:200]}\n" if source else "")
+
+
 def _source(entry: TracebackType) -> str:
     frame = entry.tb_frame
     try:
-        return linecache.getline(frame.f_code.co_filename, entry.tb_lineno, frame.f_globals).strip()[:200]
+        return linecache.getline(frame.f_code.co_filename, entry.tb_lineno, frame.f_globals).strip()
     except Exception:  # noqa: BLE001  generated code may have no line, and its loader may raise anything
         return ""

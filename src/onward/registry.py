@@ -15,6 +15,7 @@ from onward.arguments import Arguments
 from onward.context import JobContext
 from onward.definition import JobDefinition
 from onward.errors import DefinitionError, OptionError
+from onward.failure import describe
 from onward.logs import get_logger
 from onward.unique_key import UniqueKey
 
@@ -71,7 +72,11 @@ class Entry(Protocol):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Parameters that are shown to nobody."""
+        """The places in its payload that are shown to nobody (`onward.masking`)."""
+        ...
+
+    def decoded(self, payload: bytes | msgspec.Raw) -> Any:
+        """What the handler is called with, defaults included.  Raises whatever is wrong with it."""
         ...
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
@@ -95,6 +100,9 @@ class FunctionEntry:
         self.secrets = self.arguments.secrets
         given = definition.unique_key
         self.unique_key = None if given is None else UniqueKey(definition.name, given, self.arguments)
+
+    def decoded(self, payload: bytes | msgspec.Raw) -> Any:
+        return self.arguments.unpack(payload)
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
         args, kwargs = self.arguments.unpack(payload)
@@ -134,6 +142,10 @@ class HandlerEntry:
     def check(self, payload: bytes) -> None:
         self.handler.check(msgspec.json.decode(payload))
 
+    def decoded(self, payload: bytes | msgspec.Raw) -> Any:
+        decoded: Callable[[Any], Any] | None = getattr(self.handler, "decoded", None)
+        return None if decoded is None else decoded(msgspec.json.decode(payload))
+
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
         assert ctx is not None
         return self._run_async(ctx) if self.is_async else self._run(ctx)
@@ -143,10 +155,10 @@ class HandlerEntry:
             self._before(ctx)
             value = self.handler.run(ctx)
         except BaseException as error:
-            with self._unharmed():
+            with self._unharmed(ctx):
                 self._after(ctx, Ran(error=error))
             raise
-        with self._unharmed():
+        with self._unharmed(ctx):
             self._after(ctx, Ran(value))
         return value
 
@@ -155,20 +167,27 @@ class HandlerEntry:
             await _maybe(self._before(ctx))
             value = await _maybe(self.handler.run(ctx))
         except BaseException as error:
-            with self._unharmed():
+            with self._unharmed(ctx):
                 await _maybe(self._after(ctx, Ran(error=error)))
             raise
-        with self._unharmed():
+        with self._unharmed(ctx):
             await _maybe(self._after(ctx, Ran(value)))
         return value
 
     @contextmanager
-    def _unharmed(self) -> Iterator[None]:
+    def _unharmed(self, ctx: JobContext) -> Iterator[None]:
         """What is done is done, whatever is said about it afterwards."""
         try:
             yield
-        except (Exception, SystemExit):
-            logger.exception("after_run of handler %r failed; the outcome of its run stands", self.definition.name)
+        except (Exception, SystemExit) as error:  # noqa: BLE001  it is told, below
+            failure = describe(error, ctx.scrub)  # it may quote what the job keeps secret, or what the run raised
+            logger.error(  # noqa: TRY400  that would quote the error as it is
+                "after_run of handler %r failed; the outcome of its run stands: %s: %s",
+                self.definition.name,
+                failure.kind,
+                failure.message,
+                extra={"job_id": ctx.id, "traceback": failure.traceback},
+            )
 
 
 def _nothing(*_: Any) -> None:
@@ -202,6 +221,11 @@ class Registry:
 
     def find(self, name: str) -> Entry | None:
         return self._entries.get(name)
+
+    def secrets_of(self, name: str) -> tuple[str, ...]:
+        """The places that are shown to nobody, if the job is known here."""
+        entry = self._entries.get(name)
+        return () if entry is None else entry.secrets
 
     def refusal(self, entry: Entry, name: str, queue: str) -> str | None:
         """Why this entry may not run on this queue, or None if it may."""

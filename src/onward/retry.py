@@ -13,7 +13,6 @@ the envelope, and a job keeps the policy with which it was enqueued.
 from __future__ import annotations
 
 import hashlib
-import logging
 import math
 import random
 import typing
@@ -24,6 +23,7 @@ import msgspec
 
 from onward import durations
 from onward.errors import OptionError
+from onward.logs import get_logger
 
 __all__ = [
     "DEFAULT_POLICY",
@@ -41,7 +41,7 @@ __all__ = [
     "RetryPolicy",
 ]
 
-logger = logging.getLogger("onward")
+logger = get_logger("onward")
 
 LONGEST = 366 * 86_400.0  # a policy without a cap of its own stops growing after a year
 

@@ -17,9 +17,9 @@ from onward.cli.application import given, load
 from onward.cli.command import Command
 from onward.cli.exits import CommandError, Exit
 from onward.cli.table import Column
+from onward.credentials import without_credentials
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.key_ring import KeyRing
-from onward.masking import without_credentials
 from onward.version import __version__
 
 __all__ = ["COMMANDS"]

@@ -38,6 +38,10 @@ _PATTERN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
 class _TextLines(logging.Formatter):
     """Only a traceback has lines of its own."""
 
+    def format(self, record: logging.LogRecord) -> str:
+        traceback = getattr(record, "traceback", None)
+        return super().format(record) + (f"\n{escaped_lines(str(traceback))}" if traceback else "")
+
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         record.message = escaped(record.message)
         return super().formatMessage(record)
@@ -58,6 +62,8 @@ class _JsonLines(logging.Formatter):
             "message": _sound(record.getMessage()),
         }
         line |= {fact: getattr(record, fact) for fact in _FACTS if hasattr(record, fact)}
+        if traceback := getattr(record, "traceback", None):
+            line["exception"] = _sound(str(traceback))
         if record.exc_info:
             line["exception"] = _sound(self.formatException(record.exc_info))
         return json_text(line)

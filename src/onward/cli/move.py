@@ -12,8 +12,8 @@ from onward.cli import output, values
 from onward.cli.application import refuse_missing
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
+from onward.credentials import without_credentials
 from onward.errors import InvalidName, InvalidTime, OptionError
-from onward.masking import without_credentials
 
 if TYPE_CHECKING:
     from onward.mover import House, Moved, Mover

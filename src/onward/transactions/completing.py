@@ -16,7 +16,6 @@ session to let go of the job, and knows.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -37,6 +36,7 @@ from onward.failure import Failure
 from onward.handle import JobHandle
 from onward.job import Job
 from onward.lease import Lease, Settlement
+from onward.logs import get_logger
 from onward.shield import shield
 from onward.transactions.joining import Call1, Joins, Letters
 from onward.transacts import Completion, Transacts, in_the_way
@@ -47,7 +47,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 H = TypeVar("H")
 
-logger = logging.getLogger("onward.job")
+logger = get_logger("onward.job")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _NOT_THE_HANDLERS = ("commit", "rollback", "close")
@@ -97,9 +97,10 @@ def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure],
 class _Handlers:
     """What a handler gets, whether it is awaited or not."""
 
-    def __init__(self, completion: Completion, blocks: Blocks) -> None:
+    def __init__(self, completion: Completion, blocks: Blocks, context: JobContext) -> None:
         self._completion = completion
         self._blocks = blocks
+        self._context = context
         self.left = False
         self.outcome: tuple[bytes | None, str | None] = (None, None)
 
@@ -112,7 +113,7 @@ class _Handlers:
     def complete(self, result: Any = None) -> None:
         """What the job results in; without it, nothing.  It is completed when the block ends."""
         self._refuse_if_left()
-        self.outcome = encoded_result(result, self._blocks.max_result)
+        self.outcome = encoded_result(result, self._blocks.max_result, self._context.scrub)
 
     def _store(self, letters: Letters[H]) -> H:
         self._refuse_if_left()
@@ -171,8 +172,8 @@ class AsyncHandlerTransaction(_Handlers):
     Whoever is cancelled meanwhile is cancelled when the call has ended: else the next one would meet its answer.
     """
 
-    def __init__(self, completion: Completion, blocks: Blocks, thread: _Thread) -> None:
-        super().__init__(completion, blocks)
+    def __init__(self, completion: Completion, blocks: Blocks, context: JobContext, thread: _Thread) -> None:
+        super().__init__(completion, blocks, context)
         self._thread = thread
 
     async def execute(self, statement: str, parameters: Any = (), /) -> Any:
@@ -224,7 +225,7 @@ class Block:
             if completion is not None:  # it was interrupted meanwhile, and nobody leaves a block that was not entered
                 completion.roll_back()
             raise
-        self._given = given = HandlerTransaction(completion, self._blocks)
+        self._given = given = HandlerTransaction(completion, self._blocks, self._context)
         self._begun(completion)
         return given
 
@@ -244,7 +245,7 @@ class Block:
         except BaseException:
             thread.end()
             raise
-        self._given = given = AsyncHandlerTransaction(completion, self._blocks, thread)
+        self._given = given = AsyncHandlerTransaction(completion, self._blocks, self._context, thread)
         self._begun(completion)
         return given
 

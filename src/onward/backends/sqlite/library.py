@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 
 from onward.errors import BackendMisconfigured
+from onward.logs import get_logger
 
 __all__ = ["check", "complaint"]
 
 _NEEDED = (3, 38, 0)  # STRICT tables and built-in JSON functions
 _SOUND = (3, 51, 3)  # before it, resetting the log could, very rarely, damage the file
 
-_logger = logging.getLogger("onward.backend.sqlite")
+_logger = get_logger("onward.backend.sqlite")
 _warned: set[str] = set()
 
 
