@@ -20,7 +20,7 @@ import msgspec
 
 from onward.arguments import encode_value
 from onward.clock import SECOND, Clock, from_micros
-from onward.context import Block, Completed, JobContext
+from onward.context import Block, JobContext
 from onward.encryption import Encryption
 from onward.envelope import Letter, Verify, open_sealed
 from onward.errors import DecryptionKeyMissing, EnvelopeError, EnvelopeTooNew
@@ -29,7 +29,7 @@ from onward.lease import Hold, Lease
 from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide
 from onward.registry import Entry, NotAllowed, Registry
 from onward.retry import RetryPolicy
-from onward.scrubbing import Scrub, scrubber
+from onward.scrubbing import Scrub
 from onward.signals import Discard, Signal
 
 __all__ = [
@@ -142,7 +142,7 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     outcome = _not_now(lease, letter, terms, runtime.clock)
     if outcome is not None:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
-    context = _context(lease, letter, entry, terms, runtime) if entry.takes_context else None
+    context = _context(lease, letter, terms, runtime) if entry.takes_context else None
     return Ready(lease, letter, entry, terms, context)
 
 
@@ -207,7 +207,7 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
     """Turn what a handler returned or raised into an outcome."""
     if ready.context is not None and ready.context.completed is not None:
-        return _completed(ready, ready.context.completed, value, error, duration_ms)
+        return _completed(ready, runtime, value, error, duration_ms)
     if value is None and error is None:  # nearly always
         return Attempt(lease=ready.lease, letter=ready.letter, outcome=_DONE, duration_ms=duration_ms)
     if error is None and isinstance(value, Signal):
@@ -222,12 +222,14 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         except Exception as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
             error = broken
             outcome = decide(broken, ready.lease, ready.terms, runtime.rng)
-    scrub = partial(_scrubbed, ready)
+    scrub = partial(_scrubbed, ready, runtime)
     result, note = encoded_result(value, runtime.max_result, scrub) if isinstance(outcome, Done) else (None, None)
     if isinstance(outcome, Dead):
         reason = storable(scrub(outcome.reason))
         outcome = msgspec.structs.replace(outcome, reason=reason, quotes=isinstance(error, Discard | NotAllowed))
-    failure = _failure(error, ready) if error is not None and isinstance(outcome, Dead | RetryLater) else None
+    failure = None
+    if error is not None and isinstance(outcome, Dead | RetryLater):
+        failure = describe(error, runtime.registry.scrubber(ready.letter))
     return Attempt(
         lease=ready.lease,
         letter=ready.letter,
@@ -239,37 +241,27 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
     )
 
 
-def _completed(
-    ready: Ready, completed: Completed, value: Any, error: BaseException | None, duration_ms: int
-) -> Attempt:
+def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
     """Its transaction is committed, and so is its success, whatever the handler did then."""
+    assert ready.context is not None
+    assert ready.context.completed is not None
+    completed = ready.context.completed
     if isinstance(value, _UNRUN):
         error = _never_run(value)
+    scrub = runtime.registry.scrubber
     return Attempt(
         lease=ready.lease,
         letter=ready.letter,
         outcome=_DONE,
-        failure=None if error is None or isinstance(error, Signal) else _failure(error, ready),
+        failure=None if error is None or isinstance(error, Signal) else describe(error, scrub(ready.letter)),
         result=completed.result,
         note=completed.note,
         duration_ms=duration_ms,
     )
 
 
-def _failure(error: BaseException, ready: Ready) -> Failure:
-    """What is kept and told of an error: not what its job's arguments keep secret."""
-    return describe(error, _scrubber(ready.letter, ready.entry))
-
-
-def _scrubber(letter: Letter, entry: Entry) -> Scrub:
-    """By what whoever enqueued it knew to be secret, and by what is known here."""
-    known = entry.secrets
-    secrets = {*letter.secrets, *known} if letter.secrets else known
-    return scrubber(letter.payload, secrets, partial(entry.decoded, letter.payload) if known else None)
-
-
-def _scrubbed(ready: Ready, text: str) -> str:
-    return _scrubber(ready.letter, ready.entry)(text)
+def _scrubbed(ready: Ready, runtime: Runtime, text: str) -> str:
+    return runtime.registry.scrubber(ready.letter)(text)
 
 
 def _never_run(value: Any) -> Exception:
@@ -349,7 +341,7 @@ def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcom
     return None
 
 
-def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: Runtime) -> JobContext:
+def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> JobContext:
     deadline = None
     if terms.timeout is not None:
         deadline = from_micros(runtime.clock.micros() + round(terms.timeout * SECOND))
@@ -366,7 +358,7 @@ def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: 
         deadline=deadline,
         report=lambda fraction, note: runtime.report(lease, fraction, note),
         transact=lambda context: runtime.transact(lease, context),
-        scrub=lambda: _scrubber(letter, entry),
+        scrub=lambda: runtime.registry.scrubber(letter),
     )
 
 

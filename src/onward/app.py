@@ -114,7 +114,7 @@ class Onward:
             keys=None if keys is None else keys.look,
             after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
         )
-        records = Records(self._encryption, self._registry.secrets_of)
+        records = Records(self._encryption, self._registry)
         self.dead_letters = DeadLetters(
             inspection,
             self.client,

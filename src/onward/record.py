@@ -17,7 +17,8 @@ from onward.encryption import Encrypted, Encryption
 from onward.envelope import Letter, Sealed, open_sealed
 from onward.errors import DecryptionFailed, EnvelopeError
 from onward.masking import Secret, masked
-from onward.scrubbing import Scrub, scrubber
+from onward.registry import Registry
+from onward.scrubbing import Scrub
 from onward.states import State
 
 __all__ = ["JobRecord", "Progress", "Records", "RunError", "SessionRecord", "payload_of", "session_record_of"]
@@ -127,9 +128,9 @@ def session_record_of(session: SessionState, now: int) -> SessionRecord:
 class Records:
     """Opens stored jobs: with the keys of an application, and by what its own jobs keep secret."""
 
-    def __init__(self, encryption: Encryption, secrets_of: Callable[[str], tuple[str, ...]]) -> None:
+    def __init__(self, encryption: Encryption, registry: Registry) -> None:
         self._encryption = encryption
-        self._secrets_of = secrets_of
+        self._registry = registry
 
     def record(self, stored: StoredJob, *, returns: Any = Any) -> JobRecord:
         """Open a stored job.  One that cannot be opened is shown all the same, with its raw bytes.
@@ -146,13 +147,13 @@ class Records:
         if letter is None:
             return without_credentials
         try:
-            return scrubber(self._encryption.open(letter).payload, self.secrets(letter))
+            return self._registry.scrubber(self._encryption.open(letter))
         except DecryptionFailed:
             return without_credentials
 
     def secrets(self, letter: Letter) -> tuple[str, ...]:
         """The places that are shown to nobody: by whoever enqueued it, and by what is known here."""
-        return (*letter.secrets, *self._secrets_of(letter.job))
+        return tuple(dict.fromkeys((*letter.secrets, *self._registry.secrets_of(letter.job))))
 
 
 def _record(

@@ -6,6 +6,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -14,9 +15,11 @@ from onward import names
 from onward.arguments import Arguments
 from onward.context import JobContext
 from onward.definition import JobDefinition
+from onward.envelope import Letter
 from onward.errors import DefinitionError, OptionError
 from onward.failure import describe
 from onward.logs import get_logger
+from onward.scrubbing import Scrub, scrubber
 from onward.unique_key import UniqueKey
 
 __all__ = ["Entry", "FunctionEntry", "Handler", "HandlerEntry", "NotAllowed", "Ran", "Registry"]
@@ -226,6 +229,14 @@ class Registry:
         """The places that are shown to nobody, if the job is known here."""
         entry = self._entries.get(name)
         return () if entry is None else entry.secrets
+
+    def scrubber(self, letter: Letter) -> Scrub:
+        """What scrubs texts about a job: by what whoever enqueued it knew to be secret, and by what is known here."""
+        entry = self._entries.get(letter.job)
+        known = () if entry is None else entry.secrets
+        secrets = {*letter.secrets, *known} if letter.secrets else known
+        decoded = partial(entry.decoded, letter.payload) if entry is not None and known else None
+        return scrubber(letter.payload, secrets, decoded)
 
     def refusal(self, entry: Entry, name: str, queue: str) -> str | None:
         """Why this entry may not run on this queue, or None if it may."""

@@ -84,6 +84,8 @@ def _forms(values: Iterable[Any]) -> Iterator[str]:
                 continue
             case bytes() | bytearray() | memoryview():
                 yield from _forms_of_bytes(bytes(value))
+                with suppress(UnicodeDecodeError):
+                    yield from _forms_of_text(bytes(value).decode())
             case _ if (parts := parts_of(value)) is not None:
                 yield from _forms(parts.values() if isinstance(parts, Mapping) else parts)
             case _:
@@ -98,11 +100,10 @@ def _forms_of_text(text: str) -> Iterator[str]:
     for ascii_only in (True, False):
         yield json.dumps(text, ensure_ascii=ascii_only)[1:-1]
     with suppress(UnicodeEncodeError):
-        encoded = text.encode()
         for quoted in (quote(text, safe=""), quote(text), quote_plus(text)):
             yield quoted
             yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), quoted)
-        yield from _in_base64(encoded)
+        yield from _forms_of_bytes(text.encode())
 
 
 def _forms_of_bytes(data: bytes) -> Iterator[str]:
@@ -110,12 +111,6 @@ def _forms_of_bytes(data: bytes) -> Iterator[str]:
         return
     yield repr(data)[2:-1]
     yield from (data.hex(), data.hex().upper())
-    yield from _in_base64(data)
-    with suppress(UnicodeDecodeError):
-        yield from _forms_of_text(data.decode())
-
-
-def _in_base64(data: bytes) -> Iterator[str]:
     for encoded in (b64encode(data), urlsafe_b64encode(data)):
         yield encoded.decode()
         yield encoded.decode().rstrip("=")
