@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
-__all__ = ["LONGEST", "MASK", "SHORTEST", "looked_at", "secrets_of_url", "without_credentials"]
+__all__ = ["LONGEST", "MASK", "SHORTEST", "looked_at", "secrets_of_url", "unquoted", "without_credentials"]
 
 MASK = "***"
 SHORTEST = 4  # characters: a shorter secret would mask half of a text and protect nothing
@@ -70,6 +70,22 @@ def secrets_of_url(url: str) -> list[str]:
     """
     found = {form for text in _secret_parts(url) for form in (text, unquote(text), *_PARTS.split(unquote(text)))}
     return sorted((form for form in found if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
+
+
+def unquoted(url: str) -> str | None:
+    """The character in a URL's password that ends it too soon, because it should be quoted.
+
+    >>> (
+    ...     unquoted("redis://ann:hun/ter@cache/0"),
+    ...     unquoted("redis://ann:hun%2Fter@cache/0"),
+    ...     unquoted("mysql://db:3306/a@b"),
+    ... )
+    ('/', None, None)
+    """
+    _, _, rest = url.partition("://")
+    authority, end, _ = re.split("([/?#])", f"{rest}/", maxsplit=1)
+    _, colon, port = authority.partition(":")
+    return end if colon and "@" in rest and "@" not in authority and not port.isdigit() else None
 
 
 def _secret_parts(url: str) -> Iterator[str]:
