@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from onward.arguments import encode_value
+from onward.arguments import encode_result
 from onward.clock import SECOND, Clock, from_micros
 from onward.context import Block, JobContext
 from onward.encryption import Encryption
@@ -367,7 +367,7 @@ def encoded_result(value: Any, limit: int, scrub: Scrub) -> tuple[bytes | None, 
     if value is None:
         return None, None
     try:
-        encoded = encode_value(value)
+        encoded = encode_result(value)
     except Exception as error:  # noqa: BLE001  a result may raise anything while it is encoded
         return None, storable(scrub(f"no result: {type(error).__name__}: {error}"), 500)
     if len(encoded) > limit:

@@ -24,7 +24,7 @@ from onward.scrubbing import scrubber
 from onward.secret_places import places_of
 from onward.shape import DEEPEST, refuse_misshapen
 
-__all__ = ["Arguments", "decode_result", "encode_value", "read_as"]
+__all__ = ["Arguments", "decode_result", "encode_result", "encode_value", "read_as"]
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 
@@ -296,7 +296,24 @@ _encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
 
 def encode_value(value: Any) -> bytes:
     """Any value as JSON.  Raises whatever is wrong with it, and where JSON would quietly put a null."""
-    encoded = _encode(value)
+    return _whole(value, _encode(value))
+
+
+def encode_result(value: Any) -> bytes:
+    """The same of what a handler returned.  It is data that programs read and people see, so a secret is none."""
+    return _whole(value, _encode_shown(value))
+
+
+def _shown_hook(value: Any) -> Any:
+    if isinstance(value, Secret) or places_of(type(value)):
+        raise TypeError("it holds a Secret, and results are shown: return something else, or what it reveals")
+    return _encode_hook(value)
+
+
+_encode_shown = msgspec.json.Encoder(enc_hook=_shown_hook).encode
+
+
+def _whole(value: Any, encoded: bytes) -> bytes:
     if b"null" in encoded and (found := _not_a_number(msgspec.to_builtins(value, enc_hook=_encode_hook))):
         raise ValueError(f"{found} has no JSON form: a finite number or None has")
     return encoded

@@ -20,7 +20,6 @@ from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
 from onward.ids import IdMaker
 from onward.logs import get_logger
-from onward.masking import secrets_in
 from onward.names import job_name, queue_name
 from onward.names import key as checked_key
 from onward.registry import Entry, Registry
@@ -343,8 +342,6 @@ def refuse_what_it_lacks(capabilities: Capabilities, job: str, **asked: bool) ->
 
 def _plain(meta: Mapping[str, Any]) -> Any:
     """What `meta` will be on the other side."""
-    if any(secrets_in(meta)):
-        raise OptionError("meta holds a Secret, and is shown and not encrypted: pass it as an argument")
     try:
         return msgspec.json.decode(encode_value(meta))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:

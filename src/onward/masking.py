@@ -8,7 +8,7 @@ through records, error texts and logs, and these are copied, mailed and kept.  T
     a telling name    password, token, secret, …         the same
     a telling shape   a URL's password, a JWT, a key     in texts (`onward.credentials`)
 
-A letter says where its secrets are: ``card``, ``order/card``, ``cards/*`` (every item of a list, every value of an object).
+A letter says where its secrets are: ``card``, ``order/card``, ``cards/3``, ``cards/*`` (every item of a list or an object).
 """
 
 from __future__ import annotations
@@ -194,29 +194,25 @@ def _masked(value: Any, trees: list[_Tree], depth: int) -> Any:
         return value
     if depth == 0:
         return MASK
-    if isinstance(value, list):
-        below = _below(trees, "*")
-        secret = _is_secret(None, below)
-        return [MASK if secret and each is not None else _masked(each, below, depth - 1) for each in value]
-    return {
+    shown = {
         name: MASK
         if _is_secret(name, below := _below(trees, name)) and each is not None
         else _masked(each, below, depth - 1)
-        for name, each in value.items()
+        for name, each in _named(value)
     }
+    return shown if isinstance(value, dict) else list(shown.values())
 
 
 def _hidden(value: Any, trees: list[_Tree]) -> Iterator[Any]:
-    named = (
-        value.items()
-        if isinstance(value, dict)
-        else [(None, each) for each in value]
-        if isinstance(value, list)
-        else ()
-    )
-    for name, each in named:
-        below = _below(trees, name)
-        if _is_secret(name, below):
-            yield each
-        else:
-            yield from _hidden(each, below)
+    if isinstance(value, dict | list):
+        for name, each in _named(value):
+            below = _below(trees, name)
+            if _is_secret(name, below):
+                yield each
+            else:
+                yield from _hidden(each, below)
+
+
+def _named(value: dict[Any, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
+    """What is in it, by name or by number."""
+    return value.items() if isinstance(value, dict) else enumerate(value)

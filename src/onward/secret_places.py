@@ -17,7 +17,7 @@ from onward.masking import Secret, names_secret, parts_of, place, secrets_in
 __all__ = ["places_in", "places_of"]
 
 _Place = tuple[str | None, ...]
-_MOST = 50  # places of one parameter, which every letter carries: with more the whole of it is secret
+_MOST = 50  # places of one value, which every letter carries: with more the whole of it is secret
 
 
 def places_of(hint: Any) -> tuple[str, ...]:
@@ -44,7 +44,8 @@ def _places_of(hint: Any) -> tuple[str, ...]:
 
 def places_in(value: Any) -> tuple[str, ...]:
     """Where in a value that was given secrets are."""
-    return tuple(sorted({place(each) for each in _given(value, ())}))
+    found = sorted({place(each) for each in _given(value, ())})
+    return tuple(found) if len(found) <= _MOST else ("",)
 
 
 def _given(value: Any, above: _Place) -> Iterator[_Place]:
@@ -53,7 +54,10 @@ def _given(value: Any, above: _Place) -> Iterator[_Place]:
     elif isinstance(value, dict):
         for name, each in value.items():
             yield from _given(each, (*above, str(name)))
-    elif isinstance(value, list | tuple | set | frozenset):
+    elif isinstance(value, list | tuple):
+        for number, each in enumerate(value):
+            yield from _given(each, (*above, str(number)))
+    elif isinstance(value, set | frozenset):
         for each in value:
             yield from _given(each, (*above, None))
     elif (parts := parts_of(value)) is not None:  # an object: its type knows under which names it travels

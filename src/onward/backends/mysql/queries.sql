@@ -1,7 +1,8 @@
 -- Every statement of the MySQL and MariaDB backend, in what both of them understand: no RETURNING, no LATERAL.  Values are
 -- always parameters, written :name; the table prefix is the only substitution.  A batch comes as one JSON array, of values or
 -- of rows; bytes, which JSON cannot carry, end to end in a parameter of their own, and each row says where its own lie.  :now
--- is the store's clock, or the instant to which a test moved it.
+-- is the store's clock, or the instant to which a test moved it.  What is not plain ASCII names its character set: else it takes
+-- the database's own, and what that cannot say becomes a question mark.
 --
 -- How they are built, again and again: STRAIGHT_JOIN and FORCE INDEX leave one plan, row by row along an index in the order of
 -- the batch, whatever the statistics say.  Rows are locked first and written by their primary key then, in a second statement
@@ -332,8 +333,9 @@ REPLACE INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, sta
 SELECT run.*
   FROM JSON_TABLE(:runs, '$[*]' COLUMNS (
            job_id varchar(64) PATH '$[0]', token bigint PATH '$[1]', at bigint PATH '$[2]', duration_ms bigint PATH '$[3]',
-           attempt int PATH '$[4]', move varchar(10) PATH '$[5]', state varchar(10) PATH '$[6]', kind longtext PATH '$[7]',
-           message longtext PATH '$[8]', traceback longtext PATH '$[9]')) AS run;
+           attempt int PATH '$[4]', move varchar(10) PATH '$[5]', state varchar(10) PATH '$[6]',
+           kind longtext CHARACTER SET utf8mb4 PATH '$[7]', message longtext CHARACTER SET utf8mb4 PATH '$[8]',
+           traceback longtext CHARACTER SET utf8mb4 PATH '$[9]')) AS run;
 
 -- name: complete
 -- Successes without keys, which nearly all are.  It locks what it reads: whoever notes progress meanwhile comes before or after.
@@ -371,7 +373,8 @@ SELECT job.id, lease.goes_to, NOT lease.keep, :now, queue, job, `rank`, delivery
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
            id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
            ran int PATH '$[4]', crashed int PATH '$[5]', interrupted int PATH '$[6]', keep int PATH '$[7]',
-           start bigint PATH '$[8]', length bigint PATH '$[9]', reason longtext PATH '$[10]')) AS lease
+           start bigint PATH '$[8]', length bigint PATH '$[9]',
+           reason longtext CHARACTER SET utf8mb4 PATH '$[10]')) AS lease
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
  WHERE job.delivery = lease.token AND job.owner = lease.owner AND job.state = 'executing'
    FOR UPDATE;
@@ -387,7 +390,7 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
            id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
            place bigint PATH '$[4]', available_at bigint PATH '$[5]', attempts int PATH '$[6]', crashes int PATH '$[7]',
            interruptions int PATH '$[8]', waits int PATH '$[9]', waiting int PATH '$[10]', parked_since bigint PATH '$[11]',
-           spent longtext PATH '$[12]')) AS lease
+           spent longtext CHARACTER SET utf8mb4 PATH '$[12]')) AS lease
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
    SET job.state = lease.goes_to, job.place = lease.place, job.available_at = lease.available_at,
        job.attempts = lease.attempts, job.crashes = lease.crashes, job.interruptions = lease.interruptions,
@@ -447,7 +450,8 @@ REPLACE INTO onward_finished (
 SELECT job.id, 'cancelled', false, :now, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
        idempotency_ttl, single_instance, wanted.reason, progress, NULL, sealed
-  FROM JSON_TABLE(:cancelled, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', reason longtext PATH '$[1]')) AS wanted
+  FROM JSON_TABLE(:cancelled, '$[*]' COLUMNS (
+           id varchar(64) PATH '$[0]', reason longtext CHARACTER SET utf8mb4 PATH '$[1]')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state <> 'executing'
    FOR UPDATE;
@@ -458,7 +462,8 @@ DELETE job
 
 -- name: ask_to_cancel
 -- The first reason stands.  A running job that is replaced loses its key at once: its replacement need not wait for it.
-UPDATE JSON_TABLE(:asked, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', reason longtext PATH '$[1]')) AS wanted
+UPDATE JSON_TABLE(:asked, '$[*]' COLUMNS (
+           id varchar(64) PATH '$[0]', reason longtext CHARACTER SET utf8mb4 PATH '$[1]')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
    SET job.cancel_reason = coalesce(job.cancel_reason, wanted.reason), job.asked = true,
        job.key_held = CASE WHEN :replaced THEN NULL ELSE job.key_held END
@@ -836,7 +841,7 @@ SELECT new.id, :queue, new.job, substr(given.bytes, new.sealed_at, new.sealed_le
            waits decimal(30) PATH '$[13]', parked_since decimal(30) PATH '$[14]', unique_key longtext PATH '$[15]',
            idempotency_key longtext PATH '$[16]', idempotency_ttl decimal(30) PATH '$[17]',
            single_instance longtext PATH '$[18]', sealed_at bigint PATH '$[19]', sealed_length bigint PATH '$[20]',
-           progress_at bigint PATH '$[21]', progress_length bigint PATH '$[22]', spent longtext PATH '$[23]',
+           progress_at bigint PATH '$[21]', progress_length bigint PATH '$[22]', spent longtext CHARACTER SET utf8mb4 PATH '$[23]',
            key_held longtext PATH '$[24]')) AS new
  WHERE true
     ON DUPLICATE KEY UPDATE id = onward_jobs.id;
@@ -861,7 +866,7 @@ SELECT new.id, :queue, new.job, substr(given.bytes, new.sealed_at, new.sealed_le
            idempotency_key longtext PATH '$[16]', idempotency_ttl decimal(30) PATH '$[17]',
            single_instance longtext PATH '$[18]', sealed_at bigint PATH '$[19]', sealed_length bigint PATH '$[20]',
            progress_at bigint PATH '$[21]', progress_length bigint PATH '$[22]', owner longtext PATH '$[23]',
-           finished_at decimal(30) PATH '$[24]', reason longtext PATH '$[25]', result_at bigint PATH '$[26]',
+           finished_at decimal(30) PATH '$[24]', reason longtext CHARACTER SET utf8mb4 PATH '$[25]', result_at bigint PATH '$[26]',
            result_length bigint PATH '$[27]')) AS new
  WHERE true
     ON DUPLICATE KEY UPDATE id = onward_finished.id;
