@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward import ArgumentError, Discard, OptionError, Secret
+from onward import ArgumentError, Discard, JobContext, OptionError, Secret
 from onward.cli import main
 from onward.handlers import TypedHandler
 from onward.masking import MASK, masked
@@ -92,6 +92,34 @@ class TestByType:
         record = jobs.get(handle.id)
         assert (record.payload, record.reveal()) == ({"user": 7, "card": "***"}, {"user": 7, "card": CANARY})
         assert CANARY not in shown()
+
+    def test_it_is_masked_by_what_the_worker_knows_also_if_nobody_else_knew(self, open_app, store):
+        jobs = open_app()
+        sender = jobs if store == "memory" else open_app()  # which does not know the job yet
+        handle = sender.enqueue("charge", {"card": CANARY, "user": 7})
+
+        @jobs.job
+        def charge(card: Secret[str], user: int) -> None:
+            raise ValueError(f"{card.reveal()} was declined")
+
+        jobs.drain()
+
+        record = jobs.get(handle.id)
+        assert record.payload == {"card": "***", "user": 7}
+        assert record.errors[0].message == "*** was declined"
+
+    def test_a_note_on_progress_is_kept_without_it(self, jobs):
+        noted = []
+
+        @jobs.job
+        def charge(ctx: JobContext, card: Secret[str]) -> None:
+            ctx.progress(0.5, f"charging {card.reveal()}")
+            noted.append(jobs.get(ctx.id).progress.note)
+
+        charge.enqueue(Secret(CANARY))
+        jobs.drain()
+
+        assert noted == ["charging ***"]
 
     def test_the_copy_of_a_dead_letter_keeps_it_from_sight_and_carries_it(self, open_app):
         jobs = open_app(dead_letter_queue="failed_jobs")
