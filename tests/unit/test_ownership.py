@@ -34,6 +34,15 @@ def keys(tmp_path):
     return path
 
 
+def refusal(path):
+    """Why it is not read."""
+    try:
+        KeyRing.read(path)
+    except OptionError as error:
+        return str(error)
+    return "it is read"
+
+
 class TestKeys:
     @pytest.mark.parametrize("mode", [0o600, 0o400])
     def test_a_file_of_its_users_alone_is_read(self, keys, mode, caplog):
@@ -54,10 +63,7 @@ class TestKeys:
     def test_one_that_others_may_touch_is_refused_with_the_fix(self, keys, mode, who):
         keys.chmod(mode)
 
-        with pytest.raises(OptionError) as refused:
-            KeyRing.read(keys)
-
-        assert str(refused.value).endswith(f"is not yours alone: {who}: chmod 600 {keys}")
+        assert refusal(keys).endswith(f"is not yours alone: {who}: chmod 600 {keys}")
 
     def test_one_that_its_group_may_read_is_told_once_and_read(self, keys, caplog):
         keys.chmod(0o640)
@@ -102,8 +108,7 @@ class TestKeys:
         keys.chmod(0o666)
         give_away(keys)
 
-        with pytest.raises(OptionError, match="everybody may write it"):
-            KeyRing.read(keys)
+        assert "everybody may write it" in refusal(keys)
 
     def test_a_file_system_is_found_by_its_number(self, tmp_path):
         assert ownership._file_system(tmp_path.stat().st_dev) not in ("", "vfat")
