@@ -5,15 +5,18 @@ after a handler has told it in every way.  The same search finds it everywhere i
 """
 
 import functools
+import importlib
 import logging
+import subprocess
 import sys
 from contextlib import ExitStack
 from dataclasses import asdict
+from pathlib import Path
 from types import ModuleType
 
 import pytest
 
-from onward import State, record, registry
+from onward import Secret, State, record, registry
 from onward.cli import main, timeline
 from onward.telemetry import Event
 from tests.security import till
@@ -179,3 +182,48 @@ def test_encrypted_it_is_found_nowhere_at_all(search, store):
 @pytest.mark.parametrize("place", ["a parameter", "a dataclass", "a handler with a hook"])
 def test_if_nothing_is_masked_it_is_found_everywhere(search, unmasked, place):
     assert seen(search([place])) == {"notes", "events", "errors", "records", "log", "rows", "command line"}
+
+
+APPLICATION = """
+import os
+from onward import JobContext
+from tests.security import till
+
+jobs = till.open_till(os.environ["ONWARD_URL"], dead_letter_queue="dead")
+enqueue = {name: define(jobs) for name, define in till.PLACES.items()}
+
+@jobs.job(isolation="process", **(till.BUDGET | {"queue": "alone"}))
+def alone(ctx: JobContext, order: till.Order) -> None:
+    till.betray(ctx, order.card.reveal())
+"""
+
+
+@pytest.mark.parametrize("log_format", ["text", "json"])
+def test_a_worker_of_its_own_tells_it_nowhere_either(tmp_path, monkeypatch, log_format):
+    (tmp_path / "till_program.py").write_text(APPLICATION)
+    store = ENGINES["sqlite"].store(None, tmp_path)
+    monkeypatch.setenv("ONWARD_URL", store.url())
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[2]))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.delitem(sys.modules, "till_program", raising=False)
+    program = importlib.import_module("till_program")
+    with program.jobs as jobs:
+        ids = [enqueue() for enqueue in program.enqueue.values()]
+        ids.append(program.alone.enqueue(till.Order(7, Secret(CANARY))).id)
+        command = [
+            sys.executable,
+            "-m",
+            "onward",
+            "worker",
+            "till_program:jobs",
+            "--until-empty",
+            "--log-format",
+            log_format,
+        ]
+        ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=300, check=False)
+
+        assert ran.returncode == 0, ran.stderr
+        assert {jobs.get(job_id).state for job_id in ids} == {State.DISCARDED}
+        found = {"output": ran.stdout + ran.stderr, "records": _records(jobs), "rows": _rows(store, jobs, sealed=False)}
+    assert seen(found) == set()
+    assert found["output"].count("***") > len(ids)
