@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator
 from urllib.parse import unquote
 
-__all__ = ["LONGEST", "MASK", "SHORTEST", "looked_at", "secrets_of_url", "unquoted", "without_credentials"]
+__all__ = ["LONGEST", "MASK", "SHORTEST", "looked_at", "secrets_of_url", "shown_url", "unquoted", "without_credentials"]
 
 MASK = "***"
 SHORTEST = 4  # characters: a shorter secret would mask half of a text and protect nothing
@@ -70,6 +70,22 @@ def secrets_of_url(url: str) -> list[str]:
     """
     found = {form for text in _secret_parts(url) for form in (text, unquote(text), *_PARTS.split(unquote(text)))}
     return sorted((form for form in found if len(form) >= SHORTEST), key=lambda form: (-len(form), form))
+
+
+def shown_url(url: str) -> str:
+    """A store's URL as it may be shown: whatever its password holds, it ends at the last `@`.
+
+    >>> shown_url("mysql://ann:hunter 2@db/shop"), shown_url("sqlite:////srv/a:b@c.db")
+    ('mysql://ann:***@db/shop', 'sqlite:////srv/a:b@c.db')
+    >>> shown_url("postgresql://db:5432/shop?application_name=a@b")
+    'postgresql://db:5432/shop?application_name=a@b'
+    """
+    scheme, slashes, rest = url.partition("://")
+    login, at, place = rest.rpartition("@")
+    user, colon, _ = login.partition(":")
+    if at and colon and "/" not in user and ("@" in re.split("[/?#]", rest, maxsplit=1)[0] or unquoted(url)):
+        url = f"{scheme}{slashes}{user}:{MASK}@{place}"
+    return without_credentials(url)
 
 
 def unquoted(url: str) -> str | None:

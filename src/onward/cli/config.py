@@ -17,7 +17,7 @@ from onward.cli.application import given, load
 from onward.cli.command import Command
 from onward.cli.exits import CommandError, Exit
 from onward.cli.table import Column
-from onward.credentials import without_credentials
+from onward.credentials import shown_url
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.key_ring import KeyRing
 from onward.version import __version__
@@ -99,7 +99,7 @@ def _shown(value: Any) -> Any:
     """Of keys, what they do; of a URL, nothing that opens a door."""
     if isinstance(value, KeyRing):
         return value.states
-    return without_credentials(value) if isinstance(value, str) else value
+    return shown_url(value) if isinstance(value, str) else value
 
 
 def _told(setting: Setting) -> str:
