@@ -17,12 +17,20 @@ from typing import Any, Protocol
 
 import msgspec
 
+from onward._overrun import swallowed
 from onward.arguments import encode_value
 from onward.clock import SECOND, Clock, from_micros
 from onward.context import Block, Completed, JobContext
 from onward.encryption import Encryption
 from onward.envelope import Letter, Verify, open_sealed
-from onward.errors import DecryptionKeyMissing, EnvelopeError, EnvelopeTooNew
+from onward.errors import (
+    DecryptionKeyMissing,
+    EnvelopeError,
+    EnvelopeTooNew,
+    JobInterrupted,
+    JobStopped,
+    JobTimeout,
+)
 from onward.failure import Failure, describe, storable
 from onward.lease import Hold, Lease
 from onward.masking import scrubbed, scrubbed_text
@@ -80,7 +88,9 @@ class Slot(Protocol):
 
     def enter(self) -> None: ...
 
-    def leave(self) -> None: ...
+    def leave(self) -> type[BaseException] | None:
+        """Gives what the handler was interrupted by."""
+        ...
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
@@ -112,6 +122,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failure: Failure | None = None
     result: bytes | None = None
     note: str | None = None  # why a completed job has no result
+    swallowed: Failure | None = None  # an interruption that its handler did not end by
     duration_ms: int = 0
 
 
@@ -151,6 +162,7 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
     value: Any = None
     error: BaseException | None = None
     returned = False
+    told: type[BaseException] | None = None
     try:
         try:
             if slot is not None:
@@ -160,15 +172,17 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
         except BaseException as raised:  # noqa: BLE001  whatever a handler raises is a failed attempt, and no more
             error = raised
         if slot is not None:
-            slot.leave()
+            told = slot.leave()
     except BaseException as late:  # it was on its way when the handler came to its end
         if slot is None:
             raise
         slot.leave()
+        if not isinstance(late, JobInterrupted):  # Ctrl-C, in the caller's own thread
+            raise
         if not returned and error is None:
             error = late
     try:
-        return _concluded(ready, runtime, value, error, started)
+        return _concluded(ready, runtime, value, error, started, told=told)
     finally:
         error = None  # its traceback knows this very frame, and only the garbage collector would get rid of the two
 
@@ -176,6 +190,7 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
 async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
     """Call an async handler, and cancel it at its deadline."""
     deadline = asyncio.timeout(ready.terms.timeout)
+    told: type[BaseException] | None = None
     started = time.perf_counter_ns()
     value: Any = None
     error: BaseException | None = None
@@ -185,20 +200,38 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
     except BaseException as raised:  # noqa: BLE001  see above
         error = raised
         if isinstance(raised, TimeoutError) and deadline.expired():
-            error = TimeoutError(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
+            error = JobTimeout(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
+    task = asyncio.current_task()
+    if deadline.expired():
+        told = JobTimeout
+    elif task is not None and task.cancelling():
+        told = JobStopped
     try:
-        return _concluded(ready, runtime, value, error, started)
+        return _concluded(ready, runtime, value, error, started, told=told)
     finally:
         error = None  # see above
 
 
-def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, started: int) -> Attempt:
+def _concluded(
+    ready: Ready,
+    runtime: Runtime,
+    value: Any,
+    error: BaseException | None,
+    started: int,
+    *,
+    told: type[BaseException] | None,
+) -> Attempt:
     duration_ms = (time.perf_counter_ns() - started) // 1_000_000
     try:
         attempt = conclude(ready, runtime, value, error, duration_ms)
     except BaseException as broken:  # noqa: BLE001  closing or encoding what it returned runs code of its own
         attempt = conclude(ready, runtime, None, broken, duration_ms)
-    if attempt.failure is not None and isinstance(attempt.outcome, Done):
+    if told is not None or ready.terms.timeout is not None:
+        timeout, is_async = ready.terms.timeout, ready.entry.is_async
+        ignored = swallowed(error, told, timeout=timeout, duration_ms=duration_ms, is_async=is_async)
+        if ignored is not None:
+            attempt = msgspec.structs.replace(attempt, swallowed=ignored)
+    if ready.context is not None and ready.context.completed is not None and (attempt.failure or attempt.swallowed):
         runtime.remark(attempt)
     return attempt
 

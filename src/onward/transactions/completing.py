@@ -85,10 +85,14 @@ class Blocks:
 
 
 def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
-    """Put an error on record that a run met after its transaction had completed its job."""
-    failure, job_id = attempt.failure, attempt.lease.envelope.id
+    """Put on record what a run met after its transaction had completed its job, or the interruption that it swallowed."""
+    failure = attempt.failure or attempt.swallowed
     assert failure is not None
-    logger.warning("job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message)
+    if attempt.failure is not None:  # what was swallowed is told with every other
+        job_id = attempt.lease.envelope.id
+        logger.warning(
+            "job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message
+        )
     if isinstance(store, Transacts):
         with suppress(BackendError):  # it was told, above
             store.remark(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)

@@ -15,7 +15,7 @@ import msgspec
 
 from onward._attempt import Attempt
 from onward.backend import Renewal
-from onward.errors import BackendError, OnwardError
+from onward.errors import BackendError, JobStopped, OnwardError
 from onward.ids import random_owner
 from onward.lease import Lease
 from onward.logs import get_logger
@@ -25,7 +25,7 @@ from onward.worker.breaker import Breaker
 from onward.worker.coroutines import Coroutines
 from onward.worker.facts import Ending, Facts
 from onward.worker.frames import AsTask, InProcess, InThread, Whereabouts
-from onward.worker.interrupt import Deadlines, JobStopped
+from onward.worker.interrupt import Deadlines
 from onward.worker.options import QueuePlan, WorkerOptions, WorkerParts
 from onward.worker.pump import Bequest, Pump
 from onward.worker.quota import Quota
@@ -89,7 +89,7 @@ class Worker:
             None if solo_program is None else Solitary(solo_program, runtime, self._witness, fresh=self._session.fresh)
         )
         self._hand = hand = Hand(options.concurrency, self._session.fresh)
-        self._deadlines = Deadlines(hand, died=self._die)
+        self._deadlines = Deadlines(hand.running, died=self._die)
         self._pump = Pump(
             self._parts,
             self._session,
