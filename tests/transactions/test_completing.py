@@ -257,7 +257,7 @@ class TestAwaited:
         jobs.drain()
 
         assert (handle.state(), database.effects()) == (State.DISCARDED, [])
-        assert handle.record().errors[0].kind == "TimeoutError"
+        assert handle.record().errors[0].kind == "JobTimeout"
 
     @pytest.mark.parametrize("step", ["begin", "commit"])
     def test_a_cancellation_in_the_middle_of_our_own_code_waits_for_its_end(self, jobs, database, step):
