@@ -17,8 +17,8 @@ from typing import Any, Protocol
 
 import msgspec
 
-from onward._overrun import swallowed
-from onward.arguments import encode_value
+from onward._overrun import swallowed, told_to_a_task
+from onward.arguments import DoesNotFit
 from onward.clock import SECOND, Clock, from_micros
 from onward.context import Block, Completed, JobContext
 from onward.encryption import Encryption
@@ -28,7 +28,6 @@ from onward.errors import (
     EnvelopeError,
     EnvelopeTooNew,
     JobInterrupted,
-    JobStopped,
     JobTimeout,
 )
 from onward.failure import Failure, describe, storable
@@ -36,6 +35,7 @@ from onward.lease import Hold, Lease
 from onward.masking import scrubbed, scrubbed_text
 from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide
 from onward.registry import Entry, NotAllowed, Registry
+from onward.results import Results
 from onward.retry import RetryPolicy
 from onward.signals import Discard, Signal
 
@@ -46,7 +46,6 @@ __all__ = [
     "Slot",
     "Terms",
     "conclude",
-    "encoded_result",
     "parked",
     "prepare",
     "run",
@@ -73,7 +72,7 @@ class Runtime:
     default_retry: RetryPolicy
     queue_retry: Mapping[str, RetryPolicy]
     unknown_grace: float
-    max_result: int
+    results: Results
     report: Report
     transact: Transact
     remark: Callable[[Attempt], None]  # an error that a run met after its job was completed
@@ -190,7 +189,6 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
 async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
     """Call an async handler, and cancel it at its deadline."""
     deadline = asyncio.timeout(ready.terms.timeout)
-    told: type[BaseException] | None = None
     started = time.perf_counter_ns()
     value: Any = None
     error: BaseException | None = None
@@ -201,13 +199,8 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
         error = raised
         if isinstance(raised, TimeoutError) and deadline.expired():
             error = JobTimeout(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
-    task = asyncio.current_task()
-    if deadline.expired():
-        told = JobTimeout
-    elif task is not None and task.cancelling():
-        told = JobStopped
     try:
-        return _concluded(ready, runtime, value, error, started, told=told)
+        return _concluded(ready, runtime, value, error, started, told=told_to_a_task(deadline))
     finally:
         error = None  # see above
 
@@ -246,6 +239,8 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         error = value
     if value is not None and isinstance(value, _UNRUN):
         error = _never_run(value)
+    if isinstance(error, DoesNotFit):
+        return _misfit(ready, error, runtime)
     if isinstance(error, NotAllowed):
         outcome: Outcome = Dead(storable(str(error)), cause="refused", ran=False)
     else:
@@ -254,7 +249,7 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         except Exception as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
             error = broken
             outcome = decide(broken, ready.lease, ready.terms, runtime.rng)
-    result, note = encoded_result(value, runtime.max_result) if isinstance(outcome, Done) else (None, None)
+    result, note = runtime.results.encode(ready.letter.job, value) if isinstance(outcome, Done) else (None, None)
     if isinstance(outcome, Dead):
         reason = scrubbed_text(outcome.reason, ready.letter.payload, ready.letter.secrets)
         outcome = msgspec.structs.replace(outcome, reason=reason, quotes=isinstance(error, Discard | NotAllowed))
@@ -339,6 +334,16 @@ def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 
 
+def _misfit(ready: Ready, error: DoesNotFit, runtime: Runtime) -> Attempt:
+    """The handler was not called.  A worker with the version of the job that this was enqueued for may come by."""
+    lease, letter = ready.lease, ready.letter
+    reason = scrubbed_text(storable(str(error)), letter.payload, letter.secrets)
+    if _has_waited(lease, runtime):
+        dead = Dead(reason, cause="misfit", ran=False, quotes=True)
+        return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure("DoesNotFit", reason))
+    return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
+
+
 def _has_waited(lease: Lease, runtime: Runtime) -> bool:
     """Whether it has been parked for as long as anything is."""
     since = lease.parked_since
@@ -387,16 +392,3 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         report=lambda fraction, note: runtime.report(lease, fraction, note),
         transact=lambda context: runtime.transact(lease, context),
     )
-
-
-def encoded_result(value: Any, limit: int) -> tuple[bytes | None, str | None]:
-    """A result that cannot be stored does not undo the success: the job is completed, and says why it has none."""
-    if value is None:
-        return None, None
-    try:
-        encoded = encode_value(value)
-    except Exception as error:  # noqa: BLE001  a result may raise anything while it is encoded
-        return None, storable(f"no result: {type(error).__name__}: {error}", 500)
-    if len(encoded) > limit:
-        return None, f"no result: it takes {len(encoded):,} bytes and the limit is {limit:,}"
-    return encoded, None

@@ -50,6 +50,7 @@ _DISCARDS = {
     "rejected": ("jobs_rejected_signature",),
     "refused": ("jobs_refused",),
     "unknown": ("jobs_unknown",),
+    "misfit": ("jobs_misfit",),
 }
 
 _SWALLOWED = {"JobTimeout": "jobs_overran", "JobStopped": "jobs_cancel_ignored"}

@@ -11,9 +11,17 @@ import asyncio
 from onward.errors import JobInterrupted, JobStopped, JobTimeout
 from onward.failure import Failure
 
-__all__ = ["swallowed"]
+__all__ = ["swallowed", "told_to_a_task"]
 
 _LATE = 0.1  # seconds past its time-out after which a run is late, whether it was interrupted or not
+
+
+def told_to_a_task(deadline: asyncio.Timeout) -> type[BaseException] | None:
+    """What this task was told by being cancelled, after its handler has ended."""
+    if deadline.expired():
+        return JobTimeout
+    task = asyncio.current_task()
+    return JobStopped if task is not None and task.cancelling() else None
 
 
 def swallowed(

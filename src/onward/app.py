@@ -33,6 +33,7 @@ from onward.key_file import KeyFile
 from onward.key_ring import KeyRing
 from onward.record import JobRecord, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
+from onward.results import Results
 from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
 from onward.signing import Signing
@@ -133,12 +134,13 @@ class Onward:
             encryption=self._encryption,
             retention=settings.retention,
         )
+        results = Results(self._registry, settings.max_payload)
         self._joins = joins = Joins(backend, self.client, self._handles)
         blocks = Blocks(
             joins,
             at_most=min(settings.transaction_timeout, settings.lease_for / 3),
             patience=settings.lease_for,
-            max_result=settings.max_payload,
+            results=results,
             keep=settings.retention[State.COMPLETED] != 0,
             protect=self._encryption.settlement,
         )
@@ -150,7 +152,7 @@ class Onward:
             default_retry=default_retry,
             queue_retry=queue_retry,
             unknown_grace=settings.unknown_grace,
-            max_result=settings.max_payload,
+            results=results,
             report=self._report_progress,
             transact=blocks.open,
             remark=self._remark,
