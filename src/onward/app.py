@@ -320,15 +320,16 @@ class Onward:
         concurrency: int = 10,
         limits: Mapping[str, int] | None = None,
         shutdown_timeout: Duration = 25,
+        blocked_loop_after: Duration = 1,
     ) -> Worker:
         """A worker on threads of this program: ``with jobs.worker(): ...``, or ``start()`` and ``stop()``.
 
         ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.
-        ``limits`` bounds how many jobs of single queues may run at once.
+        ``limits`` bounds how many jobs of single queues may run at once.  ``blocked_loop_after``: when an async handler that
+        blocks the event loop is told of in the log; 0: never.
         """
-        options = WorkerOptions.check(
-            queues if queues is not None else self._registry.queues(), concurrency, limits or {}, shutdown_timeout
-        )
+        served = self._registry.queues() if queues is None else queues
+        options = WorkerOptions.check(served, concurrency, limits or {}, shutdown_timeout, blocked_loop_after)
         worker = Worker(self.parts(), options)
         self._workers.add(worker)
         return worker

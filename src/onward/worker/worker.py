@@ -41,7 +41,6 @@ logger = get_logger("onward.worker")
 
 _WAIT, _SHORT_WAIT = 1.0, 0.1
 _PRUNE_EVERY = 60.0
-_LONG_LAG = 0.5
 _NEVER = float("inf")
 
 
@@ -117,6 +116,7 @@ class Worker:
         self._coroutines = Coroutines(
             hand,
             self._parts.runtime,
+            blocked_loop_after=options.blocked_loop_after,
             started=self._on_started,
             left=self._on_left,
             finished=self._pump.finished,
@@ -354,14 +354,6 @@ class Worker:
 
     def _on_given_back(self, count: int) -> None:
         self.facts.note("given back", count)
-        lag = self._coroutines.lag()
-        if lag > _LONG_LAG:
-            running = sorted({work.ready.letter.job for work in self._hand.running.values() if work.task is not None})
-            logger.warning(
-                "the event loop has not answered for %.1f s and async jobs wait for it: does one of these block it? %s",
-                lag,
-                ", ".join(running),
-            )
 
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
         """Progress, under the name that the session has now: the lease may have been adopted since it was claimed."""
