@@ -261,14 +261,15 @@ class TestCtrlC:
         assert shields._own.guard is None
         spin(0.05)  # nothing is on its way any more
 
-    def test_a_signal_s_handler_may_enqueue(self, jobs, press):
+    def test_a_signal_s_handler_may_enqueue_wherever_it_comes_in_the_code_that_shields(self, jobs, press):
         @jobs.job(queue="told")
         def tell(): ...
 
         @jobs.job(timeout=30)
         def work():
             while not told:
-                tell.using(queue="noise").enqueue()
+                with shields.shield():
+                    pass
 
         told = []
         signal.signal(signal.SIGINT, lambda *_: told.append(tell.enqueue()))
