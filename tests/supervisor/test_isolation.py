@@ -28,7 +28,7 @@ def test_the_progress_of_an_isolated_job_is_seen(shop, start):
     progress = eventually(lambda: handle.record().progress)
     shop.let("x")
 
-    assert (progress.fraction, progress.note) == (1, "half of x")
+    assert (progress.fraction, progress.note) == (0.5, "half of x")
     assert handle.result(20)
     assert fleet.stop() == 0
 
