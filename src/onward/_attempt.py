@@ -17,17 +17,25 @@ from typing import Any, Protocol
 
 import msgspec
 
-from onward.arguments import encode_value
+from onward._overrun import swallowed, told_to_a_task
+from onward.arguments import DoesNotFit
 from onward.clock import SECOND, Clock, from_micros
 from onward.context import Block, Completed, JobContext
 from onward.encryption import Encryption
 from onward.envelope import Letter, Verify, open_sealed
-from onward.errors import DecryptionKeyMissing, EnvelopeError, EnvelopeTooNew
+from onward.errors import (
+    DecryptionKeyMissing,
+    EnvelopeError,
+    EnvelopeTooNew,
+    JobInterrupted,
+    JobTimeout,
+)
 from onward.failure import Failure, describe, storable
 from onward.lease import Hold, Lease
 from onward.masking import scrubbed, scrubbed_text
 from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide
 from onward.registry import Entry, NotAllowed, Registry
+from onward.results import Results
 from onward.retry import RetryPolicy
 from onward.signals import Discard, Signal
 
@@ -38,7 +46,6 @@ __all__ = [
     "Slot",
     "Terms",
     "conclude",
-    "encoded_result",
     "parked",
     "prepare",
     "run",
@@ -65,7 +72,7 @@ class Runtime:
     default_retry: RetryPolicy
     queue_retry: Mapping[str, RetryPolicy]
     unknown_grace: float
-    max_result: int
+    results: Results
     report: Report
     transact: Transact
     remark: Callable[[Attempt], None]  # an error that a run met after its job was completed
@@ -80,7 +87,9 @@ class Slot(Protocol):
 
     def enter(self) -> None: ...
 
-    def leave(self) -> None: ...
+    def leave(self) -> type[BaseException] | None:
+        """Gives what the handler was interrupted by."""
+        ...
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
@@ -112,6 +121,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failure: Failure | None = None
     result: bytes | None = None
     note: str | None = None  # why a completed job has no result
+    swallowed: Failure | None = None  # an interruption that its handler did not end by
     duration_ms: int = 0
 
 
@@ -151,6 +161,7 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
     value: Any = None
     error: BaseException | None = None
     returned = False
+    told: type[BaseException] | None = None
     try:
         try:
             if slot is not None:
@@ -160,15 +171,17 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
         except BaseException as raised:  # noqa: BLE001  whatever a handler raises is a failed attempt, and no more
             error = raised
         if slot is not None:
-            slot.leave()
+            told = slot.leave()
     except BaseException as late:  # it was on its way when the handler came to its end
         if slot is None:
             raise
         slot.leave()
+        if not isinstance(late, JobInterrupted):  # Ctrl-C, in the caller's own thread
+            raise
         if not returned and error is None:
             error = late
     try:
-        return _concluded(ready, runtime, value, error, started)
+        return _concluded(ready, runtime, value, error, started, told=told)
     finally:
         error = None  # its traceback knows this very frame, and only the garbage collector would get rid of the two
 
@@ -185,20 +198,33 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
     except BaseException as raised:  # noqa: BLE001  see above
         error = raised
         if isinstance(raised, TimeoutError) and deadline.expired():
-            error = TimeoutError(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
+            error = JobTimeout(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
     try:
-        return _concluded(ready, runtime, value, error, started)
+        return _concluded(ready, runtime, value, error, started, told=told_to_a_task(deadline))
     finally:
         error = None  # see above
 
 
-def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, started: int) -> Attempt:
+def _concluded(
+    ready: Ready,
+    runtime: Runtime,
+    value: Any,
+    error: BaseException | None,
+    started: int,
+    *,
+    told: type[BaseException] | None,
+) -> Attempt:
     duration_ms = (time.perf_counter_ns() - started) // 1_000_000
     try:
         attempt = conclude(ready, runtime, value, error, duration_ms)
     except BaseException as broken:  # noqa: BLE001  closing or encoding what it returned runs code of its own
         attempt = conclude(ready, runtime, None, broken, duration_ms)
-    if attempt.failure is not None and isinstance(attempt.outcome, Done):
+    if told is not None or ready.terms.timeout is not None:
+        timeout, is_async = ready.terms.timeout, ready.entry.is_async
+        ignored = swallowed(error, told, timeout=timeout, duration_ms=duration_ms, is_async=is_async)
+        if ignored is not None:
+            attempt = msgspec.structs.replace(attempt, swallowed=ignored)
+    if ready.context is not None and ready.context.completed is not None and (attempt.failure or attempt.swallowed):
         runtime.remark(attempt)
     return attempt
 
@@ -213,6 +239,8 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         error = value
     if value is not None and isinstance(value, _UNRUN):
         error = _never_run(value)
+    if isinstance(error, DoesNotFit):
+        return _misfit(ready, error, runtime)
     if isinstance(error, NotAllowed):
         outcome: Outcome = Dead(storable(str(error)), cause="refused", ran=False)
     else:
@@ -221,7 +249,7 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         except Exception as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
             error = broken
             outcome = decide(broken, ready.lease, ready.terms, runtime.rng)
-    result, note = encoded_result(value, runtime.max_result) if isinstance(outcome, Done) else (None, None)
+    result, note = runtime.results.encode(ready.letter.job, value) if isinstance(outcome, Done) else (None, None)
     if isinstance(outcome, Dead):
         reason = scrubbed_text(outcome.reason, ready.letter.payload, ready.letter.secrets)
         outcome = msgspec.structs.replace(outcome, reason=reason, quotes=isinstance(error, Discard | NotAllowed))
@@ -306,6 +334,16 @@ def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 
 
+def _misfit(ready: Ready, error: DoesNotFit, runtime: Runtime) -> Attempt:
+    """The handler was not called.  A worker with the version of the job that this was enqueued for may come by."""
+    lease, letter = ready.lease, ready.letter
+    reason = scrubbed_text(storable(str(error)), letter.payload, letter.secrets)
+    if _has_waited(lease, runtime):
+        dead = Dead(reason, cause="misfit", ran=False, quotes=True)
+        return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure("DoesNotFit", reason))
+    return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
+
+
 def _has_waited(lease: Lease, runtime: Runtime) -> bool:
     """Whether it has been parked for as long as anything is."""
     since = lease.parked_since
@@ -354,16 +392,3 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         report=lambda fraction, note: runtime.report(lease, fraction, note),
         transact=lambda context: runtime.transact(lease, context),
     )
-
-
-def encoded_result(value: Any, limit: int) -> tuple[bytes | None, str | None]:
-    """A result that cannot be stored does not undo the success: the job is completed, and says why it has none."""
-    if value is None:
-        return None, None
-    try:
-        encoded = encode_value(value)
-    except Exception as error:  # noqa: BLE001  a result may raise anything while it is encoded
-        return None, storable(f"no result: {type(error).__name__}: {error}", 500)
-    if len(encoded) > limit:
-        return None, f"no result: it takes {len(encoded):,} bytes and the limit is {limit:,}"
-    return encoded, None

@@ -50,7 +50,10 @@ _DISCARDS = {
     "rejected": ("jobs_rejected_signature",),
     "refused": ("jobs_refused",),
     "unknown": ("jobs_unknown",),
+    "misfit": ("jobs_misfit",),
 }
+
+_SWALLOWED = {"JobTimeout": "jobs_overran", "JobStopped": "jobs_cancel_ignored"}
 
 
 class Ledger:
@@ -88,6 +91,9 @@ class Ledger:
         unheard = not self._telemetry.wants(JobCompleted) and not logger.isEnabledFor(logging.DEBUG)
         for attempt, item, answer in zip(attempts, made, answers, strict=True):
             queue = attempt.lease.envelope.queue
+            if attempt.swallowed is not None:
+                counts[_SWALLOWED[attempt.swallowed.kind], queue] += 1
+                _log_swallowed(attempt, attempt.swallowed)
             if unheard and item.move == "ack" and answer.state is State.COMPLETED:
                 counts["jobs_succeeded", queue] += 1
                 continue
@@ -233,6 +239,27 @@ def _log(attempt: Attempt, item: Settlement, answer: Settled) -> None:
             "queue": lease.envelope.queue,
             "attempt": lease.attempts + 1,
             "duration_ms": item.duration_ms,
+        },
+    )
+
+
+def _log_swallowed(attempt: Attempt, swallowed: Failure) -> None:
+    event = _SWALLOWED[swallowed.kind].replace("jobs_", "job.")
+    _say(
+        logging.WARNING,
+        "%s %s %s attempt %d: %s",
+        event,
+        _job_of(attempt),
+        attempt.lease.envelope.id,
+        attempt.lease.attempts + 1,
+        swallowed.message,
+        extra={
+            "event": event,
+            "job_id": attempt.lease.envelope.id,
+            "job": _job_of(attempt),
+            "queue": attempt.lease.envelope.queue,
+            "attempt": attempt.lease.attempts + 1,
+            "duration_ms": attempt.duration_ms,
         },
     )
 

@@ -38,10 +38,15 @@ def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy
     lease, failure, duration_ms = attempt.lease, attempt.failure, attempt.duration_ms
     match attempt.outcome:
         case Done():
-            return _quoting(
-                Settlement.ack(lease, attempt.result, reason=attempt.note, duration_ms=duration_ms, keep=keep),
-                quotes=attempt.note is not None,
+            item = Settlement.ack(
+                lease,
+                attempt.result,
+                reason=attempt.note,
+                failure=attempt.swallowed,
+                duration_ms=duration_ms,
+                keep=keep,
             )
+            return _quoting(item, quotes=attempt.note is not None)
         case Skipped(reason):
             return Settlement.skip(lease, reason)
         case RetryLater(delay):

@@ -33,6 +33,7 @@ from onward.key_file import KeyFile
 from onward.key_ring import KeyRing
 from onward.record import JobRecord, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
+from onward.results import Results
 from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.runner import Runner, WorkerResult
 from onward.signing import Signing
@@ -134,12 +135,13 @@ class Onward:
             encryption=self._encryption,
             retention=settings.retention,
         )
+        results = Results(self._registry, settings.max_payload)
         self._joins = joins = Joins(backend, self.client, self._handles)
         blocks = Blocks(
             joins,
             at_most=min(settings.transaction_timeout, settings.lease_for / 3),
             patience=settings.lease_for,
-            max_result=settings.max_payload,
+            results=results,
             keep=settings.retention[State.COMPLETED] != 0,
             protect=self._encryption.settlement,
         )
@@ -151,7 +153,7 @@ class Onward:
             default_retry=default_retry,
             queue_retry=queue_retry,
             unknown_grace=settings.unknown_grace,
-            max_result=settings.max_payload,
+            results=results,
             report=self._report_progress,
             transact=blocks.open,
             remark=self._remark,
@@ -328,15 +330,16 @@ class Onward:
         concurrency: int = 10,
         limits: Mapping[str, int] | None = None,
         shutdown_timeout: Duration = 25,
+        blocked_loop_after: Duration = 1,
     ) -> Worker:
         """A worker on threads of this program: ``with jobs.worker(): ...``, or ``start()`` and ``stop()``.
 
         ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.
-        ``limits`` bounds how many jobs of single queues may run at once.
+        ``limits`` bounds how many jobs of single queues may run at once.  ``blocked_loop_after``: when an async handler that
+        blocks the event loop is told of in the log; 0: never.
         """
-        options = WorkerOptions.check(
-            queues if queues is not None else self._registry.queues(), concurrency, limits or {}, shutdown_timeout
-        )
+        served = self._registry.queues() if queues is None else queues
+        options = WorkerOptions.check(served, concurrency, limits or {}, shutdown_timeout, blocked_loop_after)
         worker = Worker(self.parts(), options)
         self._workers.add(worker)
         return worker

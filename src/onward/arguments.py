@@ -3,6 +3,7 @@
 The payload is a JSON object by parameter name.  What was given is in it, even where it equals a default; what was not is
 left to the worker's own default.
 Enqueueing decodes its own bytes before anything is stored, so what a worker could not read is refused where it was written.
+What a worker cannot read all the same was enqueued by another version of the code: `DoesNotFit`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import copy
 import inspect
 import math
+import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -22,9 +24,14 @@ from onward.masking import MASK, Secret, is_telling, names_secret
 from onward.names import suggestion
 from onward.shape import DEEPEST, refuse_misshapen
 
-__all__ = ["Arguments", "decode_result", "encode_value", "read_as"]
+__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_value", "read_as"]
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
+_PLACE = re.compile(r"(.*) - at `\$\.(\w+)[^`]*`")
+
+
+class DoesNotFit(Exception):
+    """Arguments that this version of a job cannot be called with.  Another one can, that which they were enqueued for."""
 
 
 class Arguments:
@@ -91,8 +98,11 @@ class Arguments:
             raise ArgumentError(f"{self._name}: {_explain(error)}") from None
 
     def unpack(self, payload: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What to call the handler with."""
-        values = msgspec.structs.astuple(self._decode(payload))
+        """What to call the handler with.  `DoesNotFit` if it cannot be called with this."""
+        try:
+            values = msgspec.structs.astuple(self._decode(payload))
+        except msgspec.ValidationError as error:
+            raise self._misread(payload, error) from None
         if not self._keyword:
             return values, {}
         positional = len(self._positional)
@@ -101,6 +111,24 @@ class Arguments:
     def by_name(self, payload: bytes) -> dict[str, Any]:
         """What the handler would be called with, defaults included."""
         return msgspec.structs.asdict(self._decode(payload))
+
+    def _misread(self, payload: bytes | msgspec.Raw, error: msgspec.ValidationError) -> Exception:
+        """Why a payload does not fit; the error itself if no version of the job could read it."""
+        try:
+            given = msgspec.json.decode(payload, type=dict[str, Any])
+        except Exception:  # noqa: BLE001  it is damaged
+            return error
+        job, another = f"job {self._name!r}", "it was enqueued by another version of the code, so"
+        if missing := sorted(self._required - given.keys()):
+            fix = f"{another} give the parameter a default, or run that version until its jobs are done"
+            return DoesNotFit(f"{job} has no value for parameter {missing[0]!r}: {fix}")
+        if unknown := sorted(given.keys() - self._names):
+            fix = f"{another} keep the parameter, or run that version until its jobs are done"
+            return DoesNotFit(f"{job} has no parameter {unknown[0]!r:.100}: {fix}")
+        problem = " ".join(str(error).split())
+        if place := _PLACE.match(problem):
+            return DoesNotFit(f"{job}: parameter {place[2]!r} does not fit this version of the code: {place[1]}")
+        return DoesNotFit(f"{job}: its arguments do not fit this version of the code: {problem}")
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What was given, by name."""

@@ -10,8 +10,13 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from onward.errors import TransactionError
+from onward.logs import Once, get_logger
 
 __all__ = ["Block", "Completed", "JobContext"]
+
+logger = get_logger("onward.job")
+
+_warns = Once()
 
 
 class Block(Protocol):
@@ -121,11 +126,26 @@ class JobContext:
         return self._lost
 
     def progress(self, fraction: float, note: str | None = None) -> None:
-        """Note how far the run has come, between 0 and 1.  Everybody who looks at the job can see it."""
-        if not 0 <= fraction <= 1:
-            raise ValueError(f"progress must lie between 0 and 1, not {fraction!r}")
-        if self._report is not None and not self._report(fraction, note):
-            self._lost = True
+        """Note how far the run has come, between 0 and 1.  Everybody who looks at the job can see it.
+
+        It never fails the job: what cannot be noted is left out, and the log says why, once for each job name.
+        """
+        if note is not None and not isinstance(note, str):
+            self._refuse_progress("note", f"a note is text, not a {type(note).__name__}: pass str(...) of it")
+            note = None
+        number = _fraction(fraction)
+        if number is None:
+            self._refuse_progress("fraction", f"{_shown(fraction)} is no number between 0 and 1: pass done / total")
+            return
+        try:
+            if self._report is not None and not self._report(number, note):
+                self._lost = True
+        except Exception as error:  # noqa: BLE001  whatever the store or its driver says: the job goes on
+            self._refuse_progress("report", f"{type(error).__name__}: {_shown(error, str)}")
+
+    def _refuse_progress(self, what: str, problem: str) -> None:
+        if _warns(self.job, what):
+            logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, problem)
 
     def transaction(self) -> Block:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
@@ -168,3 +188,21 @@ class JobContext:
 
     def __repr__(self) -> str:
         return f"<JobContext {self.name} {self.id} attempt {self.attempt}>"
+
+
+def _fraction(value: Any) -> float | None:
+    """A number between 0 and 1, of whichever type; None for anything else."""
+    if isinstance(value, str | bytes | bytearray):  # which `float` would read
+        return None
+    try:
+        number = float(value)
+    except Exception:  # noqa: BLE001  a type of the handler's own may raise anything
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def _shown(value: Any, show: Callable[[Any], str] = repr) -> str:
+    try:
+        return f"{show(value):.200}"
+    except Exception:  # noqa: BLE001  a type of the handler's own may raise anything
+        return f"a {type(value).__name__}"

@@ -35,6 +35,12 @@
         └── Unsupported                  this backend declares that it cannot do that
 
 Catch `BackendUnavailable` to try again later; everything else says what to change.
+
+What a running handler is interrupted by is no `Exception`, so that no ``except Exception`` swallows it by accident:
+
+    JobInterrupted (BaseException)
+    ├── JobTimeout                       the job ran past its time-out
+    └── JobStopped                       the job was cancelled while it ran
 """
 
 from __future__ import annotations
@@ -58,7 +64,10 @@ __all__ = [
     "JobCancelled",
     "JobDiscarded",
     "JobEnded",
+    "JobInterrupted",
     "JobNotFound",
+    "JobStopped",
+    "JobTimeout",
     "JobUnfinished",
     "KeyInUse",
     "LeaseLost",
@@ -253,3 +262,21 @@ class StoreCorrupt(BackendMisconfigured):
 
 class Unsupported(BackendError):
     """This backend declares that it cannot do that."""
+
+
+class JobInterrupted(BaseException):
+    """Raised in a handler that is to end now.  A handler may catch it to tidy up, and should raise it again."""
+
+
+class JobTimeout(JobInterrupted):
+    """The job ran past its time-out."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(args or ("it was interrupted at its time-out",)))
+
+
+class JobStopped(JobInterrupted):
+    """The job was cancelled while it ran."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(args or ("it was interrupted: the job was cancelled",)))

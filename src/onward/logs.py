@@ -8,7 +8,7 @@ import traceback
 from collections.abc import MutableMapping
 from typing import Any
 
-__all__ = ["QuietLogger", "get_logger"]
+__all__ = ["Once", "QuietLogger", "get_logger"]
 
 
 class QuietLogger(logging.LoggerAdapter[logging.Logger]):
@@ -28,6 +28,24 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         return msg, kwargs
+
+
+class Once:
+    """Remembers what was said: ``if once("resize", "its result"): logger.warning(...)``.  It forgets all of too much."""
+
+    _MOST = 1_000
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, ...]] = set()
+
+    def __call__(self, *about: str) -> bool:
+        """Whether this was not asked before."""
+        if about in self._said:
+            return False
+        if len(self._said) >= self._MOST:
+            self._said.clear()
+        self._said.add(about)
+        return True
 
 
 def get_logger(name: str) -> QuietLogger:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from onward.errors import JobTimeout
 from onward.lease import Lease
 from onward.retry import RetryPolicy
 from onward.signals import Discard, Retry, Snooze
@@ -120,11 +121,16 @@ def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) 
 
 def _not_retried(error: BaseException, job: Budget) -> str | None:
     kind = type(error).__name__
-    if isinstance(error, job.discard_on):
+    if _is_listed(error, job.discard_on):
         return f"{kind} is not retried: it is listed in discard_on"
-    if job.retry_on is not None and not isinstance(error, job.retry_on):
+    if job.retry_on is not None and not _is_listed(error, job.retry_on):
         return f"{kind} is not retried: only what retry_on lists is"
     return None
+
+
+def _is_listed(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+    """A list that names `TimeoutError` or `Exception` means the job's own time-out, too."""
+    return isinstance(error, kinds) or (isinstance(error, JobTimeout) and issubclass(TimeoutError, kinds))
 
 
 def _exhausted(runs: int, max_retries: int) -> str:

@@ -14,7 +14,7 @@ from onward import names
 from onward.arguments import Arguments
 from onward.context import JobContext
 from onward.definition import JobDefinition
-from onward.errors import DefinitionError, OptionError
+from onward.errors import DefinitionError, JobInterrupted, OptionError
 from onward.logs import get_logger
 from onward.unique_key import UniqueKey
 
@@ -167,7 +167,7 @@ class HandlerEntry:
         """What is done is done, whatever is said about it afterwards."""
         try:
             yield
-        except (Exception, SystemExit):
+        except (Exception, SystemExit, JobInterrupted):
             logger.exception("after_run of handler %r failed; the outcome of its run stands", self.definition.name)
 
 

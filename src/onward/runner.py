@@ -1,5 +1,8 @@
 """Running jobs one by one in the caller's thread: `process_once` and `drain`, through the real pipeline.
 
+Time-outs hold here as in a worker: a handler is interrupted where it stands.  If the caller is itself a handler, its own
+interruption waits until the cycle has ended.
+
 A runner has one session.  It is opened by the first claim; while a handler runs, a helper thread renews it, so that a job
 may take longer than a lease; and if it was reaped in between, the next claim opens a new one under a new name.
 """
@@ -19,7 +22,7 @@ from datetime import timedelta
 from random import uniform
 
 from onward import forks
-from onward._attempt import Attempt, Ready, Runtime, prepare, run, run_async
+from onward._attempt import Attempt, Ready, Runtime, prepare, run_async
 from onward._ledger import Ledger
 from onward._settle import DeadLetterCopy, Exchange, exchange, settlement
 from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
@@ -32,9 +35,11 @@ from onward.ids import random_owner
 from onward.lease import Settled, Settlement
 from onward.names import queue_name
 from onward.outcome import Dead, Released
+from onward.shield import shield
 from onward.states import State
 from onward.telemetry import JobStarted, Telemetry
 from onward.version import __version__
+from onward.worker.timed_calls import TimedCalls
 
 __all__ = ["Runner", "WorkerResult"]
 
@@ -80,6 +85,7 @@ class Runner:
         self._dead_letter_copy = dead_letter_copy
         self._session = _RunnerSession(backend, runtime.clock, lease_for)
         self._loop = LoopThread()
+        self._calls = TimedCalls(runtime)
         # Follows a handler to the event loop and to its helper threads, as no lock could.
         self._inline = ContextVar("onward-inline", default=False)
 
@@ -120,6 +126,7 @@ class Runner:
     def close(self) -> None:
         self._session.close()
         self._loop.close()
+        self._calls.close()
 
     def _queues(self) -> Sequence[str]:
         if not isinstance(self._backend, Counting):
@@ -129,7 +136,8 @@ class Runner:
     def _next(self, queue: str) -> WorkerResult | None:
         """One cycle; None if nothing is due."""
         while True:
-            with self._session.in_use() as owner:
+            # A handler that calls this may be interrupted between two cycles, and never in the middle of one.
+            with shield(), self._session.in_use() as owner:
                 answer = exchange(self._backend, owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
                     self._ledger.fetched(queue)
@@ -160,7 +168,7 @@ class Runner:
         with self._session.running(ready):
             if ready.entry.is_async:
                 return self._loop.run(run_async(ready, self._runtime))
-            attempt = run(ready, self._runtime)
+            attempt = self._calls.run(ready)
         if attempt.failure is not None and attempt.failure.kind == "KeyboardInterrupt" and _in_main_thread():
             raise KeyboardInterrupt
         return attempt

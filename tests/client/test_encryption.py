@@ -206,7 +206,7 @@ def test_whoever_has_not_sees_a_marker_and_what_is_nobodys_secret(private, open_
     succeed, fail, give_up, unreturnable, *_ = [jobs.get(job_id) for job_id in ids]
 
     assert (succeed.payload, succeed.reveal(), succeed.result) == (MARKER, None, MARKER)
-    assert (succeed.progress.fraction, succeed.progress.note) == (0.5, MARKER)
+    assert (succeed.progress.fraction, succeed.progress.note) == (1, MARKER)
     assert [(error.kind, error.message, error.traceback) for error in fail.errors] == [
         ("ValueError", MARKER, MARKER)
     ] * 2

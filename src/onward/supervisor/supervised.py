@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from onward.backend import Held, Reaped, Renewal
+from onward.errors import JobTimeout
 from onward.lines import Line, Message
 from onward.logs import get_logger
 from onward.supervisor.messages import Draining, Inherit, Inherited, Renewed, Rescued, Stop, Told
@@ -65,8 +66,8 @@ class Supervised:
                 self._inherit(message)
 
     def _inherit(self, message: Inherit) -> None:
-        late = TimeoutError("it ignored its time-out, and its process was killed")
-        verdicts: dict[Held, TimeoutError | None] = dict.fromkeys(message.interrupted)
+        late = JobTimeout("it ignored its time-out, and its process was killed")
+        verdicts: dict[Held, JobTimeout | None] = dict.fromkeys(message.interrupted)
         verdicts |= dict.fromkeys(message.overdue, late)
         self._worker.inherit(
             Bequest(message.owner, verdicts, adopted=lambda: self._line.send(Inherited(message.owner)))

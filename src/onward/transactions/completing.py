@@ -29,7 +29,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 import msgspec
 
-from onward._attempt import Attempt, encoded_result
+from onward._attempt import Attempt
 from onward.backend import Backend
 from onward.context import JobContext
 from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
@@ -37,6 +37,7 @@ from onward.failure import Failure
 from onward.handle import JobHandle
 from onward.job import Job
 from onward.lease import Lease, Settlement
+from onward.results import Results
 from onward.shield import shield
 from onward.transactions.joining import Call1, Joins, Letters
 from onward.transacts import Completion, Transacts, in_the_way
@@ -68,14 +69,14 @@ class Blocks:
         *,
         at_most: float,
         patience: float,
-        max_result: int,
+        results: Results,
         keep: bool,
         protect: Callable[[Settlement], Settlement],
     ) -> None:
         self.joins = joins
         self.at_most = at_most  # seconds, where nobody else can write meanwhile
         self.patience = patience  # seconds to find out what became of a commit
-        self.max_result = max_result
+        self.results = results
         self.keep = keep
         self.protect = protect  # a settlement as it is stored
 
@@ -85,10 +86,14 @@ class Blocks:
 
 
 def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
-    """Put an error on record that a run met after its transaction had completed its job."""
-    failure, job_id = attempt.failure, attempt.lease.envelope.id
+    """Put on record what a run met after its transaction had completed its job, or the interruption that it swallowed."""
+    failure = attempt.failure or attempt.swallowed
     assert failure is not None
-    logger.warning("job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message)
+    if attempt.failure is not None:  # what was swallowed is told with every other
+        job_id = attempt.lease.envelope.id
+        logger.warning(
+            "job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message
+        )
     if isinstance(store, Transacts):
         with suppress(BackendError):  # it was told, above
             store.remark(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)
@@ -97,9 +102,10 @@ def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure],
 class _Handlers:
     """What a handler gets, whether it is awaited or not."""
 
-    def __init__(self, completion: Completion, blocks: Blocks) -> None:
+    def __init__(self, completion: Completion, blocks: Blocks, job: str) -> None:
         self._completion = completion
         self._blocks = blocks
+        self._job = job
         self.left = False
         self.outcome: tuple[bytes | None, str | None] = (None, None)
 
@@ -112,7 +118,7 @@ class _Handlers:
     def complete(self, result: Any = None) -> None:
         """What the job results in; without it, nothing.  It is completed when the block ends."""
         self._refuse_if_left()
-        self.outcome = encoded_result(result, self._blocks.max_result)
+        self.outcome = self._blocks.results.encode(self._job, result)
 
     def _store(self, letters: Letters[H]) -> H:
         self._refuse_if_left()
@@ -171,8 +177,8 @@ class AsyncHandlerTransaction(_Handlers):
     Whoever is cancelled meanwhile is cancelled when the call has ended: else the next one would meet its answer.
     """
 
-    def __init__(self, completion: Completion, blocks: Blocks, thread: _Thread) -> None:
-        super().__init__(completion, blocks)
+    def __init__(self, completion: Completion, blocks: Blocks, job: str, thread: _Thread) -> None:
+        super().__init__(completion, blocks, job)
         self._thread = thread
 
     async def execute(self, statement: str, parameters: Any = (), /) -> Any:
@@ -224,7 +230,7 @@ class Block:
             if completion is not None:  # it was interrupted meanwhile, and nobody leaves a block that was not entered
                 completion.roll_back()
             raise
-        self._given = given = HandlerTransaction(completion, self._blocks)
+        self._given = given = HandlerTransaction(completion, self._blocks, self._context.job)
         self._begun(completion)
         return given
 
@@ -244,7 +250,7 @@ class Block:
         except BaseException:
             thread.end()
             raise
-        self._given = given = AsyncHandlerTransaction(completion, self._blocks, thread)
+        self._given = given = AsyncHandlerTransaction(completion, self._blocks, self._context.job, thread)
         self._begun(completion)
         return given
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
-import time
 from collections.abc import Callable
 
 from onward._attempt import Attempt, Runtime, run_async
 from onward.logs import get_logger
+from onward.worker.loop_watch import LoopWatch
 from onward.worker.work import Hand, Work
 
 __all__ = ["Coroutines"]
@@ -27,6 +27,7 @@ class Coroutines:
         hand: Hand,
         runtime: Runtime,
         *,
+        blocked_loop_after: float,
         started: Callable[[Work], None],
         left: Callable[[Work], None],
         finished: Callable[[Attempt], None],
@@ -41,10 +42,11 @@ class Coroutines:
         self._finished = finished
         self._died = died
         self._tasks: dict[asyncio.Task[None], Work] = {}
+        self._watch = LoopWatch(blocked_loop_after, self._tasks)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._starting = threading.Lock()
-        self._called: float | None = None  # when it was called and has not looked since
+        self._called = False  # and it has not looked since
         self._stopping = False
 
     def cancel(self, work: Work) -> bool:
@@ -59,11 +61,7 @@ class Coroutines:
             self._stopping = True
         if self._loop is not None:
             self._soon(self._loop.stop)
-
-    def lag(self) -> float:
-        """For how many seconds the event loop has not answered a call."""
-        called = self._called
-        return 0.0 if called is None else time.monotonic() - called
+        self._watch.close()
 
     @property
     def thread(self) -> int | None:
@@ -74,9 +72,9 @@ class Coroutines:
         return thread == self._thread
 
     def _call(self, count: int) -> None:
-        if self._called is not None:
+        if self._called:
             return  # it will see this too
-        self._called = time.monotonic()
+        self._called = True
         if self._loop is None:
             self._start()
         self._soon(self._begin_what_may)
@@ -95,6 +93,7 @@ class Coroutines:
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         self._thread = threading.get_ident()
         asyncio.set_event_loop(loop)
+        self._watch.start(loop)
         try:
             while not self._stopping:
                 try:
@@ -119,12 +118,13 @@ class Coroutines:
             loop.close()
 
     def _begin_what_may(self) -> None:
-        self._called = None
+        self._called = False
         try:
             while (work := self._hand.begin(self._line)) is not None:
                 task = asyncio.get_running_loop().create_task(self._run(work))
                 work.task = task
                 self._tasks[task] = work
+                self._watch.begin()
                 task.add_done_callback(self._left)
         except BaseException as error:  # noqa: BLE001  the loop would only log it
             self._died(error)

@@ -45,6 +45,7 @@ class WorkerOptions:
     weights: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
     shutdown_timeout: float = 25.0
+    blocked_loop_after: float = 1.0  # seconds; 0: it is not watched
 
     @classmethod
     def check(
@@ -53,6 +54,7 @@ class WorkerOptions:
         concurrency: int,
         limits: Mapping[str, int],
         shutdown_timeout: Duration,
+        blocked_loop_after: Duration = 1,
     ) -> WorkerOptions:
         """Read what `jobs.worker(...)` was given."""
         if isinstance(queues, str):
@@ -76,6 +78,7 @@ class WorkerOptions:
             weights=weights,
             limits=dict(limits),
             shutdown_timeout=seconds(shutdown_timeout, "shutdown_timeout"),
+            blocked_loop_after=seconds(blocked_loop_after, "blocked_loop_after"),
         )
 
 

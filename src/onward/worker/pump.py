@@ -45,7 +45,7 @@ import msgspec
 from onward._attempt import Attempt, Ready, conclude, prepare
 from onward._settle import exchange, reaped_alone, settlement
 from onward.backend import Claim, Lease, TurnResult
-from onward.errors import BackendError
+from onward.errors import BackendError, JobTimeout
 from onward.ids import random_owner
 from onward.lease import Settled, Settlement, already_applied
 from onward.logs import get_logger
@@ -76,7 +76,7 @@ class Bequest(NamedTuple):
     """The session of a process that was killed, what had failed there, and what was only interrupted."""
 
     owner: str
-    verdicts: dict[Key, TimeoutError | None]
+    verdicts: dict[Key, JobTimeout | None]
     adopted: Callable[[], None]
 
 
@@ -119,7 +119,7 @@ class Pump:
         self._sent: set[Key] = set()  # of the outbox, what was sent before and not answered
         self._applied: set[Key] = set()  # of those, what is known to have been applied
         self._bequests: deque[Bequest] = deque()
-        self._verdicts: dict[Key, TimeoutError | None] = {}  # of leases that an inheritance brings
+        self._verdicts: dict[Key, JobTimeout | None] = {}  # of leases that an inheritance brings
         self._bench = threading.Event()
         self._hurry = threading.Event()
         self._parked = False

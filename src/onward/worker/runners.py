@@ -7,13 +7,11 @@ begin.  A queue with a future per job costs more than the store does; this costs
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 
 from onward._attempt import Attempt, Runtime, run
-from onward.shield import Guard
-from onward.worker.interrupt import Deadlines, JobTimeout
+from onward.worker.interrupt import Deadlines, Slot
 from onward.worker.solitary import Solitary
 from onward.worker.work import Hand, Work
 
@@ -84,7 +82,7 @@ class Runners:
         self._idents.add(threading.get_ident())
         bench = threading.Lock()
         bench.acquire()
-        slot = _Slot(self._deadlines)
+        slot = Slot(self._deadlines)
         try:
             while not self._stopping:
                 work = self._hand.begin(self._line)
@@ -106,7 +104,7 @@ class Runners:
         else:
             bench.acquire()
 
-    def _run(self, work: Work, slot: _Slot) -> None:
+    def _run(self, work: Work, slot: Slot) -> None:
         self._started(work)
         slot.work = work
         work.thread = slot.thread
@@ -120,27 +118,3 @@ class Runners:
         # In this order: at every moment it is known as running or as finished.
         self._finished(attempt)
         self._hand.end(work, self._line)
-
-
-class _Slot:
-    """Where a thread's handlers can be interrupted."""
-
-    __slots__ = ("_deadlines", "_guard", "thread", "work")
-
-    def __init__(self, deadlines: Deadlines) -> None:
-        self._deadlines = deadlines
-        self._guard = Guard()
-        self.thread = threading.get_ident()
-        self.work: Work
-
-    def enter(self) -> None:
-        """The handler is about to be called: from here on it may be interrupted."""
-        work = self.work
-        work.guard = self._guard
-        timeout = work.ready.terms.timeout
-        if timeout is not None:
-            self._deadlines.watch(work, time.monotonic() + timeout, JobTimeout)
-        self._guard.enter(work)
-
-    def leave(self) -> None:
-        self._guard.leave()

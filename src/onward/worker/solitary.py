@@ -21,12 +21,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from onward._attempt import Attempt, Runtime, conclude, parked
+from onward.errors import JobStopped, JobTimeout
 from onward.failure import Failure
 from onward.lease import Lease
 from onward.lines import Garbled, Line, Message, describe_end, has_ended, kill_group
 from onward.logs import get_logger
 from onward.outcome import Crashed, Outcome, Released
-from onward.worker.interrupt import JobStopped
 from onward.worker.witness import Witness
 from onward.worker.work import Key, Work
 
@@ -71,6 +71,7 @@ class Ran(Message, frozen=True, kw_only=True):
     failure: Failure | None
     result: bytes | None
     note: str | None
+    swallowed: Failure | None
     duration_ms: int
 
 
@@ -128,6 +129,7 @@ class Solitary:
             failure=ran.failure,
             result=ran.result,
             note=ran.note,
+            swallowed=ran.swallowed,
             duration_ms=ran.duration_ms,
         )
 
@@ -182,7 +184,7 @@ class Solitary:
         match process.killed_because:
             case "timeout":
                 limit = work.ready.terms.timeout
-                return self._failed(work, TimeoutError(f"it was killed at its time-out of {limit:g} s"), started)
+                return self._failed(work, JobTimeout(f"it was killed at its time-out of {limit:g} s"), started)
             case "cancelled":
                 return self._failed(work, JobStopped("its process was killed"), started)
         if not process.begun:

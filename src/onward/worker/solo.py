@@ -53,6 +53,7 @@ class Solo:
                     failure=attempt.failure,
                     result=attempt.result,
                     note=attempt.note,
+                    swallowed=attempt.swallowed,
                     duration_ms=attempt.duration_ms,
                 )
             )

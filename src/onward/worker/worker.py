@@ -15,7 +15,7 @@ import msgspec
 
 from onward._attempt import Attempt
 from onward.backend import Renewal
-from onward.errors import BackendError, OnwardError
+from onward.errors import BackendError, JobStopped, OnwardError
 from onward.ids import random_owner
 from onward.lease import Lease
 from onward.logs import get_logger
@@ -25,7 +25,7 @@ from onward.worker.breaker import Breaker
 from onward.worker.coroutines import Coroutines
 from onward.worker.facts import Ending, Facts
 from onward.worker.frames import AsTask, InProcess, InThread, Whereabouts
-from onward.worker.interrupt import Deadlines, JobStopped
+from onward.worker.interrupt import Deadlines
 from onward.worker.options import QueuePlan, WorkerOptions, WorkerParts
 from onward.worker.pump import Bequest, Pump
 from onward.worker.quota import Quota
@@ -41,7 +41,6 @@ logger = get_logger("onward.worker")
 
 _WAIT, _SHORT_WAIT = 1.0, 0.1
 _PRUNE_EVERY = 60.0
-_LONG_LAG = 0.5
 _NEVER = float("inf")
 
 
@@ -89,7 +88,7 @@ class Worker:
             None if solo_program is None else Solitary(solo_program, runtime, self._witness, fresh=self._session.fresh)
         )
         self._hand = hand = Hand(options.concurrency, self._session.fresh)
-        self._deadlines = Deadlines(hand, died=self._die)
+        self._deadlines = Deadlines(hand.running, died=self._die)
         self._pump = Pump(
             self._parts,
             self._session,
@@ -117,6 +116,7 @@ class Worker:
         self._coroutines = Coroutines(
             hand,
             self._parts.runtime,
+            blocked_loop_after=options.blocked_loop_after,
             started=self._on_started,
             left=self._on_left,
             finished=self._pump.finished,
@@ -354,14 +354,6 @@ class Worker:
 
     def _on_given_back(self, count: int) -> None:
         self.facts.note("given back", count)
-        lag = self._coroutines.lag()
-        if lag > _LONG_LAG:
-            running = sorted({work.ready.letter.job for work in self._hand.running.values() if work.task is not None})
-            logger.warning(
-                "the event loop has not answered for %.1f s and async jobs wait for it: does one of these block it? %s",
-                lag,
-                ", ".join(running),
-            )
 
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
         """Progress, under the name that the session has now: the lease may have been adopted since it was claimed."""
