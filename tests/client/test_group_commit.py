@@ -122,7 +122,7 @@ def test_a_commit_is_not_made_larger_than_the_store_should_be_held_up_for(jobs, 
 
 def test_a_refused_job_is_the_error_of_its_own_caller_only(jobs, work, together):
     def refuse(envelopes):
-        if holds(envelopes, b"666"):
+        if holds(envelopes, b'"n":666'):
             raise BackendRefused("no such number")
 
     jobs.backend.before = refuse
@@ -144,7 +144,7 @@ def test_a_caller_whose_job_was_stored_is_not_told_of_the_outage_that_came_after
     def refuse(envelopes):
         if len(envelopes) > 1:
             raise BackendRefused("not these two together")
-        if holds(envelopes, b"666"):
+        if holds(envelopes, b'"n":666'):
             raise StoreFull("no space left")
 
     jobs.backend.before = refuse
@@ -167,7 +167,7 @@ def test_of_equal_unique_keys_in_one_commit_the_first_in_line_wins(jobs, work, t
 @pytest.mark.promise("F71")
 def test_a_unique_key_is_not_lost_to_a_winner_that_was_refused(jobs, work, together):
     def refuse(envelopes):
-        if holds(envelopes, b"666"):
+        if holds(envelopes, b'"n":666'):
             raise BackendRefused("no such number")
 
     jobs.backend.before = refuse
