@@ -37,6 +37,7 @@ def test_a_job_that_always_fails_is_counted_as_often_as_it_ran(jobs, retries):
     jobs.drain()
 
     assert jobs.metrics.snapshot() == {
+        "jobs_enqueued": {"default": 1},
         "jobs_fetched": {"default": retries + 1},
         "jobs_failed": {"default": retries + 1},
         **({"jobs_requeued": {"default": retries}} if retries else {}),
@@ -52,7 +53,11 @@ def test_a_success_moves_nothing_but_its_own_counter(jobs):
     work.enqueue()
     jobs.drain()
 
-    assert jobs.metrics.snapshot() == {"jobs_fetched": {"default": 1}, "jobs_succeeded": {"default": 1}}
+    assert jobs.metrics.snapshot() == {
+        "jobs_enqueued": {"default": 1},
+        "jobs_fetched": {"default": 1},
+        "jobs_succeeded": {"default": 1},
+    }
 
 
 @pytest.mark.promise("S31")
@@ -115,7 +120,7 @@ def test_each_outcome_moves_its_own_counters_once(jobs, work, wish):
     jobs.process_once()
 
     moved = {name: by_queue["default"] for name, by_queue in jobs.metrics.snapshot().items()}
-    assert moved == {"jobs_fetched": 1} | dict.fromkeys(OUTCOMES[wish][0], 1)
+    assert moved == {"jobs_enqueued": 1, "jobs_fetched": 1} | dict.fromkeys(OUTCOMES[wish][0], 1)
 
 
 @pytest.mark.promise("S30")

@@ -212,12 +212,12 @@ class TestUnreadableBytes:
         assert handle.state() == "completed"
 
     @pytest.mark.promise("F57", "S29")
-    def test_they_are_counted_as_rejected_and_not_as_failed(self, jobs):
+    def test_they_are_counted_as_unreadable_and_not_as_failed_or_forged(self, jobs):
         jobs.backend.enqueue([an_envelope(b"noise")])
         jobs.drain()
 
         count = jobs.metrics.count
-        assert (count("jobs_rejected_signature"), count("jobs_failed")) == (1, 0)
+        assert (count("jobs_unreadable"), count("jobs_rejected_signature"), count("jobs_failed")) == (1, 0, 0)
 
     @pytest.mark.promise("F57", "S23")
     def test_they_are_copied_to_the_dead_letter_queue_too(self, open_app):
