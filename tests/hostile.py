@@ -1,4 +1,4 @@
-"""Jobs that do what they can to end the worker that runs them: by what they raise, return, are given and are configured with.
+"""Jobs that do what they can to end the worker that runs them: by what they raise, return, are given and are told.
 
 Each is one failed attempt after the other, or a success that has no result; never the end of a worker.
 """
@@ -212,7 +212,7 @@ def returns_a_careless_signal():
 
 
 _loader = {"__name__": "generated", "__loader__": type("Loader", (), {"get_source": dies})(), "dies": dies}
-exec(compile("def from_nowhere():\n    dies()", "<nowhere>", "exec"), _loader)  # noqa: S102
+exec(compile("def from_nowhere():\n    dies()", "<nowhere>", "exec"), _loader)
 
 
 @hostile()

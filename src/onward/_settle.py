@@ -134,7 +134,7 @@ def exchange(
             if not items:
                 raise
             # The last net: what one job carries does not end a worker.
-            raise BackendRefused(f"{kind_of(unexpected)}: {message_of(unexpected)}") from unexpected
+            raise _Unexpected(f"{kind_of(unexpected)}: {message_of(unexpected)}") from unexpected
 
     try:
         return Exchange(take(settlements, claim), settlements)
@@ -146,6 +146,10 @@ def exchange(
     result = take((), claim)
     answered = msgspec.structs.replace(result, settled=[settled for _, settled in made])
     return Exchange(answered, [each for each, _ in made])
+
+
+class _Unexpected(BackendRefused):
+    """The store, or what is done to a settlement on its way there, failed in a way that nobody knows."""
 
 
 def _in_halves(
@@ -165,11 +169,18 @@ def _in_halves(
 
 def _alone(take: _Take, item: Settlement, refusal: BackendRefused, instead: _Instead) -> tuple[Settlement, Settled]:
     """The store refuses this very settlement: dead-letter the job, or at the least keep it."""
-    unexpected = refusal.__cause__
-    level = logging.ERROR if isinstance(unexpected, BackendError | None) else logging.CRITICAL
-    job_id = item.lease.envelope.id
-    logger.log(level, "the store refused the %s of job %s: %s", item.move, job_id, refusal, exc_info=unexpected)
-    for other in instead.of(item, refusal):
+    unexpected = refusal.__cause__ if isinstance(refusal, _Unexpected) else None
+    logger.log(
+        logging.ERROR if unexpected is None else logging.CRITICAL,
+        "the store refused the %s of job %s: %s",
+        item.move,
+        item.lease.envelope.id,
+        refusal,
+        exc_info=unexpected,
+    )
+    # What nobody knows may have been a passing fault: a success is not given up for that.
+    again = () if unexpected is None else (item,)
+    for other in (*again, *instead.of(item, refusal)):
         try:
             return other, take([other], None).settled[0]
         except BackendRefused as again:
