@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 
 import msgspec
 
@@ -169,23 +170,34 @@ def _in_halves(
 
 def _alone(take: _Take, item: Settlement, refusal: BackendRefused, instead: _Instead) -> tuple[Settlement, Settled]:
     """The store refuses this very settlement: dead-letter the job, or at the least keep it."""
-    unexpected = refusal.__cause__ if isinstance(refusal, _Unexpected) else None
-    logger.log(
-        logging.ERROR if unexpected is None else logging.CRITICAL,
-        "the store refused the %s of job %s: %s",
-        item.move,
-        item.lease.envelope.id,
-        refusal,
-        exc_info=unexpected,
-    )
-    # What nobody knows may have been a passing fault: a success is not given up for that.
-    again = () if unexpected is None else (item,)
-    for other in (*again, *instead.of(item, refusal)):
+    if isinstance(refusal, _Unexpected):
+        return _alone_unexpectedly(take, item, refusal, instead)
+    logger.error("the store refused the %s of job %s: %s", item.move, item.lease.envelope.id, refusal)
+    for other in instead.of(item, refusal):
         try:
             return other, take([other], None).settled[0]
         except BackendRefused as again:
             refusal = again
     raise refusal
+
+
+def _alone_unexpectedly(
+    take: _Take, item: Settlement, refusal: _Unexpected, instead: _Instead
+) -> tuple[Settlement, Settled]:
+    """What nobody knows may have been a passing fault, and a success is not given up for that: it is tried again first.
+
+    If the store fails on everything, it is not this job's doing, and whoever called is told what happened.
+    """
+    for other in chain((item,), instead.of(item, refusal)):
+        try:
+            settled = take([other], None).settled[0]
+        except BackendRefused:
+            continue
+        level = logging.ERROR if other is item else logging.CRITICAL
+        text = "the store failed on the %s of job %s, which is now settled as %s: %s"
+        logger.log(level, text, item.move, item.lease.envelope.id, other.move, refusal, exc_info=refusal.__cause__)
+        return other, settled
+    raise refusal.__cause__ or refusal
 
 
 class _Instead(msgspec.Struct, frozen=True):

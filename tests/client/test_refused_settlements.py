@@ -284,7 +284,7 @@ def test_a_settlement_that_a_store_fails_on_ends_no_worker(open_app_on, eventual
 
     assert [str(handle.state()) for handle in handles] == [*["completed"] * 2, "discarded", *["completed"] * 2]
     assert "ZeroDivisionError: a fault of the store's own code" in handles[2].record().errors[-1].message
-    assert [line.levelno for line in caplog.records if "the store refused the ack" in line.getMessage()] == [50]
+    assert [line.levelname for line in caplog.records if "failed on the ack" in line.getMessage()] == ["CRITICAL"]
 
 
 def test_a_success_that_a_store_fails_on_once_stays_a_success(open_app_on):

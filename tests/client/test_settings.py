@@ -182,18 +182,18 @@ def test_a_strategy_that_makes_no_sense_is_refused_at_once(open_app, settings, s
 def test_a_strategy_in_the_environment_that_makes_no_sense_is_refused_at_once(open_app, monkeypatch):
     monkeypatch.setenv("ONWARD_DEFAULT_RETRY", "linaer")
 
-    with pytest.raises(OptionError, match="the environment: default_retry: .* did you mean 'linear'"):
+    with pytest.raises(OptionError, match=r"the environment: default_retry: .* did you mean 'linear'"):
         open_app()
 
 
 def test_a_strategy_of_a_job_that_makes_no_sense_is_refused_where_it_is_given(jobs):
-    with pytest.raises(OptionError, match="retry: .* did you mean 'exponential'"):
+    with pytest.raises(OptionError, match=r"retry: .* did you mean 'exponential'"):
         jobs.job(retry="exponental")(lambda: None)
 
     @jobs.job
     def work(): ...
 
-    with pytest.raises(OptionError, match="retry: .* did you mean 'fixed'"):
+    with pytest.raises(OptionError, match=r"retry: .* did you mean 'fixed'"):
         work.using(retry="fixd")
 
 

@@ -253,8 +253,6 @@ class Worker:
                     self._parts.prune()
             except BackendError as error:
                 logger.warning("the sweep failed and will be tried again: %s", error)
-            except Exception:  # what a dead job carries does not end those who clear up after it
-                logger.exception("the sweep failed and will be tried again")
             else:
                 self.facts.note("swept")
 
