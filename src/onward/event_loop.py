@@ -69,7 +69,11 @@ class LoopThread:
         with self._lock:
             if self._loop is None or self._pid != os.getpid():  # a fork has the loop but not its thread
                 loop, self._ended = asyncio.new_event_loop(), threading.Event()
-                threading.Thread(target=_serve, args=(loop, self._ended), name="onward-loop", daemon=True).start()
+                try:
+                    threading.Thread(target=_serve, args=(loop, self._ended), name="onward-loop", daemon=True).start()
+                except RuntimeError:
+                    loop.close()
+                    raise
                 self._loop, self._pid = loop, os.getpid()
             return self._loop
 

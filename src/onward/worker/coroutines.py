@@ -92,7 +92,11 @@ class Coroutines:
         with self._starting:
             if self._loop is None and not self._stopping:
                 loop = asyncio.new_event_loop()
-                threading.Thread(target=self._serve, args=(loop,), name="onward-loop", daemon=True).start()
+                try:
+                    threading.Thread(target=self._serve, args=(loop,), name="onward-loop", daemon=True).start()
+                except RuntimeError:
+                    loop.close()
+                    raise
                 self._loop = loop
 
     def _soon(self, callback: Callable[[], object]) -> None:
