@@ -2,7 +2,8 @@
 
 `prepare` takes a lease as far as it can go without running anybody's code: it is `Ready` to be called, or its `Attempt`
 has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here
-talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome.  (A handler may complete its
+talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome, and if even deciding that
+fails, it is a failed attempt with a critical line in the log.  (A handler may complete its
 job in a transaction of its own; what goes wrong after that is remarked, and changes nothing.)
 """
 
@@ -11,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
+from contextvars import copy_context
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Protocol
@@ -24,19 +26,22 @@ from onward.context import Block, Completed, JobContext
 from onward.encryption import Encryption
 from onward.envelope import Letter, Verify, open_sealed
 from onward.errors import (
+    DecryptionFailed,
     DecryptionKeyMissing,
     EnvelopeError,
     EnvelopeTooNew,
     JobInterrupted,
     JobTimeout,
+    SignatureRejected,
 )
-from onward.failure import Failure, describe, storable
+from onward.failure import Failure, describe, kind_of, message_of, storable
 from onward.lease import Hold, Lease
+from onward.logs import get_logger
 from onward.masking import scrubbed, scrubbed_text
-from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide
+from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide, failed
 from onward.registry import Entry, NotAllowed, Registry
 from onward.results import Results
-from onward.retry import RetryPolicy
+from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.signals import Discard, Signal
 
 __all__ = [
@@ -51,6 +56,8 @@ __all__ = [
     "run",
     "run_async",
 ]
+
+logger = get_logger("onward.job")
 
 _LONGEST_PARKING = 600.0
 _LONGEST_HOLD_WAIT = 30.0
@@ -128,6 +135,13 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     """Everything that can be said before the handler is called."""
     try:
+        return _prepared(lease, runtime)
+    except Exception as error:  # noqa: BLE001  the last net: one job's bytes do not end a worker
+        return _undecided(lease, None, runtime.default_max_retries, error, 0)
+
+
+def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
+    try:
         letter = open_sealed(lease.envelope, namespace=runtime.namespace, verify=runtime.verify)
         if letter.enc is not None:
             letter = runtime.encryption.open(letter)
@@ -137,7 +151,7 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     except DecryptionKeyMissing as error:
         return _locked(lease, error, runtime)
     except EnvelopeError as error:
-        return _rejected(lease, error)
+        return _rejected(lease, error, runtime)
     if lease.spent is not None:
         return _spent(lease, lease.spent, letter, runtime)
     entry = runtime.registry.find(letter.job)
@@ -166,7 +180,8 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
         try:
             if slot is not None:
                 slot.enter()
-            value = ready.entry.invoke(ready.context, ready.letter.payload)
+            # In a context of its own: what a handler sets there and forgets is not the next one's.
+            value = copy_context().run(ready.entry.invoke, ready.context, ready.letter.payload)
             returned = True
         except BaseException as raised:  # noqa: BLE001  whatever a handler raises is a failed attempt, and no more
             error = raised
@@ -181,7 +196,9 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
         if not returned and error is None:
             error = late
     try:
-        return _concluded(ready, runtime, value, error, started, told=told)
+        return _ended(ready, runtime, value, error, started, told=told)
+    except BaseException:  # noqa: BLE001  no code of ours: a trace function that the handler left raises once
+        return _ended(ready, runtime, value, error, started, told=told)
     finally:
         error = None  # its traceback knows this very frame, and only the garbage collector would get rid of the two
 
@@ -197,15 +214,15 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
             value = await ready.entry.invoke(ready.context, ready.letter.payload)
     except BaseException as raised:  # noqa: BLE001  see above
         error = raised
-        if isinstance(raised, TimeoutError) and deadline.expired():
+        if issubclass(type(raised), TimeoutError) and deadline.expired():
             error = JobTimeout(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
     try:
-        return _concluded(ready, runtime, value, error, started, told=told_to_a_task(deadline))
+        return _ended(ready, runtime, value, error, started, told=told_to_a_task(deadline))
     finally:
         error = None  # see above
 
 
-def _concluded(
+def _ended(
     ready: Ready,
     runtime: Runtime,
     value: Any,
@@ -214,23 +231,50 @@ def _concluded(
     *,
     told: type[BaseException] | None,
 ) -> Attempt:
+    """A run that came to its end, and what it was told meanwhile.  Never raises."""
     duration_ms = (time.perf_counter_ns() - started) // 1_000_000
-    try:
-        attempt = conclude(ready, runtime, value, error, duration_ms)
-    except BaseException as broken:  # noqa: BLE001  closing or encoding what it returned runs code of its own
-        attempt = conclude(ready, runtime, None, broken, duration_ms)
+    attempt = conclude(ready, runtime, value, error, duration_ms)
     if told is not None or ready.terms.timeout is not None:
         timeout, is_async = ready.terms.timeout, ready.entry.is_async
         ignored = swallowed(error, told, timeout=timeout, duration_ms=duration_ms, is_async=is_async)
         if ignored is not None:
             attempt = msgspec.structs.replace(attempt, swallowed=ignored)
     if ready.context is not None and ready.context.completed is not None and (attempt.failure or attempt.swallowed):
-        runtime.remark(attempt)
+        try:
+            runtime.remark(attempt)
+        except Exception:
+            logger.exception("job %s is completed; an error after that could not be recorded", ready.letter.id)
     return attempt
 
 
 def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
-    """Turn what a handler returned or raised into an outcome."""
+    """Turn what a handler returned or raised into an outcome.  Never raises."""
+    try:
+        try:
+            attempt = _concluded(ready, runtime, value, error, duration_ms)
+        except BaseException as broken:  # noqa: BLE001  closing or encoding what it returned runs code of its own
+            attempt = _concluded(ready, runtime, None, broken, duration_ms)
+    except BaseException as unexpected:  # noqa: BLE001  the last net: one job's code does not end a worker
+        return _undecided(ready.lease, ready.letter, ready.terms.max_retries, unexpected, duration_ms)
+    return attempt
+
+
+def _undecided(
+    lease: Lease, letter: Letter | None, max_retries: int, error: BaseException, duration_ms: int
+) -> Attempt:
+    """Our own code failed on this job: a failed attempt, which nothing of the job's own has a say in."""
+    job_id, failure = lease.envelope.id, describe(error)
+    logger.critical("the engine failed on job %s: %s: %s", job_id, failure.kind, failure.message, exc_info=error)
+    if lease.attempts < max_retries:
+        outcome: Outcome = RetryLater(DEFAULT_POLICY.plan(lease.attempts + 1, job_id=job_id).seconds)
+    else:
+        outcome = Dead(f"the engine failed on it: {failure.kind}")
+    if letter is not None:
+        failure = scrubbed(failure, letter.payload, letter.secrets)
+    return Attempt(lease=lease, letter=letter, outcome=outcome, failure=failure, duration_ms=duration_ms)
+
+
+def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
     if ready.context is not None and ready.context.completed is not None:
         return _completed(ready, ready.context.completed, value, error, duration_ms)
     if value is None and error is None:  # nearly always
@@ -239,20 +283,21 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         error = value
     if value is not None and isinstance(value, _UNRUN):
         error = _never_run(value)
-    if isinstance(error, DoesNotFit):
+    if error is not None and issubclass(type(error), DoesNotFit):
         return _misfit(ready, error, runtime)
-    if isinstance(error, NotAllowed):
-        outcome: Outcome = Dead(storable(str(error)), cause="refused", ran=False)
+    if error is not None and issubclass(type(error), NotAllowed):
+        outcome: Outcome = Dead(message_of(error), cause="refused", ran=False)
     else:
         try:
             outcome = decide(error, ready.lease, ready.terms, runtime.rng)
-        except Exception as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
+        except BaseException as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
             error = broken
-            outcome = decide(broken, ready.lease, ready.terms, runtime.rng)
+            outcome = failed(broken, ready.lease, ready.terms, runtime.rng)
     result, note = runtime.results.encode(ready.letter.job, value) if isinstance(outcome, Done) else (None, None)
     if isinstance(outcome, Dead):
         reason = scrubbed_text(outcome.reason, ready.letter.payload, ready.letter.secrets)
-        outcome = msgspec.structs.replace(outcome, reason=reason, quotes=isinstance(error, Discard | NotAllowed))
+        quotes = issubclass(type(error), Discard | NotAllowed)
+        outcome = msgspec.structs.replace(outcome, reason=reason, quotes=quotes)
     failure = _failure(error, ready.letter) if error is not None and isinstance(outcome, Dead | RetryLater) else None
     return Attempt(
         lease=ready.lease,
@@ -275,7 +320,7 @@ def _completed(
         lease=ready.lease,
         letter=ready.letter,
         outcome=_DONE,
-        failure=None if error is None or isinstance(error, Signal) else _failure(error, ready.letter),
+        failure=None if error is None or issubclass(type(error), Signal) else _failure(error, ready.letter),
         result=completed.result,
         note=completed.note,
         duration_ms=duration_ms,
@@ -291,7 +336,7 @@ def _never_run(value: Any) -> Exception:
     """A plain function around an async one returns a coroutine: nobody awaits it, so its work was not done."""
     if isinstance(value, Coroutine | Generator):
         value.close()
-    return TypeError(f"the handler returned a {type(value).__name__}, which was never run: define it with `async def`")
+    return TypeError(f"the handler returned a {kind_of(value)}, which was never run: define it with `async def`")
 
 
 def parked(lease: Lease, reason: str) -> Parked:
@@ -299,22 +344,28 @@ def parked(lease: Lease, reason: str) -> Parked:
     return Parked(min(10.0 * float(2 ** min(lease.waits, 10)), _LONGEST_PARKING), storable(reason))
 
 
-def _rejected(lease: Lease, error: EnvelopeError) -> Attempt:
+def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
+    """Bytes that are no job of ours.  Where signatures are required, whatever cannot be verified was not signed."""
+    cause = "unreadable"
+    if isinstance(error, DecryptionFailed):
+        cause = "undecryptable"
+    elif isinstance(error, SignatureRejected) or runtime.requires_signatures:
+        cause = "rejected"
     failure = Failure(type(error).__name__, storable(str(error)))
-    return Attempt(lease=lease, outcome=Dead(str(error), cause="rejected", ran=False), failure=failure)
+    return Attempt(lease=lease, outcome=Dead(str(error), cause=cause, ran=False), failure=failure)
 
 
 def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
     """It waits for a worker of its version.  Where signatures are required, not for ever: nobody can say whose it is."""
     if runtime.requires_signatures and _has_waited(lease, runtime):
-        return _rejected(lease, error)
+        return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _locked(lease: Lease, error: DecryptionKeyMissing, runtime: Runtime) -> Attempt:
     """A worker without the keys must not discard what others could run: it waits for them, but not for ever."""
     if _has_waited(lease, runtime):
-        return _rejected(lease, error)
+        return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
@@ -334,7 +385,7 @@ def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 
 
-def _misfit(ready: Ready, error: DoesNotFit, runtime: Runtime) -> Attempt:
+def _misfit(ready: Ready, error: BaseException, runtime: Runtime) -> Attempt:
     """The handler was not called.  A worker with the version of the job that this was enqueued for may come by."""
     lease, letter = ready.lease, ready.letter
     reason = scrubbed_text(storable(str(error)), letter.payload, letter.secrets)
@@ -353,9 +404,10 @@ def _has_waited(lease: Lease, runtime: Runtime) -> bool:
 def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
     definition = entry.definition
     retries = letter.max_retries if letter.max_retries is not None else definition.max_retries
+    policies = (letter.retry, definition.retry, runtime.queue_retry.get(letter.queue), runtime.default_retry)
     return Terms(
         max_retries=runtime.default_max_retries if retries is None else retries,
-        retry=letter.retry or definition.retry or runtime.queue_retry.get(letter.queue) or runtime.default_retry,
+        retry=next(policy for policy in policies if policy is not None),
         discard_on=definition.discard_on,
         retry_on=definition.retry_on,
         timeout=letter.timeout if letter.timeout is not None else definition.timeout,

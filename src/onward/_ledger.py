@@ -10,7 +10,6 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from onward._attempt import Attempt
@@ -19,7 +18,7 @@ from onward.envelope import Sealed
 from onward.failure import Failure
 from onward.lease import Settled, Settlement
 from onward.logs import get_logger
-from onward.outcome import Dead, RetryLater
+from onward.outcome import Cancelled, Dead, RetryLater
 from onward.states import State
 from onward.telemetry import (
     JobCancelled,
@@ -36,7 +35,7 @@ from onward.telemetry import (
     Telemetry,
 )
 
-__all__ = ["Ledger"]
+__all__ = ["REJECTIONS", "Ledger"]
 
 logger = get_logger("onward.job")
 
@@ -48,12 +47,15 @@ _DISCARDS = {
     "failed": ("jobs_failed", "jobs_failed_permanently"),
     "spent": ("jobs_failed", "jobs_failed_permanently"),
     "rejected": ("jobs_rejected_signature",),
+    "unreadable": ("jobs_unreadable",),
+    "undecryptable": ("jobs_undecryptable",),
     "refused": ("jobs_refused",),
     "unknown": ("jobs_unknown",),
     "misfit": ("jobs_misfit",),
 }
 
 _SWALLOWED = {"JobTimeout": "jobs_overran", "JobStopped": "jobs_cancel_ignored"}
+REJECTIONS = frozenset({"rejected", "unreadable", "undecryptable"})  # nothing of the job was read
 
 
 class Ledger:
@@ -99,8 +101,13 @@ class Ledger:
                 continue
             for name in _counters(attempt, item, answer):
                 counts[name, queue] += 1
-            self._tell(attempt, item, answer)
-            _log(attempt, item, answer)
+            if item.dead_letter is not None and answer.state is State.DISCARDED:
+                counts["jobs_enqueued", item.dead_letter.queue] += 1
+            try:
+                self._tell(attempt, item, answer)
+                _log(attempt, item, answer)
+            except Exception:  # it is settled: what is told of it does not end a worker
+                logger.exception("the end of job %s could not be told", attempt.lease.envelope.id)
         self._metrics.add_all(counts)
 
     def reaped(self, reaped: Sequence[Reaped]) -> None:
@@ -130,14 +137,16 @@ class Ledger:
                 self._telemetry.emit(JobRescued(**common, cause=each.cause, crashes=each.crashes))
 
     def _tell(self, attempt: Attempt, item: Settlement, answer: Settled) -> None:
-        kind = _EVENTS.get(_happened(item, answer))
+        kind = _EVENTS.get(_happened(attempt, item, answer))
         if kind is not None and self._telemetry.wants(kind):
             self._telemetry.emit(_event(kind, attempt, item))
 
 
-def _happened(item: Settlement, answer: Settled) -> str:
+def _happened(attempt: Attempt, item: Settlement, answer: Settled) -> str:
     if not answer.counts:
         return "lost"
+    if _was_dropped(attempt, item):
+        return "abandon"
     if _was_cancelled(answer):
         return "cancelled"
     # No retry follows a refused dead letter, and the discard is told when it is stored at last.
@@ -148,9 +157,16 @@ def _was_cancelled(answer: Settled) -> bool:
     return answer.state is State.CANCELLED
 
 
+def _was_dropped(attempt: Attempt, item: Settlement) -> bool:
+    """Whether it failed for good, and its dead letter was refused: `drop_on_dlq_failure`."""
+    return item.move == "cancelled" and not isinstance(attempt.outcome, Cancelled)
+
+
 def _counters(attempt: Attempt, item: Settlement, answer: Settled) -> tuple[str, ...]:
     if not answer.counts:
         return ("leases_lost",)
+    if _was_dropped(attempt, item):
+        return (*_DISCARDS[_cause(attempt)], "jobs_dlq_failed")
     if _was_cancelled(answer):
         return ("jobs_cancelled",)
     match item.move:
@@ -161,14 +177,17 @@ def _counters(attempt: Attempt, item: Settlement, answer: Settled) -> tuple[str,
         case "nack":
             return ("jobs_dlq_failed",) if item.spent is not None else ("jobs_failed", "jobs_requeued")
         case "abandon":
-            cause = attempt.outcome.cause if isinstance(attempt.outcome, Dead) else "failed"
-            return _DISCARDS[cause]
+            return _DISCARDS[_cause(attempt)]
         case "snooze":
             return ("jobs_snoozed",)
         case "park":
             return ("jobs_parked",)
         case _:
             return ()
+
+
+def _cause(attempt: Attempt) -> str:
+    return attempt.outcome.cause if isinstance(attempt.outcome, Dead) else "failed"
 
 
 _EVENTS: dict[str, type[JobEvent]] = {
@@ -265,13 +284,14 @@ def _log_swallowed(attempt: Attempt, swallowed: Failure) -> None:
 
 
 def _say(level: int, message: str, *args: object, extra: Mapping[str, object] | None = None) -> None:
-    with suppress(Exception):  # a log handler that raises hurts no job
-        logger.log(level, message, *args, extra=extra)
+    logger.log(level, message, *args, extra=extra)
 
 
 def _line(item: Settlement, answer: Settled, attempt: Attempt) -> tuple[int, str]:
     if not answer.counts:
         return logging.WARNING, "lease.lost"
+    if _was_dropped(attempt, item):
+        return logging.CRITICAL, "job.dropped"
     if _was_cancelled(answer):
         return logging.INFO, "job.cancelled"
     match item.move:

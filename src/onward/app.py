@@ -34,7 +34,7 @@ from onward.key_ring import KeyRing
 from onward.record import JobRecord, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
 from onward.results import Results
-from onward.retry import DEFAULT_POLICY, RetryPolicy
+from onward.retry import DEFAULT_POLICY
 from onward.runner import Runner, WorkerResult
 from onward.signing import Signing
 from onward.states import State
@@ -65,8 +65,6 @@ class Onward:
         url: str | None = None,
         *,
         clock: Clock | None = None,
-        default_retry: RetryPolicy | None = None,
-        queue_retry: Mapping[str, RetryPolicy] | None = None,
         handlers: Mapping[str, keyed.Configured] | None = None,
         queue_handlers: Mapping[str, Sequence[str]] | None = None,
         **settings: Unpack[SettingsOptions],
@@ -86,9 +84,9 @@ class Onward:
         self._keyed = keyed.build(handlers or {}, store=self._whereabouts())
         for key, handler in self._keyed.items():
             self._registry.add(HandlerEntry(key, handler))
-        self._wire(default_retry or DEFAULT_POLICY, queue_retry or {})
+        self._wire()
 
-    def _wire(self, default_retry: RetryPolicy, queue_retry: Mapping[str, RetryPolicy]) -> None:
+    def _wire(self) -> None:
         settings, backend = self.settings, self.backend
         keys = self._keys = self._key_file()
         inspection = self._inspection = inspection_of(backend)
@@ -104,6 +102,7 @@ class Onward:
             backend,
             self._registry,
             self.telemetry,
+            self.metrics,
             clock=self._clock,
             namespace=settings.namespace,
             default_max_retries=settings.default_max_retries,
@@ -150,8 +149,8 @@ class Onward:
             clock=self._clock,
             namespace=settings.namespace,
             default_max_retries=settings.default_max_retries,
-            default_retry=default_retry,
-            queue_retry=queue_retry,
+            default_retry=DEFAULT_POLICY if settings.default_retry is None else settings.default_retry,
+            queue_retry=settings.queue_retry,
             unknown_grace=settings.unknown_grace,
             results=results,
             report=self._report_progress,

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -20,20 +20,21 @@ from onward.envelope import Envelope, Form, Letter, Sign, owned_key, seal
 from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
 from onward.ids import IdMaker
+from onward.logs import get_logger
 from onward.masking import Secret
 from onward.names import job_name, queue_name
 from onward.names import key as checked_key
 from onward.registry import Entry, Registry
-from onward.retry import PortablePolicy, RetryPolicy
+from onward.retry import RetryPolicy, travels
 from onward.shape import refuse_misshapen
 from onward.shield import shield
-from onward.telemetry import JobDeduplicated, JobEnqueued, Telemetry
+from onward.telemetry import JobDeduplicated, JobEnqueued, Metrics, Telemetry
 from onward.transacts import refuse_to_wait
 from onward.unique_key import UniqueKey
 
 __all__ = ["Client", "Sealer", "refuse_what_it_lacks"]
 
-logger = logging.getLogger("onward")
+logger = get_logger("onward")
 
 Sealer = Callable[[Sequence[bytes]], list[Envelope]]  # payloads of one job's calls -> what to enqueue
 
@@ -46,6 +47,7 @@ class Client:
         backend: Backend,
         registry: Registry,
         telemetry: Telemetry,
+        metrics: Metrics,
         *,
         clock: Clock,
         namespace: str,
@@ -61,6 +63,7 @@ class Client:
         self.registry = registry
         self._backend = backend
         self._telemetry = telemetry
+        self._metrics = metrics
         self._clock = clock
         self._namespace = namespace
         self._default_max_retries = default_max_retries
@@ -235,9 +238,7 @@ class Client:
             payload=msgspec.Raw(payload),
             enqueued_at=now,
             not_before=options.at if options.at is not None else (now + delay if delay else None),
-            retry=retry
-            if retry is not None and isinstance(retry, PortablePolicy)
-            else None,  # a function stays with its decorator
+            retry=retry if travels(retry) else None,  # code stays with its decorator
             unique_key=self._encryption.key("unique", owner, options.unique_key or None),
             idempotency_key=self._encryption.key("idempotency", owner, options.idempotency_key),
             idempotency_ttl=self._idempotency_ttl(options),
@@ -277,12 +278,23 @@ class Client:
         refuse_to_wait(self._backend)
         with shield():  # a handler that enqueues may be interrupted, but not here
             answers = self._commit.submit(envelopes) if envelopes else []
+            self.count(envelopes, answers)
             if self._telemetry.wants(JobEnqueued) or self._telemetry.wants(JobDeduplicated):
                 for envelope, answer in zip(envelopes, answers, strict=True):
                     self._tell(envelope, answer)
         if self._after_enqueue is not None:
             self._after_enqueue()
         return answers
+
+    def count(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> None:
+        """Count what was stored, or handed over to a transaction of the caller's, and what stands for another job."""
+        if len(envelopes) == 1:  # nearly always
+            self._metrics.add("jobs_enqueued" if answers[0].created else "jobs_deduplicated", envelopes[0].queue)
+            return
+        counts: Counter[tuple[str, str]] = Counter()
+        for envelope, answer in zip(envelopes, answers, strict=True):
+            counts["jobs_enqueued" if answer.created else "jobs_deduplicated", envelope.queue] += 1
+        self._metrics.add_all(counts)
 
     def _tell(self, envelope: Envelope, answer: Enqueued) -> None:
         kind = JobEnqueued if answer.created else JobDeduplicated

@@ -9,7 +9,6 @@ whoever can write to the store could have anything signed, by having it refused.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from typing import Any, Self
 
@@ -18,8 +17,9 @@ from onward.backend import Inspection, Query, Reaped, StoredJob
 from onward.client import Client
 from onward.encryption import Encryption
 from onward.envelope import Envelope, Letter, Sealed, Verify, open_sealed
-from onward.errors import EnvelopeError, OnwardError, Unsupported
+from onward.errors import BackendError, EnvelopeError, OnwardError, Unsupported
 from onward.ids import derived_id
+from onward.logs import get_logger
 from onward.masking import masked
 from onward.outcome import Dead
 from onward.record import JobRecord, payload_of, record_of
@@ -28,7 +28,7 @@ from onward.uninspected import stored_of
 
 __all__ = ["DEAD_LETTER_JOB", "DeadLetters", "Replay"]
 
-logger = logging.getLogger("onward")
+logger = get_logger("onward")
 
 DEAD_LETTER_JOB = "dead_letter"
 _BATCH = 500
@@ -144,16 +144,25 @@ class DeadLetters:
     def copy_crashed(self, reaped: Sequence[Reaped]) -> None:
         """Crash discards happen in maintenance, which has no letter to write: it is written here, as often as need be."""
         for each in reaped:
-            stored = self._stored(each.id, each.queue) if each.to is State.DISCARDED else None
-            if stored is not None:
-                told = self._encryption.read_reason(stored.id, stored.queue, stored.reason)
-                reason = told or f"crashed {each.crashes} times: {each.cause}"
-                letter = self._letter(Sealed(stored.id, stored.queue, stored.data))
-                errors = self._errors(stored)
-                copy = self._copy(
-                    stored, letter, token=each.token, reason=reason, attempts=stored.attempts, errors=errors
-                )
-                self._client.enqueue([copy])
+            if each.to is not State.DISCARDED:
+                continue
+            try:
+                self._copy_crashed(each)
+            except BackendError:
+                raise
+            except Exception:  # the others' letters are written all the same
+                logger.critical("no dead letter can be made of job %s, which is discarded", each.id, exc_info=True)
+
+    def _copy_crashed(self, each: Reaped) -> None:
+        stored = self._stored(each.id, each.queue)
+        if stored is None:
+            return
+        told = self._encryption.read_reason(stored.id, stored.queue, stored.reason)
+        reason = told or f"crashed {each.crashes} times: {each.cause}"
+        letter = self._letter(Sealed(stored.id, stored.queue, stored.data))
+        errors = self._errors(stored)
+        copy = self._copy(stored, letter, token=each.token, reason=reason, attempts=stored.attempts, errors=errors)
+        self._client.enqueue([copy])
 
     def _pages(
         self, ids: Sequence[str] | None, queue: str | None, job: str | None, limit: int | None

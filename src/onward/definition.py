@@ -13,7 +13,8 @@ from onward import names
 from onward.durations import Duration, instant, seconds
 from onward.envelope import Isolation, UniqueStrategy
 from onward.errors import OptionError
-from onward.retry import PortablePolicy, RetryPolicy
+from onward.retry import RetryPolicy, travels
+from onward.retry_config import PolicyLike, read_policy
 
 __all__ = ["EnqueueOptions", "JobDefinition", "JobOptions", "UsingOptions", "define"]
 
@@ -29,7 +30,7 @@ class SharedOptions(TypedDict, total=False):
     priority: int
     max_retries: int
     max_attempts: int
-    retry: RetryPolicy | None
+    retry: PolicyLike | None
     timeout: Duration | None
     single_instance: bool
     expires: Duration | datetime | None
@@ -91,7 +92,7 @@ class EnqueueOptions:
         if "delay" in options and "at" in options:
             raise OptionError("give delay or at, not both")
         checked = _shared(options)
-        if not isinstance(checked.get("retry"), PortablePolicy | None):
+        if "retry" in checked and not travels(checked["retry"]):
             kind = type(checked["retry"]).__name__
             raise OptionError(f"a {kind} policy is code and cannot travel with a job: give it to @jobs.job(retry=…)")
         if "delay" in options:
@@ -179,12 +180,6 @@ def _shared(options: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _policy(value: Any) -> RetryPolicy:
-    if not isinstance(value, RetryPolicy):
-        raise OptionError(f"retry must be a policy such as Exponential(base=5), not {value!r:.60}")
-    return value
-
-
 def _meta(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise OptionError(f"meta must be a mapping of text to plain values, not {value!r:.60}")
@@ -200,7 +195,7 @@ def _meta(value: Any) -> dict[str, Any]:
 _READERS: dict[str, Callable[[Any], Any]] = {
     "queue": names.queue_name,
     "priority": lambda value: _whole(value, -100, 100, "priority"),
-    "retry": _policy,
+    "retry": lambda value: read_policy(value, "retry"),
     "timeout": lambda value: seconds(value, "timeout"),
     "single_instance": lambda value: _flag(value, "single_instance"),
     "meta": _meta,

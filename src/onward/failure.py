@@ -1,8 +1,8 @@
 """What is kept of an exception: a kind, a message and a bounded traceback, all of it storable text.
 
-Nothing here can fail: an exception whose ``__str__`` raises, a NUL or a lone surrogate in its message, a traceback a
-million frames deep all become text that every store accepts.  Locals never appear.  (`traceback.format_exception`
-costs 46 µs a failure and has no bound; this costs a fraction.)
+Nothing here can fail: an exception whose ``__str__``, class or attributes raise, a NUL or a lone surrogate in its
+message, a traceback a million frames deep all become text that every store accepts.  Locals never appear.
+(`traceback.format_exception` costs 46 µs a failure and has no bound; this costs a fraction.)
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from types import TracebackType
 
 import msgspec
 
-__all__ = ["Failure", "describe", "escaped", "storable"]
+__all__ = ["Failure", "describe", "escaped", "kind_of", "message_of", "storable"]
 
 MESSAGE_LIMIT = 4_096
 TRACEBACK_LIMIT = 16_384
@@ -32,11 +32,15 @@ class Failure(msgspec.Struct, frozen=True):
 
 def describe(error: BaseException) -> Failure:
     """An exception as a record."""
-    return Failure(
-        kind=storable(type(error).__qualname__, 200),
-        message=_message(error),
-        traceback=storable(_traceback(error), TRACEBACK_LIMIT),
-    )
+    return Failure(kind_of(error), message_of(error), _traceback(error))
+
+
+def kind_of(thing: object) -> str:
+    """The name of its class."""
+    try:
+        return storable(type(thing).__qualname__, 200)
+    except BaseException:  # noqa: BLE001  a metaclass may answer with anything
+        return "?"
 
 
 def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
@@ -45,6 +49,8 @@ def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
     >>> storable("a\x00b\ud800")
     'a\\x00b\\ud800'
     """
+    if type(text) is not str:
+        text = str.__str__(text)  # a subclass may have methods of its own
     text = text[: limit + 1]  # of a huge text the rest is never looked at
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
@@ -64,20 +70,27 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def _message(error: BaseException, limit: int = MESSAGE_LIMIT) -> str:
+def message_of(error: BaseException, limit: int = MESSAGE_LIMIT) -> str:
     try:
         return storable(str(error), limit)
     except BaseException:  # noqa: BLE001  a broken __str__ must not hide the failure
-        return f"<{type(error).__qualname__} whose text cannot be had>"
+        return f"<{kind_of(error)} whose text cannot be had>"
 
 
 def _traceback(error: BaseException) -> str:
+    try:
+        return storable(_told_whole(error), TRACEBACK_LIMIT)
+    except BaseException:  # noqa: BLE001  an exception's attributes may be code of the user's own
+        return f"<{kind_of(error)} whose traceback cannot be had>"
+
+
+def _told_whole(error: BaseException) -> str:
     """What led to it first, itself last.  Each link has an equal share of the room and fills it from its end."""
     links = _links(error)
     room = TRACEBACK_LIMIT // len(links)
     parts: list[str] = []
     for link, joint in reversed(links):
-        end = f"{storable(type(link).__qualname__, 200)}: {_message(link, 1_000)}\n{joint}"
+        end = f"{kind_of(link)}: {message_of(link, 1_000)}\n{joint}"
         parts += [_frames(link.__traceback__)[len(end) - room :], end]
     return "".join(parts)
 
@@ -139,5 +152,5 @@ def _source(entry: TracebackType) -> str:
     frame = entry.tb_frame
     try:
         return linecache.getline(frame.f_code.co_filename, entry.tb_lineno, frame.f_globals).strip()[:200]
-    except Exception:  # noqa: BLE001  generated code may have no line, and its loader may raise anything
+    except BaseException:  # noqa: BLE001  generated code may have no line, and its loader may raise anything
         return ""

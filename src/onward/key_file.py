@@ -14,7 +14,6 @@ makes no sense changes nothing; the log says so once.
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 import time
 import weakref
@@ -25,10 +24,11 @@ from typing import NamedTuple
 from onward import forks
 from onward.errors import OptionError
 from onward.key_ring import KeyRing
+from onward.logs import get_logger
 
 __all__ = ["KeyFile"]
 
-logger = logging.getLogger("onward")
+logger = get_logger("onward")
 
 _EVERY = 1.0  # seconds between two looks
 _AT_REST = 1.0  # seconds since the last write

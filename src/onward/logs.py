@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import traceback
 from collections.abc import MutableMapping
+from contextlib import suppress
 from typing import Any
 
 __all__ = ["Once", "QuietLogger", "get_logger"]
@@ -21,10 +23,10 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
             if self.logger.isEnabledFor(level):
                 kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
                 self.logger.log(level, msg, *args, **kwargs)
-        except Exception:  # noqa: BLE001  it is somebody's handler, filter or formatter
-            if not QuietLogger.complained and sys.stderr is not None:
-                QuietLogger.complained = True
-                traceback.print_exc()
+        except BaseException as error:  # it is somebody's handler, filter or formatter, or the text of what it logs
+            if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # Ctrl-C
+            _complain()
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         return msg, kwargs
@@ -46,6 +48,13 @@ class Once:
             self._said.clear()
         self._said.add(about)
         return True
+
+
+def _complain() -> None:
+    if not QuietLogger.complained and sys.stderr is not None:
+        QuietLogger.complained = True
+        with suppress(BaseException):
+            traceback.print_exc()
 
 
 def get_logger(name: str) -> QuietLogger:

@@ -7,9 +7,11 @@ from typing import Protocol
 
 import msgspec
 
+from onward.durations import seconds
 from onward.errors import JobTimeout
+from onward.failure import kind_of, storable
 from onward.lease import Lease
-from onward.retry import RetryPolicy
+from onward.retry import RetryPolicy, planned
 from onward.signals import Discard, Retry, Snooze
 
 __all__ = [
@@ -25,6 +27,7 @@ __all__ = [
     "Skipped",
     "Snoozed",
     "decide",
+    "failed",
 ]
 
 
@@ -102,21 +105,37 @@ class Budget(Protocol):
 
 
 def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) -> Outcome:
-    """Turn what happened into what happens next.  Pure: no clock, no I/O, no logging."""
+    """Turn what happened into what happens next.  Pure: no clock, no I/O, no logging.
+
+    Raises only what a signal of the user's own making raises.
+    """
     if error is None:
         return Done()
-    if isinstance(error, Snooze):
-        return Snoozed(error.delay)
-    if isinstance(error, Discard):
-        return Dead(error.reason)
-    if not isinstance(error, Retry) and (refusal := _not_retried(error, job)):
+    # By type, here and below: a class may answer `isinstance` with code of its own.
+    if issubclass(type(error), Snooze):
+        return Snoozed(max(1.0, seconds(error.delay, "Snooze(delay)")))  # type: ignore[attr-defined]
+    if issubclass(type(error), Discard):
+        return Dead(storable(str(error.reason)))  # type: ignore[attr-defined]
+    if issubclass(type(error), Retry):
+        if lease.attempts >= job.max_retries:
+            return Dead(_exhausted(lease.attempts + 1, job.max_retries))
+        return RetryLater(seconds(error.after, "Retry(after)"))  # type: ignore[attr-defined]
+    return failed(error, lease, job, rng)
+
+
+def failed(error: BaseException, lease: Lease, job: Budget, rng: Random) -> Dead | RetryLater:
+    """What becomes of a failure, whatever it is.  Never raises."""
+    refusal, problem = None, None
+    try:
+        refusal = _not_retried(error, job)
+    except BaseException as broken:  # noqa: BLE001  a metaclass may answer with anything
+        problem = f"discard_on and retry_on cannot be asked about {kind_of(error)}: {kind_of(broken)}"
+    if refusal is not None:
         return Dead(refusal)
     if lease.attempts >= job.max_retries:
         return Dead(_exhausted(lease.attempts + 1, job.max_retries))
-    if isinstance(error, Retry):
-        return RetryLater(error.after)
-    delay = job.retry.plan(lease.attempts + 1, job_id=lease.envelope.id, rng=rng)
-    return RetryLater(delay.seconds, delay.problem)
+    delay = planned(job.retry, lease.attempts + 1, job_id=lease.envelope.id, rng=rng)
+    return RetryLater(delay.seconds, delay.problem or problem)
 
 
 def _not_retried(error: BaseException, job: Budget) -> str | None:

@@ -7,10 +7,11 @@ told in the log, once for each job, with what to do about it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any, NamedTuple
 
 from onward.arguments import decode_result, encode_value
-from onward.failure import storable
+from onward.failure import kind_of, message_of, storable
 from onward.logs import Once, get_logger
 from onward.registry import Registry
 
@@ -36,12 +37,15 @@ class Results:
             return None, None
         try:
             encoded = encode_value(value)
-        except Exception as error:  # noqa: BLE001  a result may raise anything while it is encoded
-            return None, self._no_result(job, f"{type(error).__name__}: {error}")
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  a result may raise anything while it is encoded
+            return None, self._no_result(job, f"{kind_of(error)}: {message_of(error)}")
         if len(encoded) > self._limit:
             return None, self._no_result(job, f"it takes {len(encoded):,} bytes and the limit is {self._limit:,}")
         if not _is_plain(value):
-            self._compare(job, value, encoded)
+            with suppress(Exception):  # comparing runs code of the value's own, and only a warning depends on it
+                self._compare(job, value, encoded)
         return encoded, None
 
     def _no_result(self, job: str, why: str) -> str:

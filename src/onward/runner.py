@@ -22,8 +22,8 @@ from datetime import timedelta
 from random import uniform
 
 from onward import forks
-from onward._attempt import Attempt, Ready, Runtime, prepare, run_async
-from onward._ledger import Ledger
+from onward._attempt import Attempt, Ready, Runtime, conclude, prepare, run_async
+from onward._ledger import REJECTIONS, Ledger
 from onward._settle import DeadLetterCopy, Exchange, exchange, settlement
 from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
 from onward.clock import SECOND, Clock
@@ -167,11 +167,19 @@ class Runner:
             )
         with self._session.running(ready):
             if ready.entry.is_async:
-                return self._loop.run(run_async(ready, self._runtime))
+                return self._run_async(ready)
             attempt = self._calls.run(ready)
         if attempt.failure is not None and attempt.failure.kind == "KeyboardInterrupt" and _in_main_thread():
             raise KeyboardInterrupt
         return attempt
+
+    def _run_async(self, ready: Ready) -> Attempt:
+        try:
+            return self._loop.run(run_async(ready, self._runtime))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  its task was cancelled before it began
+            return conclude(ready, self._runtime, None, error, 0)
 
     def _settle(self, attempt: Attempt) -> WorkerResult:
         item = settlement(attempt, keep=self._keep, dead_letter_copy=self._dead_letter_copy)
@@ -383,6 +391,6 @@ def _status(attempt: Attempt, item: Settlement, answer: Settled) -> str:
         return "lease-lost"
     if answer.state is State.CANCELLED:
         return "cancelled"
-    if item.move == "abandon" and isinstance(attempt.outcome, Dead) and attempt.outcome.cause == "rejected":
+    if item.move == "abandon" and isinstance(attempt.outcome, Dead) and attempt.outcome.cause in REJECTIONS:
         return "rejected"
     return _STATUS[item.move]

@@ -212,13 +212,35 @@ class TestUnreadableBytes:
 
         assert handle.state() == "completed"
 
+    @pytest.mark.promise("F84")
+    @pytest.mark.parametrize("store", ["memory"])  # SQLite's tables are strict
+    @pytest.mark.parametrize("engine", ["process_once", "worker"])
+    def test_what_is_no_bytes_at_all_is_a_failure_of_that_job(self, jobs, engine, eventually, caplog):
+        """A store that hands back something else than was stored: nothing here expects that."""
+        noise = an_envelope(7)
+
+        @jobs.job
+        def work(): ...
+
+        jobs.backend.enqueue([noise])
+        handle = work.enqueue()
+        if engine == "process_once":
+            assert [jobs.process_once().status for _ in range(2)] == ["dead-lettered", "acked"]
+        else:
+            with jobs.worker() as worker:
+                eventually(lambda: handle.state() == "completed")
+                eventually(lambda: jobs.counts()["discarded"] == 1)
+                assert worker.running
+        (line,) = [line for line in caplog.records if "the engine failed on job" in line.getMessage()]
+        assert (line.levelname, noise.id in line.getMessage()) == ("CRITICAL", True)
+
     @pytest.mark.promise("F57", "S29")
-    def test_they_are_counted_as_rejected_and_not_as_failed(self, jobs):
+    def test_they_are_counted_as_unreadable_and_not_as_failed_or_forged(self, jobs):
         jobs.backend.enqueue([an_envelope(b"noise")])
         jobs.drain()
 
         count = jobs.metrics.count
-        assert (count("jobs_rejected_signature"), count("jobs_failed")) == (1, 0)
+        assert (count("jobs_unreadable"), count("jobs_rejected_signature"), count("jobs_failed")) == (1, 0, 0)
 
     @pytest.mark.promise("F57", "S23")
     def test_they_are_copied_to_the_dead_letter_queue_too(self, open_app):

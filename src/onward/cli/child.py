@@ -17,6 +17,7 @@ from types import FrameType
 
 import msgspec
 
+from onward import config
 from onward.app import Onward
 from onward.cli.application import load
 from onward.cli.exits import CommandError, Exit, code_of
@@ -47,6 +48,7 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
     options = msgspec.json.decode(options_json, type=ProcessOptions)
     sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
     listen(options.log_level, options.log_format)
+    config.unknown_variables()  # which the command has told of
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application wants to hear them
@@ -57,8 +59,10 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
     end_with_parent(on=False)
     line.send(
         Hello(
-            # No job is read up there.
-            settings=dataclasses.replace(located(app.settings, app.backend), signing_keys=None),
+            # No job is read up there, and a policy may be code.
+            settings=dataclasses.replace(
+                located(app.settings, app.backend), signing_keys=None, default_retry=None, queue_retry={}
+            ),
             jobs=sorted(app.names),
             queues=list(worker.options.queues),
             files=_own_files() if options.tell_files else [],

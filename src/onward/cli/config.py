@@ -20,6 +20,8 @@ from onward.cli.table import Column
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.key_ring import KeyRing
 from onward.masking import without_credentials
+from onward.retry import RetryPolicy, travels
+from onward.retry_config import worded
 from onward.version import __version__
 
 __all__ = ["COMMANDS"]
@@ -99,12 +101,25 @@ def _shown(value: Any) -> Any:
     """Of keys, what they do; of a URL, nothing that opens a door."""
     if isinstance(value, KeyRing):
         return value.states
+    if isinstance(value, RetryPolicy):
+        return _policy(value)
+    if isinstance(value, dict):
+        return {name: _shown(each) for name, each in value.items()}
     return without_credentials(value) if isinstance(value, str) else value
+
+
+def _policy(policy: RetryPolicy) -> str:
+    """Code is shown by its name."""
+    return worded(policy) if travels(policy) else type(policy).__name__
 
 
 def _told(setting: Setting) -> str:
     if isinstance(setting.value, KeyRing):
         return ", ".join(f"{key_id} {state}" for key_id, state in setting.value.states.items())
+    if isinstance(setting.value, RetryPolicy):
+        return _policy(setting.value)
+    if setting.name == "queue_retry":
+        return ", ".join(f"{queue} {_policy(policy)}" for queue, policy in setting.value.items()) or "none"
     if setting.name == "retention":
         return ", ".join(
             f"{state} {'kept' if kept is None else f'{kept:g} s'}" for state, kept in setting.value.items()

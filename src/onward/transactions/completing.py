@@ -16,7 +16,6 @@ session to let go of the job, and knows.
 from __future__ import annotations
 
 import asyncio
-import logging
 import re
 import time
 from collections.abc import Callable, Iterable
@@ -37,6 +36,7 @@ from onward.failure import Failure
 from onward.handle import JobHandle
 from onward.job import Job
 from onward.lease import Lease, Settlement
+from onward.logs import get_logger
 from onward.results import Results
 from onward.shield import shield
 from onward.transactions.joining import Call1, Joins, Letters
@@ -48,7 +48,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 H = TypeVar("H")
 
-logger = logging.getLogger("onward.job")
+logger = get_logger("onward.job")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _NOT_THE_HANDLERS = ("commit", "rollback", "close")
@@ -122,8 +122,8 @@ class _Handlers:
 
     def _store(self, letters: Letters[H]) -> H:
         self._refuse_if_left()
-        store = self._blocks.joins.store
-        return letters.handles(self._completion.run(lambda style: store.joining(letters.envelopes, style)))
+        joins = self._blocks.joins
+        return joins.stored(letters, self._completion.run(lambda style: joins.store.joining(letters.envelopes, style)))
 
     def _execute(self, statement: str, *parameters: Any) -> Any:
         if isinstance(statement, str) and (ending := _ENDS_IT.match(statement)):

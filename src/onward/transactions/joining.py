@@ -4,7 +4,8 @@
         tx.enqueue(send_welcome, 42)                        await tx.enqueue(send_welcome, 42)
 
 Leaving the block commits nothing: the transaction is the caller's.  What is enqueued is written at once, so what is wrong
-is said there; it is seen by nobody else before the commit.  No event tells of it, for nobody here sees the commit.
+is said there; it is seen by nobody else before the commit.  No event tells of it, for nobody here sees the commit; it is
+counted (`jobs_enqueued`) when it is handed over, so a transaction that is rolled back leaves the counter ahead.
 """
 
 from __future__ import annotations
@@ -51,6 +52,11 @@ class Joins:
         self._backend = backend
         self._client = client
         self._handles = handles
+
+    def stored(self, letters: Letters[H], answers: Sequence[Enqueued]) -> H:
+        """Count what was handed over, and give the handles."""
+        self._client.count(letters.envelopes, answers)
+        return letters.handles(answers)
 
     @property
     def store(self) -> Transacts:
@@ -147,7 +153,7 @@ class Joined:
                 hold(store.recognizing(style), self._caller.run)
                 self._recognized = True
             steps = store.joining(letters.envelopes, style)
-            return letters.handles(hold(steps, self._caller.run) if letters.envelopes else [])
+            return self._joins.stored(letters, hold(steps, self._caller.run) if letters.envelopes else [])
 
 
 class AsyncJoined:
@@ -180,7 +186,7 @@ class AsyncJoined:
                 await ahold(store.recognizing(style), self._caller.run)
                 self._recognized = True
             steps = store.joining(letters.envelopes, style)
-            return letters.handles(await ahold(steps, self._caller.run) if letters.envelopes else [])
+            return self._joins.stored(letters, await ahold(steps, self._caller.run) if letters.envelopes else [])
 
 
 @contextmanager

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
 from collections.abc import Callable
 
-from onward._attempt import Attempt, Runtime, run_async
+from onward._attempt import Attempt, Runtime, conclude, run_async
+from onward.failure import kind_of
 from onward.logs import get_logger
 from onward.worker.loop_watch import LoopWatch
 from onward.worker.work import Hand, Work
@@ -46,6 +48,7 @@ class Coroutines:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._starting = threading.Lock()
+        self._context = contextvars.copy_context()  # of every task: what a handler sets is not the next one's
         self._called = False  # and it has not looked since
         self._stopping = False
 
@@ -75,15 +78,24 @@ class Coroutines:
         if self._called:
             return  # it will see this too
         self._called = True
-        if self._loop is None:
-            self._start()
+        try:
+            if self._loop is None:
+                self._start()
+        except RuntimeError as error:  # a handler may have started too many threads; what waits is given back
+            self._called = False
+            logger.error("no thread can be started for async jobs: %s", error)  # noqa: TRY400
         self._soon(self._begin_what_may)
 
     def _start(self) -> None:
         with self._starting:
             if self._loop is None and not self._stopping:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._serve, args=(self._loop,), name="onward-loop", daemon=True).start()
+                loop = asyncio.new_event_loop()
+                try:
+                    threading.Thread(target=self._serve, args=(loop,), name="onward-loop", daemon=True).start()
+                except RuntimeError:
+                    loop.close()
+                    raise
+                self._loop = loop
 
     def _soon(self, callback: Callable[[], object]) -> None:
         if self._loop is not None:
@@ -99,7 +111,8 @@ class Coroutines:
                 try:
                     loop.run_forever()
                 except BaseException as error:  # noqa: BLE001  a task that a handler left behind may exit, but not take us along
-                    logger.error("a callback or task of a handler raised %s: the event loop goes on", error)  # noqa: TRY400
+                    what = kind_of(error)
+                    logger.error("a callback or task of a handler raised %s: the event loop goes on", what)  # noqa: TRY400
             self._close(loop)
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
             self._died(error)
@@ -121,7 +134,9 @@ class Coroutines:
         self._called = False
         try:
             while (work := self._hand.begin(self._line)) is not None:
-                task = asyncio.get_running_loop().create_task(self._run(work))
+                # Not by the loop's own method: a handler may have given it a factory for tasks.
+                loop = asyncio.get_running_loop()
+                task = asyncio.Task(self._run(work), loop=loop, context=self._context.copy())
                 work.task = task
                 self._tasks[task] = work
                 self._watch.begin()
@@ -141,6 +156,13 @@ class Coroutines:
 
     def _left(self, task: asyncio.Task[None]) -> None:
         work = self._tasks.pop(task)
-        if work.key in self._hand.running and not self._stopping:
-            error = None if task.cancelled() else task.exception()
-            self._died(error or RuntimeError(f"the task of job {work.key[0]} ended without an outcome"))
+        if work.key not in self._hand.running or self._stopping:
+            return
+        if not task.cancelled():
+            self._died(task.exception() or RuntimeError(f"the task of job {work.key[0]} ended without an outcome"))
+            return
+        # A handler cancelled every task that it found on the loop, before this one could begin.
+        error = asyncio.CancelledError("its task was cancelled before it began")
+        self._finished(conclude(work.ready, self._runtime, None, error, 0))
+        self._hand.end(work, self._line)
+        self._begin_what_may()

@@ -49,7 +49,7 @@ from onward.errors import BackendError, JobTimeout
 from onward.ids import random_owner
 from onward.lease import Settled, Settlement, already_applied
 from onward.logs import get_logger
-from onward.outcome import Crashed, Dead, Released
+from onward.outcome import Crashed, Released
 from onward.states import MOVES
 from onward.worker.breaker import Breaker
 from onward.worker.facts import Facts
@@ -218,14 +218,7 @@ class Pump:
     def _settlement(self, attempt: Attempt) -> Settlement:
         if attempt.lease.owner != self._session.owner:  # it was adopted while it ran
             attempt = msgspec.structs.replace(attempt, lease=_under(attempt.lease, self._session.owner))
-        keep = self._parts.keep_completed
-        try:
-            return settlement(attempt, keep=keep, dead_letter_copy=self._parts.dead_letter_copy)
-        except BackendError:
-            raise  # it is made of what the store knows, which does not answer now
-        except Exception:
-            logger.exception("job %s is discarded, but no dead letter can be made of it", attempt.lease.envelope.id)
-            return settlement(attempt, keep=keep, dead_letter_copy=_no_copy)
+        return settlement(attempt, keep=self._parts.keep_completed, dead_letter_copy=self._parts.dead_letter_copy)
 
     def _claim(self) -> Claim | None:
         """What to ask for, and what to listen to if there is nothing to ask for."""
@@ -299,7 +292,10 @@ class Pump:
             if isinstance(attempt.outcome, Crashed) and answer.state is not None
         ]
         if crashed:
-            self._parts.rescued(crashed)
+            try:
+                self._parts.rescued(crashed)
+            except Exception:  # it is settled: what is told of it does not end a worker
+                logger.exception("%d jobs that crashed were given back, which could not be told", len(crashed))
 
     def _certain(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
         """Of what was sent before, that was applied which left no trace or is known to have left the session."""
@@ -490,7 +486,3 @@ def _key(lease: Lease) -> Key:
 
 def _under(lease: Lease, owner: str) -> Lease:
     return msgspec.structs.replace(lease, owner=owner)
-
-
-def _no_copy(attempt: Attempt, dead: Dead) -> None:
-    """Nothing goes to the dead-letter queue."""

@@ -11,11 +11,14 @@ from collections import deque
 from collections.abc import Callable
 
 from onward._attempt import Attempt, Runtime, run
+from onward.logs import get_logger
 from onward.worker.interrupt import Deadlines, Slot
 from onward.worker.solitary import Solitary
 from onward.worker.work import Hand, Work
 
 __all__ = ["Runners"]
+
+logger = get_logger("onward.worker")
 
 
 class Runners:
@@ -75,7 +78,11 @@ class Runners:
     def _start(self, count: int) -> None:
         with self._starting:
             for _ in range(min(count, self._hand.concurrency - self._threads)):
-                threading.Thread(target=self._serve, name=f"onward-run-{self._threads}", daemon=True).start()
+                try:
+                    threading.Thread(target=self._serve, name=f"onward-run-{self._threads}", daemon=True).start()
+                except RuntimeError as error:  # a handler may have started too many; what waits is given back
+                    logger.error("no thread can be started for another job: %s", error)  # noqa: TRY400
+                    return
                 self._threads += 1
 
     def _serve(self) -> None:

@@ -118,6 +118,11 @@ class Solitary:
             ran = process.run(work, self._report)
         except _Ended as ended:
             return self._unheard(work, process, ended, started)
+        except Exception as error:  # what it said is not what anybody expects
+            logger.exception("job %s %s: its process is given up", work.ready.letter.job, work.key[0])
+            process.kill("given up")
+            process.end()
+            return self._failed(work, error, started)
         finally:
             with self._lock:
                 self._busy.pop(work.key, None)

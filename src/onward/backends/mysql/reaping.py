@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 
 from onward.backend import Held, Reaped
@@ -11,10 +10,11 @@ from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.settling import Lost
 from onward.errors import BackendRefused
+from onward.logs import get_logger
 
 __all__ = ["end", "give_back", "give_back_singly"]
 
-_logger = logging.getLogger("onward.backend.mysql")
+_logger = get_logger("onward.backend.mysql")
 
 
 def end(tx: Transaction, owner: str | None) -> list[Lost]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import select
 from collections.abc import Callable
 from functools import cached_property
@@ -15,6 +14,7 @@ from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.url import Options
 from onward.backends.postgres.wire import Wire
 from onward.errors import BackendMisconfigured, BackendUnavailable
+from onward.logs import get_logger
 
 __all__ = ["Connection", "Connections"]
 
@@ -53,7 +53,7 @@ _OLDEST = 13_00_00
 # What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
 _left_to_our_parent: list[Connection] = []
 
-_logger = logging.getLogger("onward.backend.postgres")
+_logger = get_logger("onward.backend.postgres")
 
 
 class Connections(Pool[Connection]):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 
 from onward.backend import Held, Reaped
@@ -10,11 +9,12 @@ from onward.backends.postgres import holds, settling
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.sql.settling import Lost
+from onward.logs import get_logger
 from onward.states import State
 
 __all__ = ["end", "give_back", "give_back_singly"]
 
-_logger = logging.getLogger("onward.backend.postgres")
+_logger = get_logger("onward.backend.postgres")
 
 
 def end(tx: Transaction, owner: str | None) -> list[Lost]:

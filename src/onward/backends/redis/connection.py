@@ -7,7 +7,6 @@ a cluster or because the server has become a replica, forgets its connections an
 from __future__ import annotations
 
 import contextlib
-import logging
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,12 +19,13 @@ from onward.backends.redis.scripts import Script
 from onward.backends.redis.server import Server
 from onward.backends.redis.url import Address, Options
 from onward.errors import BackendMisconfigured, BackendUnavailable
+from onward.logs import get_logger
 
 __all__ = ["Connection", "Connections"]
 
 _CONNECT = 5.0
 
-_logger = logging.getLogger("onward.backend.redis")
+_logger = get_logger("onward.backend.redis")
 
 # What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
 _left_to_our_parent: list[Connection] = []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
@@ -13,11 +12,12 @@ from onward.backends.sqlite.moves import Fence, Moves
 from onward.backends.sqlite.transaction import Transaction
 from onward.failure import Failure
 from onward.lease import crash_pause
+from onward.logs import get_logger
 from onward.states import State
 
 __all__ = ["Crash", "reap"]
 
-_logger = logging.getLogger("onward.backend.sqlite")
+_logger = get_logger("onward.backend.sqlite")
 
 
 class _Lease(NamedTuple):
