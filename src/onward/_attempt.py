@@ -30,7 +30,6 @@ from onward.errors import (
     DecryptionKeyMissing,
     EnvelopeError,
     EnvelopeTooNew,
-    JobInterrupted,
     JobTimeout,
     SignatureRejected,
 )
@@ -191,7 +190,7 @@ def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
         if slot is None:
             raise
         slot.leave()
-        if not isinstance(late, JobInterrupted):  # Ctrl-C, in the caller's own thread
+        if issubclass(type(late), KeyboardInterrupt):  # Ctrl-C, in the caller's own thread
             raise
         if not returned and error is None:
             error = late
