@@ -1,8 +1,8 @@
 """A test run that was told to ignore Ctrl-C, as shells tell what they start in the background, tests the same as any other.
 
 Programs inherit what is ignored.  One that a test starts would never hear its SIGINT, and `onward worker` is right not to:
-`nohup onward worker &` outlives its terminal (`test_a_signal_that_its_parent_told_it_to_ignore_is_ignored`).  What is caught is
-inherited as not ignored.  So processes that run tests catch these signals and do nothing about them, as before.
+`nohup onward worker &` outlives its terminal (`test_a_signal_that_its_parent_told_it_to_ignore_is_ignored`).  What is
+caught is inherited as not ignored.  So processes that run tests catch these signals, and do nothing about them as before.
 """
 
 import signal
