@@ -10,6 +10,8 @@ from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.redis import PRODUCTS, redis_server
 
+pytest_plugins = ["tests.ignored_signals", "tests.standstill"]
+
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("proof", max_examples=5_000, deadline=None, print_blob=True)

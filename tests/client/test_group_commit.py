@@ -201,7 +201,7 @@ def test_the_jobs_behind_an_interrupted_leader_are_stored_once(jobs, work, toget
     assert len(numbers) == len(set(numbers)) == (6 if moment == "before" else 7)
 
 
-def test_a_caller_interrupted_while_it_waits_leaves_nothing_behind(jobs, work, eventually):
+def test_a_caller_interrupted_while_it_waits_leaves_nothing_behind(jobs, work, eventually, ctrl_c):
     """Ctrl-C reaches the main thread, which waits behind another thread's commit."""
     entered, gate = threading.Event(), threading.Event()
     jobs.backend.before = lambda envelopes: (entered.set(), gate.wait(20))

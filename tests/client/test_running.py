@@ -230,7 +230,7 @@ class TestAsyncHandlers:
 
         assert jobs.handle(handle.result()).result() == 7
 
-    def test_one_that_was_interrupted_is_ended_before_its_job_is_given_back(self, jobs):
+    def test_one_that_was_interrupted_is_ended_before_its_job_is_given_back(self, jobs, ctrl_c):
         """Ctrl-C reaches the thread that waits for the handler, not the handler."""
         started, ended = threading.Event(), []
 

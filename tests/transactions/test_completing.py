@@ -13,6 +13,7 @@ from onward import JobContext, JobTimeout, Onward, OptionError, State
 from onward.backend import Session
 from onward.errors import LeaseLost, TransactionError, TransactionTooLong
 from onward.transacts import in_the_way
+from tests.servers.databases import is_locked
 from tests.servers.pgbouncer import pgbouncer
 from tests.servers.proxy import proxy_to
 from tests.waiting import eventually
@@ -379,8 +380,8 @@ class TestSqlite:
             with ctx.transaction() as conn:
                 conn.execute(WRITE.format("slow"))
                 # Others get through as soon as its time is over, though it has not ended.
-                eventually(lambda: not _is_locked(database))
-                with pytest.raises(sqlite3.DatabaseError):
+                eventually(lambda: not is_locked(database))
+                with pytest.raises(TransactionTooLong):
                     conn.execute(WRITE.format("outside"))
                 told.append("went on")
 
@@ -499,16 +500,6 @@ class TestSqlite:
         jobs.drain()
 
         assert handle.state() is State.COMPLETED, handle.record().errors
-
-
-def _is_locked(database):
-    try:
-        with sqlite3.connect(database.address["file"], timeout=0, isolation_level=None) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("ROLLBACK")
-    except sqlite3.OperationalError:
-        return True
-    return False
 
 
 @pytest.mark.promise("A12")
