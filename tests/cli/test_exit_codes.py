@@ -102,7 +102,7 @@ def test_so_is_a_configuration_file_with_a_slip(onward, jobs, tmp_path):
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("from onward import Onward\nJobs = Onward({url!r})", "did you mean 'Jobs'?"),
-        ("jobs = 'not an application'", "has no application 'jobs', nor any other"),
+        ("jobs = 'not an application'", "jobs is a str and no application"),
         ("from onward import Onward\njobs = Onward({url!r}, max_crash=3)", "did you mean 'max_crashes'?"),
         (
             "from onward import Onward\njobs = Onward({url!r})\n@jobs.job\ndef f(*args): ...",

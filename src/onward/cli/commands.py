@@ -27,7 +27,7 @@ GLOBALS = (
     argument("--namespace", "the namespace in that store", metavar="NAME"),
     argument(
         "--app",
-        "take store and jobs from an application in Python code, as in shop.jobs:jobs",
+        "take store and jobs from an application in Python code, as in shop.jobs:jobs or shop:create()",
         metavar="MODULE:ATTRIBUTE",
     ),
     argument("--json", "print data as JSON, one object to a line", action="store_true"),
