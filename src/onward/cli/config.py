@@ -126,5 +126,10 @@ COMMANDS = (
         about="From the weakest to the strongest: the default, the nearest onward.toml or [tool.onward] table, the "
         "environment, Onward(...) in the application's code (seen with --app only), the command line.",
     ),
-    Command("version", "show the versions of onward and what it runs on", version),
+    Command(
+        "version",
+        "show the versions of onward and what it runs on",
+        version,
+        about="`onward --version` prints that of onward alone, in one line.",
+    ),
 )
