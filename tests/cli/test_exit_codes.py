@@ -191,7 +191,7 @@ class TestABug:
 
 def test_ctrl_c_is_130_without_a_traceback(program, url):
     with subprocess.Popen(
-        [*program, "enqueue", "x", "--wait"], stdout=-1, stderr=-1, env=os.environ, text=True
+        [*program, "enqueue", "x", "--queue", "mail", "--wait"], stdout=-1, stderr=-1, env=os.environ, text=True
     ) as waiting:
         assert waiting.stderr.readline().startswith("waiting for ")
         waiting.send_signal(signal.SIGINT)
