@@ -260,7 +260,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
         case "retention":
             return {**settings.retention, **_retention(value, where)}
         case _:
-            raise AssertionError(f"nobody checks {name}")
+            raise AssertionError(f"there is no check for {name}")
 
 
 _LOWEST = {"max_crashes": 1, "default_max_retries": 0, "max_payload": 1024}

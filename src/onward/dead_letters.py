@@ -25,6 +25,7 @@ from onward.outcome import Dead
 from onward.record import JobRecord, payload_of, record_of
 from onward.states import State
 from onward.uninspected import stored_of
+from onward.wording import counted
 
 __all__ = ["DEAD_LETTER_JOB", "DeadLetters", "Replay"]
 
@@ -147,7 +148,7 @@ class DeadLetters:
             stored = self._stored(each.id, each.queue) if each.to is State.DISCARDED else None
             if stored is not None:
                 told = self._encryption.read_reason(stored.id, stored.queue, stored.reason)
-                reason = told or f"crashed {each.crashes} times: {each.cause}"
+                reason = told or f"crashed {counted(each.crashes, 'time')}: {each.cause}"
                 letter = self._letter(Sealed(stored.id, stored.queue, stored.data))
                 errors = self._errors(stored)
                 copy = self._copy(

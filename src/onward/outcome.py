@@ -10,6 +10,7 @@ import msgspec
 from onward.lease import Lease
 from onward.retry import RetryPolicy
 from onward.signals import Discard, Retry, Snooze
+from onward.wording import counted
 
 __all__ = [
     "Budget",
@@ -128,5 +129,5 @@ def _not_retried(error: BaseException, job: Budget) -> str | None:
 
 
 def _exhausted(runs: int, max_retries: int) -> str:
-    tries = "1 attempt" if runs == 1 else f"{runs} attempts"
+    tries = counted(runs, "attempt")
     return f"gave up after {tries}: max_retries is {max_retries}"

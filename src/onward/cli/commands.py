@@ -23,7 +23,9 @@ __all__ = ["GLOBALS", "TREE"]
 
 GLOBALS = (
     argument("--url", "the store, such as sqlite:///jobs.db; else ONWARD_URL, or what onward.toml says", metavar="URL"),
-    argument("--store", "what stands beside a broker and keeps what it cannot; else ONWARD_STORE", metavar="URL"),
+    argument(
+        "--store", "the database beside a broker, for what the broker cannot keep; else ONWARD_STORE", metavar="URL"
+    ),
     argument("--namespace", "the namespace in that store", metavar="NAME"),
     argument(
         "--app",
