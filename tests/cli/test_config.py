@@ -87,3 +87,12 @@ def test_no_password_is_shown(onward, monkeypatch, name, value, options):
     assert shown.code == 0
     assert "hunter2" not in shown.out
     assert "***" in shown.out
+
+
+def test_a_store_that_the_url_rules_out_is_told_with_the_url(onward, monkeypatch, tmp_path):
+    monkeypatch.setenv("ONWARD_STORE", "sqlite:///beside.db")
+
+    settings = {line["name"]: line for line in onward("config", "--url", "sqlite:///jobs.db", "--json").json}
+
+    assert (settings["store"]["value"], settings["store"]["source"]) == (None, "--url")
+    assert settings["url"]["source"] == "--url"

@@ -32,6 +32,10 @@ def one_line(ran):
         (["job", "list", "--limit", "0"], "at least 1"),
         (["job", "list", "--limit"], "expected one argument"),
         (["job", "show"], "required: ID"),
+        (["enqueue"], "required: NAME; see"),
+        (["job", "list", "--state", "dead"], "did you mean 'discarded'?"),
+        (["job", "list", "--state", "Running"], "did you mean 'executing'?"),
+        (["job", "list", "--state", "discarted"], "did you mean 'discarded'?"),
         (["job", "show", "a" * 32, "b" * 32], "one word too many"),
         (["health", "now"], "one word too many"),
         (["completion", "tcsh"], "choose from 'bash', 'zsh', 'fish'"),
@@ -142,6 +146,14 @@ def test_the_place_that_names_a_missing_store_is_told(onward, tmp_path):
 
     assert ran.code == 4
     assert f"from {tmp_path / 'onward.toml'}" in one_line(ran)
+
+
+def test_a_store_to_move_from_that_is_missing_is_told_as_that(onward, tmp_path):
+    ran = onward("move", "--from", "sqlite:///typo.db", "--to", "sqlite:///new.db")
+
+    assert ran.code == 4
+    assert "(sqlite:///typo.db, from --from): name it with --from;" in one_line(ran)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_store_that_stays_busy_is_4(onward, jobs, tmp_path):

@@ -139,6 +139,13 @@ class TestOnePicture:
         assert busy.id in shown
         assert "\x1b[?1049h" not in shown
 
+    @pytest.mark.parametrize("columns", [30, 44, 80])
+    def test_its_lines_are_cut_to_the_width_of_the_terminal(self, terminal, busy, columns):
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal("top", "--once", "--interval", "0.1", columns=columns).out)
+
+        assert "DIED" in shown
+        assert max(map(measure, shown.splitlines())) <= columns
+
     def test_so_does_a_terminal_that_cannot_be_drawn_on(self, terminal, busy):
         ran = terminal("top", "--interval", "0.1", columns=120, TERM="dumb")
 

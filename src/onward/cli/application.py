@@ -91,7 +91,7 @@ def _opened(args: Namespace, *, creates: bool) -> Onward:
         raise CommandError(str(error), Exit.CONFIG) from error
 
 
-def refuse_missing(url: config.Origin) -> None:
+def refuse_missing(url: config.Origin, option: str = "--url") -> None:
     """SQLite makes the file it is asked for, and a slip of the pen would look like an empty store."""
     if url.value.startswith("sqlite:"):
         from onward.backends.sqlite.url import parse_url
@@ -99,15 +99,15 @@ def refuse_missing(url: config.Origin) -> None:
         path = Path(parse_url(url.value)[0]).absolute()
         if not path.exists():
             raise CommandError(
-                f"there is no store at {path} ({_told_by(url)}): name it with --url or ONWARD_URL; "
-                f"the first job that is enqueued creates it",
+                f"there is no store at {path} ({_told_by(url, option)}): name it with "
+                f"{option}{' or ONWARD_URL' if option == '--url' else ''}; the first job that is enqueued creates it",
                 Exit.UNREACHABLE,
             )
 
 
-def _told_by(url: config.Origin) -> str:
+def _told_by(url: config.Origin, option: str) -> str:
     return (
-        "the default" if url.source == "default" else f"{url.value}, from {url.source.replace('Onward(...)', '--url')}"
+        "the default" if url.source == "default" else f"{url.value}, from {url.source.replace('Onward(...)', option)}"
     )
 
 

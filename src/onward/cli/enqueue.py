@@ -217,6 +217,7 @@ COMMAND = Command(
             "text otherwise.  A single - reads the whole payload from stdin, as JSON",
             metavar="KEY=VALUE",
             nargs="*",
+            default=(),  # else argparse calls it required
         ),
         argument("--payload", "all arguments at once, as JSON; - reads them from stdin", metavar="JSON"),
         argument(

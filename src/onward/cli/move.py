@@ -58,7 +58,7 @@ def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> Hous
     given = {"url": url, "store": ""} | ({} if args.namespace is None else {"namespace": args.namespace})
     try:
         if exists:
-            refuse_missing(config.explain(given)["url"])
+            refuse_missing(config.explain(given)["url"], "--from")
         settings = config.load(given)
     except (OptionError, InvalidName, InvalidTime) as error:
         raise CommandError(str(error), Exit.CONFIG) from error

@@ -117,7 +117,7 @@ def _adopt(args: Namespace, rest: list[str]) -> None:
     if rest and not lists:
         raise CommandError(f"{rest[0]!r} is one word too many", Exit.USAGE)
     if rest:
-        getattr(args, lists[0].dest).extend(rest)
+        setattr(args, lists[0].dest, [*getattr(args, lists[0].dest), *rest])
 
 
 def _prefer_other(args: Namespace) -> None:

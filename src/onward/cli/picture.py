@@ -50,8 +50,10 @@ class WorkerRow(NamedTuple):
     style: str
 
 
-def picture(look: Look, *, title: str, room: Room | None = None, chosen: str | None = None) -> list[Line]:
-    """Numbers, queues, workers, dead and running jobs.  Without a room nothing is cut.
+def picture(
+    look: Look, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
+) -> list[Line]:
+    """Numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
 
     ``chosen`` is the id of a running job.  Where nothing died there is no table of deaths.
     """
@@ -63,7 +65,7 @@ def picture(look: Look, *, title: str, room: Room | None = None, chosen: str | N
         _deaths(look),
     ]
     queues, running, dead = look.overview.queues, look.running, look.deaths.jobs
-    width = None if room is None else room.columns
+    width = width if room is None else room.columns
     # An empty line and a heading for each table.  A small screen has no room for a fourth: a line above counts the dead.
     if room is not None and room.rows < len(lines) + 4 * 4:
         dead = ()
@@ -76,7 +78,8 @@ def picture(look: Look, *, title: str, room: Room | None = None, chosen: str | N
     if room is not None:
         left = max(1, room.rows - len(lines) - 2)
     lines += _section(running, _running_columns(look), width, left, _place(running, chosen))
-    return lines if room is None else [clipped(line, room.columns) for line in lines[: room.rows]]
+    shown = lines if room is None else lines[: room.rows]
+    return shown if width is None else [clipped(line, width) for line in shown]
 
 
 def clipped(line: Line, columns: int) -> Line:

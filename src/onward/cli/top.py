@@ -44,7 +44,7 @@ def top(app: Onward, args: Namespace) -> int:
         watch(app, title=title, interval=args.interval)
     else:
         (look,) = _looks(app, args)
-        for line in picture(look, title=title):
+        for line in picture(look, title=title, width=output.width()):
             output.write(line)
     return Exit.OK
 
