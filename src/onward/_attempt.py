@@ -42,6 +42,7 @@ from onward.registry import Entry, NotAllowed, Registry
 from onward.results import Results
 from onward.retry import DEFAULT_POLICY, RetryPolicy
 from onward.signals import Discard, Signal
+from onward.wording import a, counted
 
 __all__ = [
     "Attempt",
@@ -335,7 +336,7 @@ def _never_run(value: Any) -> Exception:
     """A plain function around an async one returns a coroutine: nobody awaits it, so its work was not done."""
     if isinstance(value, Coroutine | Generator):
         value.close()
-    return TypeError(f"the handler returned a {kind_of(value)}, which was never run: define it with `async def`")
+    return TypeError(f"the handler returned {a(kind_of(value))}, which was never run: define it with `async def`")
 
 
 def parked(lease: Lease, reason: str) -> Parked:
@@ -421,7 +422,7 @@ def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcom
     if lease.hold is Hold.BUSY:
         return Snoozed(min(float(2 ** min(lease.waits, 10)), _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
     if lease.attempts > terms.max_retries:
-        return Dead(f"its budget of {terms.max_retries + 1} attempts is spent", cause="spent", ran=False)
+        return Dead(f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent", cause="spent", ran=False)
     return None
 
 

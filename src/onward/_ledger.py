@@ -34,6 +34,7 @@ from onward.telemetry import (
     Metrics,
     Telemetry,
 )
+from onward.wording import counted
 
 __all__ = ["REJECTIONS", "Ledger"]
 
@@ -129,7 +130,7 @@ class Ledger:
                 self._metrics.add("jobs_cancelled", each.queue)
                 self._telemetry.emit(JobCancelled(**common, reason=each.cause))
             elif each.to is State.DISCARDED:
-                reason = f"crashed {each.crashes} times"
+                reason = f"crashed {counted(each.crashes, 'time')}"
                 self._telemetry.emit(
                     JobDiscarded(**common, attempt=0, duration_ms=0, error=each.cause, kind="Crash", reason=reason)
                 )

@@ -23,6 +23,7 @@ from onward.errors import ArgumentError, DefinitionError
 from onward.masking import MASK, Secret, is_telling, names_secret
 from onward.names import suggestion
 from onward.shape import DEEPEST, refuse_misshapen
+from onward.wording import a
 
 __all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_value", "read_as"]
 
@@ -285,7 +286,9 @@ def _decode_hook(kind: Any, value: Any) -> Any:
         try:
             return Secret(msgspec.convert(value, inner, dec_hook=_decode_hook))
         except msgspec.ValidationError:
-            raise ValueError(f"the secret is not a {getattr(inner, '__name__', inner)}") from None  # and not what it is
+            raise ValueError(
+                f"the secret is not {a(getattr(inner, '__name__', str(inner)))}"
+            ) from None  # and not what it is
     if hasattr(kind, "model_validate"):
         return kind.model_validate(value)
     raise TypeError(f"{kind!r} cannot be read from JSON")

@@ -327,7 +327,7 @@ _NEEDED = {
 }
 
 
-_ANY_FIX = "leave it away, or use a database as the url"
+_ANY_FIX = "leave it out, or use a database as the url"
 _FIXES = {
     "holds": 'give the broker a store, Onward(url, store="sqlite:///onward.db") or ONWARD_STORE, or use a database as url',
     "deduplicates": "no key can be taken in a broker and a store at once; use a database as the url, or an idempotency_key",

@@ -316,7 +316,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
         case "retention" | "queue_retry":
             return {**getattr(settings, name), **_READERS[name](value, where)}
         case _:
-            raise AssertionError(f"nobody checks {name}")
+            raise AssertionError(f"there is no check for {name}")
 
 
 _LOWEST = {

@@ -25,6 +25,7 @@ from onward.outcome import Dead
 from onward.record import JobRecord, payload_of, record_of
 from onward.states import State
 from onward.uninspected import stored_of
+from onward.wording import counted
 
 __all__ = ["DEAD_LETTER_JOB", "DeadLetters", "Replay"]
 
@@ -158,7 +159,7 @@ class DeadLetters:
         if stored is None:
             return
         told = self._encryption.read_reason(stored.id, stored.queue, stored.reason)
-        reason = told or f"crashed {each.crashes} times: {each.cause}"
+        reason = told or f"crashed {counted(each.crashes, 'time')}: {each.cause}"
         letter = self._letter(Sealed(stored.id, stored.queue, stored.data))
         errors = self._errors(stored)
         copy = self._copy(stored, letter, token=each.token, reason=reason, attempts=stored.attempts, errors=errors)

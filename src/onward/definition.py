@@ -15,6 +15,7 @@ from onward.envelope import Isolation, UniqueStrategy
 from onward.errors import OptionError
 from onward.retry import RetryPolicy, travels
 from onward.retry_config import PolicyLike, read_policy
+from onward.wording import a, counted
 
 __all__ = ["EnqueueOptions", "JobDefinition", "JobOptions", "UsingOptions", "define"]
 
@@ -94,7 +95,7 @@ class EnqueueOptions:
         checked = _shared(options)
         if "retry" in checked and not travels(checked["retry"]):
             kind = type(checked["retry"]).__name__
-            raise OptionError(f"a {kind} policy is code and cannot travel with a job: give it to @jobs.job(retry=…)")
+            raise OptionError(f"{a(kind)} policy is code and cannot travel with a job: give it to @jobs.job(retry=…)")
         if "delay" in options:
             checked["delay"] = seconds(options["delay"], "delay")
         if "at" in options:
@@ -210,7 +211,8 @@ def _budget(options: Mapping[str, Any]) -> int:
     attempts = _whole(options["max_attempts"], 1, 1_000_001, "max_attempts")
     if retries is not None and retries + 1 != attempts:
         raise OptionError(
-            f"max_retries={retries} allows {retries + 1} runs and max_attempts={attempts} another number: give one"
+            f"max_retries={retries} allows {counted(retries + 1, 'run')} and max_attempts={attempts} another number: "
+            f"give one"
         )
     return attempts - 1
 

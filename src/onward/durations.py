@@ -42,8 +42,7 @@ def instant(value: datetime, what: str = "time") -> int:
         raise InvalidTime(f"{what} must be an aware datetime, not {type(value).__name__}")
     if value.tzinfo is None or value.utcoffset() is None:
         raise InvalidTime(
-            f"{what} is a naive datetime, and nobody can know which zone it means: "
-            f"use datetime.now(timezone.utc) or add a tzinfo"
+            f"{what} is a naive datetime, which names no time zone: use datetime.now(timezone.utc) or add a tzinfo"
         )
     return to_micros(value)
 

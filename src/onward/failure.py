@@ -13,6 +13,8 @@ from types import TracebackType
 
 import msgspec
 
+from onward.wording import counted
+
 __all__ = ["Failure", "describe", "escaped", "kind_of", "message_of", "storable"]
 
 MESSAGE_LIMIT = 4_096
@@ -112,7 +114,7 @@ def _origins(error: BaseException) -> Iterator[tuple[BaseException, str]]:
     if error.__cause__ is not None:
         yield error.__cause__, "\nwhich directly caused:\n\n"
     elif error.__context__ is not None and not error.__suppress_context__:
-        yield error.__context__, "\nduring whose handling there came:\n\n"
+        yield error.__context__, "\nwhile it was handled, there came:\n\n"
 
 
 def _frames(traceback: TracebackType | None) -> str:
@@ -125,7 +127,7 @@ def _frames(traceback: TracebackType | None) -> str:
             del last[0]
             dropped += 1
         traceback = traceback.tb_next
-    lines = [f"  … {dropped} outer frames\n"] if dropped else []
+    lines = [f"  … {counted(dropped, 'outer frame')}\n"] if dropped else []
     lines += [_told(entry) for entry in last]
     return "".join(lines)
 

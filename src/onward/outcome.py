@@ -13,6 +13,7 @@ from onward.failure import kind_of, storable
 from onward.lease import Lease
 from onward.retry import RetryPolicy, planned
 from onward.signals import Discard, Retry, Snooze
+from onward.wording import counted
 
 __all__ = [
     "Budget",
@@ -153,5 +154,5 @@ def _is_listed(error: BaseException, kinds: tuple[type[BaseException], ...]) -> 
 
 
 def _exhausted(runs: int, max_retries: int) -> str:
-    tries = "1 attempt" if runs == 1 else f"{runs} attempts"
+    tries = counted(runs, "attempt")
     return f"gave up after {tries}: max_retries is {max_retries}"

@@ -57,7 +57,7 @@ def _open_beside(broker: Backend, settings: Settings, url: str, clock: Clock | N
     scheme = scheme_of(url)
     if isinstance(broker, Inspection):
         raise BackendMisconfigured(
-            f"{scheme_of(settings.url)}:// keeps history, dead letters and keys by itself: leave `store` away (or "
+            f"{scheme_of(settings.url)}:// keeps history, dead letters and keys by itself: leave `store` out (or "
             f"ONWARD_STORE), which is for brokers such as beanstalk://"
         )
     if scheme not in _DATABASES:

@@ -105,3 +105,12 @@ def test_retry_policies_are_shown_as_they_can_be_said(onward, tmp_path):
     assert told["default_retry"] == "fixed,base=30,max=none,jitter=none,cap=hard"
     assert told["queue_retry"] == {"mail": "none,max=none,jitter=none,cap=hard"}
     assert "mail none,max=none" in onward("config").out
+
+
+def test_a_store_that_the_url_rules_out_is_told_with_the_url(onward, monkeypatch, tmp_path):
+    monkeypatch.setenv("ONWARD_STORE", "sqlite:///beside.db")
+
+    settings = {line["name"]: line for line in onward("config", "--url", "sqlite:///jobs.db", "--json").json}
+
+    assert (settings["store"]["value"], settings["store"]["source"]) == (None, "--url")
+    assert settings["url"]["source"] == "--url"

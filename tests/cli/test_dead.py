@@ -100,7 +100,7 @@ class TestReplay:
         ran = onward("dead", "replay", *unknown)
 
         assert (ran.code, len(ran.err.splitlines())) == (6, 21)
-        assert "10 more were skipped" in ran.err
+        assert "10 more skipped" in ran.err
 
     def test_nothing_matched_is_exit_code_6(self, onward, jobs):
         ran = onward("dead", "replay", "--queue", "mail")
@@ -143,7 +143,8 @@ class TestPurge:
         ran = onward("dead", "purge", "--all")
 
         assert ran.code == 2
-        assert "2 jobs for good: add --yes" in ran.err
+        assert "removes 2 dead jobs for good: add --yes" in ran.err
+        assert "removes 1 dead job for good: add --yes" in onward("dead", "purge", "--limit", "1").err
         assert jobs.counts()[State.DISCARDED] == 2
 
     def test_on_a_terminal_the_number_has_to_be_typed(self, terminal, jobs, kill):

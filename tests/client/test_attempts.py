@@ -379,7 +379,7 @@ def test_a_job_whose_budget_was_spent_before_it_was_claimed_is_not_run(open_app,
 
     record = strict.get(handle.id)
     assert (result.status, ran) == ("dead-lettered", [])
-    assert (record.attempts, record.reason) == (1, "its budget of 1 attempts is spent")
+    assert (record.attempts, record.reason) == (1, "its budget of 1 attempt is spent")
 
 
 def test_the_exponential_policy_of_a_job_is_followed_to_the_end(jobs, clock):

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("starting of processes")
         ("os._exit(0)", 1, "3 processes ended before the application was imported: exited with code 0"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", 1, "imported: killed by SIGSEGV"),
         ("jobs = Onward('memory://')", 3, "give it a store that processes share, such as sqlite:///jobs.db"),
-        ("jobs = None", 3, "has no application 'jobs'"),
+        ("jobs = None", 3, "jobs is None and no application"),
         ("jobs = Onward('sqlite:////dev/null/jobs.db')", 3, "/dev/null"),
     ],
     ids=["raises", "syntax", "exits", "exits hard", "segfault", "memory", "nothing there", "no store"],

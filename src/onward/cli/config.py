@@ -59,9 +59,10 @@ def version(args: Namespace) -> int:
 
 
 def _of_command_line(args: Namespace) -> list[Setting]:
+    said = given(args)
     return [
-        Setting(name, origin.value, _place(_variable(name, origin.value), origin.source, f"--{name}"))
-        for name, origin in config.explain(given(args)).items()
+        Setting(name, origin.value, _place(_variable(name, origin.value), origin.source, _option(name, said)))
+        for name, origin in config.explain(said).items()
     ]
 
 
@@ -73,10 +74,15 @@ def _of_application(name: str, said: Mapping[str, str]) -> list[Setting]:
     for field in fields(app.settings):
         value, origin = getattr(app.settings, field.name), outside[field.name]
         source = origin.source if value == origin.value and field.name not in said else "Onward(...)"
-        in_arguments = f"--{field.name}" if field.name in said else f"Onward(...), {name}"
+        in_arguments = _option(field.name, said) if field.name in said else f"Onward(...), {name}"
         settings.append(Setting(field.name, value, _place(_variable(field.name, value), source, in_arguments)))
     app.close()
     return settings
+
+
+def _option(name: str, said: Mapping[str, str]) -> str:
+    """A URL that needs no store beside it rules one out that is named elsewhere."""
+    return "--url" if name == "store" and not said.get(name) else f"--{name}"
 
 
 def _variable(name: str, value: Any) -> str:
@@ -141,5 +147,10 @@ COMMANDS = (
         about="From the weakest to the strongest: the default, the nearest onward.toml or [tool.onward] table, the "
         "environment, Onward(...) in the application's code (seen with --app only), the command line.",
     ),
-    Command("version", "show the versions of onward and what it runs on", version),
+    Command(
+        "version",
+        "show the versions of onward and what it runs on",
+        version,
+        about="`onward --version` prints that of onward alone, in one line.",
+    ),
 )

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, NamedTuple
 from onward.cli import jobs, output, timeline, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
+from onward.cli.deaths import last_error
 from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find_dead
 from onward.cli.table import Column
 from onward.cli.times import ago
 from onward.errors import JobNotFound
 from onward.states import State
+from onward.wording import counted
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -126,8 +128,10 @@ def _batches(ids: Sequence[str]) -> list[Sequence[str]]:
 def _confirm(number: int) -> None:
     """Purging cannot be undone: the number has to be typed, or said with ``--yes``."""
     if not sys.stdin.isatty():
-        raise CommandError(f"purging removes {number:,} jobs for good: add --yes if that is meant", Exit.USAGE)
-    sys.stderr.write(f"This removes {number} dead jobs for good.  Type {number} to go on: ")
+        raise CommandError(
+            f"purging removes {counted(number, 'dead job')} for good: add --yes if that is meant", Exit.USAGE
+        )
+    sys.stderr.write(f"This removes {counted(number, 'dead job')} for good.  Type {number} to go on: ")
     sys.stderr.flush()
     if sys.stdin.readline().strip() != str(number):
         raise CommandError("nothing was purged", Exit.FAILURE)
@@ -138,11 +142,11 @@ def _report(args: Namespace, verb: str, done: int, skipped: dict[str, str]) -> N
         output.json_line({verb: int(done), "skipped": skipped})
         return
     if done or not skipped:
-        output.write(f"{verb} {done:,} dead {'job' if done == 1 else 'jobs'}")
+        output.write(f"{verb} {counted(done, 'dead job')}")
     for job_id, reason in list(skipped.items())[:_TOLD]:
         output.fail(f"{job_id} was skipped: {reason}")
     if len(skipped) > _TOLD:
-        output.fail(f"{len(skipped) - _TOLD:,} more were skipped: --json names them all")
+        output.fail(f"{len(skipped) - _TOLD:,} more skipped: --json names them all")
 
 
 def _verdict(done: int, skipped: dict[str, str]) -> int:
@@ -151,20 +155,13 @@ def _verdict(done: int, skipped: dict[str, str]) -> int:
     return Exit.FAILURE if skipped else Exit.OK
 
 
-def _last_error(record: JobRecord) -> str:
-    if not record.errors:
-        return record.reason or ""
-    last = record.errors[-1]
-    return f"{last.kind}: {last.message}"
-
-
 _COLUMNS: tuple[Column[JobRecord], ...] = (
     Column("ID", lambda record: record.id),
     Column("JOB", lambda record: record.name, flexible=True),
     Column("QUEUE", lambda record: record.queue, flexible=True),
     Column("DIED", lambda record: ago(record.finished_at or record.enqueued_at)),
     Column("TRIES", lambda record: str(record.attempts), right=True, useful=True),
-    Column("LAST ERROR", _last_error, style="red", flexible=True),
+    Column("LAST ERROR", last_error, style="red", flexible=True),
 )
 
 _FILTERS = (

@@ -12,6 +12,7 @@ from onward.cli.application import on_store
 from onward.cli.command import Command, argument
 from onward.cli.exits import Exit
 from onward.cli.table import Column
+from onward.wording import counted
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -36,7 +37,7 @@ def prune(app: Onward, args: Namespace) -> int:
     if args.json:
         output.json_line({"removed": removed})
     else:
-        output.write(f"pruned {removed:,} finished {'job' if removed == 1 else 'jobs'}")
+        output.write(f"pruned {counted(removed, 'finished job')}")
     return Exit.OK
 
 
@@ -89,7 +90,7 @@ COMMANDS = (
     ),
     Command(
         "health",
-        "say how the store is; exit code 1 if a check fails",
+        "check the health of the store; exit code 1 if a check fails",
         on_store(health),
     ),
 )

@@ -9,6 +9,7 @@ from onward.context import JobContext
 from onward.errors import ArgumentError
 from onward.masking import names_secret
 from onward.registry import NotAllowed, Ran
+from onward.wording import a
 
 __all__ = ["TypedHandler", "secret_fields"]
 
@@ -55,7 +56,7 @@ class TypedHandler(Generic[P]):
             value: P = read_as(self.payload_type, payload)
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
             kind = getattr(self.payload_type, "__name__", self.payload_type)
-            raise ArgumentError(f"{type(self).__name__}: the payload is no {kind}: {error}") from None
+            raise ArgumentError(f"{type(self).__name__}: the payload is not {a(str(kind))}: {error}") from None
         return value
 
 

@@ -60,7 +60,7 @@ class Supervised:
                 try:
                     self._rescued(reaped)
                 except Exception:
-                    logger.exception("%d jobs of a dead process were given back, which could not be told", len(reaped))
+                    logger.exception("jobs of a dead process were given back, but not reported: %d", len(reaped))
                 self._line.send(Told(number))
             case Inherit():
                 self._inherit(message)

@@ -174,7 +174,7 @@ class Supervisor:
         try:
             arrived = process.line.arrived()
         except Garbled as error:
-            process.kill(f"it said what nobody can understand: {error}", crash=True)
+            process.kill(f"it sent a malformed message: {error}", crash=True)
             arrived = None
         if arrived is None:
             self._unlisten(process)

@@ -440,7 +440,7 @@ class Pump:
         """The session is dead: what waits is dropped, what runs is told, and a new one is opened."""
         everything = self._hand.everything()
         logger.warning(
-            "the session is gone: it was reaped, or this is another store; %d jobs that run or wait here are lost to us",
+            "the session is gone: it was reaped, or this is another store; number of jobs here that lost their lease: %d",
             len(everything),
         )
         for work in everything:

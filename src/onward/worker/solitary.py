@@ -306,7 +306,7 @@ class _Process:
             except Garbled as error:
                 self.kill("garbled")
                 self.end()
-                raise _Ended(f"said what nobody can understand: {error}") from None
+                raise _Ended(f"sent a malformed message: {error}") from None
             if arrived is None:
                 raise _Ended(describe_end(self.end()))
             self._heard += arrived

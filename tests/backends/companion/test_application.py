@@ -103,7 +103,7 @@ def test_a_store_that_cannot_stand_beside_a_broker_is_refused(server, store, com
 
 
 def test_a_database_needs_no_store_beside_it(tmp_path, store):
-    with pytest.raises(BackendMisconfigured, match="leave `store` away"):
+    with pytest.raises(BackendMisconfigured, match="leave `store` out"):
         Onward(f"sqlite:///{tmp_path / 'own.db'}", store=store)
 
 

@@ -210,7 +210,7 @@ class TestTheLibrary:
             open_backend(tmp_path / "other.db")
 
         assert [record.getMessage() for record in caplog.records] == [
-            "SQLite 3.51.2 has the WAL-reset bug, mended in 3.51.3: upgrade the library"
+            "SQLite 3.51.2 has the WAL-reset bug, fixed in 3.51.3: upgrade the library"
         ]
 
     @pytest.mark.promise("F50")

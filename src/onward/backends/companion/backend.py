@@ -172,7 +172,7 @@ class AccompaniedBackend(Backend):
                 try:
                     self._sweep.run()
                 except BackendError as error:
-                    logger.warning("jobs without a message are looked for another time: %s", error)
+                    logger.warning("the search for jobs without a message failed and is repeated later: %s", error)
             return reaped
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:

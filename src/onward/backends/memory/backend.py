@@ -135,8 +135,8 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
         """Hold the lock; gives the time, read once the lock is held."""
         if os.getpid() != self._pid:
             raise BackendMisconfigured(
-                "memory:// lives in the process that made it and this is a fork of it: what is enqueued here would be seen "
-                "by nobody; use sqlite:///file"
+                "memory:// lives in the process that made it and this is a fork of it: no other process would see "
+                "what is enqueued here; use sqlite:///file"
             )
         with shield(), self._changed:
             if self._closed:

@@ -298,7 +298,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
                     if late == _LATE or not (faults.is_transient(error) or faults.is_duplicate(error)):
                         raise
                 time.sleep(random.uniform(0, 0.02))
-        raise BackendUnavailable(f"{self._connections.place}: undone {_TRIES} times for others' sake: try again")
+        raise BackendUnavailable(f"{self._connections.place}: rolled back {_TRIES} times by conflicts: try again")
 
     def _transaction(self, connection: Connection) -> Transaction:
         return Transaction(connection, self._sql, self._moved)

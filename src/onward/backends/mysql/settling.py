@@ -17,6 +17,7 @@ from onward.backends.sql.settling import because, judge, on_record
 from onward.clock import SECOND
 from onward.lease import Hold, Settled, Settlement, applied, crash_pause
 from onward.states import FINISHED, TARGETS, State
+from onward.wording import counted
 
 __all__ = ["LeaseLost", "Settling", "classify", "settle"]
 
@@ -187,7 +188,9 @@ def _fate(settlement: Settlement, found: _Locked) -> _Fate:
         return _Fate(State.CANCELLED, reason if move == "cancelled" else found.cancel_reason)
     if move == "crashed":
         poison = found.crashes + 1 >= found.max_crashes
-        return _Fate(State.DISCARDED if poison else State.RETRYABLE, f"crashed {found.crashes + 1} times: {reason}")
+        return _Fate(
+            State.DISCARDED if poison else State.RETRYABLE, f"crashed {counted(found.crashes + 1, 'time')}: {reason}"
+        )
     return _Fate(TARGETS[move], reason)
 
 

@@ -330,7 +330,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
                     elif not faults.is_transient(error):
                         raise
                 time.sleep(random.uniform(0, 0.02))
-        raise BackendUnavailable(f"{self._connections.place}: undone {_TRIES} times for others' sake: try again")
+        raise BackendUnavailable(f"{self._connections.place}: rolled back {_TRIES} times by conflicts: try again")
 
     def _transaction(self, connection: Connection) -> Transaction:
         return Transaction(connection.wire, self._sql, None if self._clock is None else self._clock.micros())

@@ -476,7 +476,7 @@ open AS MATERIALIZED (
                                      ELSE target END,
                                 CASE WHEN move IS NULL OR move IN ('ack', 'cancelled') THEN reason
                                      WHEN cancel_reason IS NOT NULL THEN cancel_reason
-                                     WHEN move = 'crashed' THEN format('crashed %s times: %s', crashes + 1, reason)
+                                     WHEN move = 'crashed' THEN format('crashed %s time%s: %s', crashes + 1, CASE crashes WHEN 0 THEN '' ELSE 's' END, reason)
                                      ELSE reason END) AS fate (goes_to, because)
 ), recorded AS (
     INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)

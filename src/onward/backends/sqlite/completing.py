@@ -149,8 +149,8 @@ class SqliteCompletion:
     def check(self) -> None:
         if self._late:
             raise TransactionTooLong(
-                f"the transaction was open for {self._at_most:g} s and rolled back, for it kept everybody else from "
-                f"writing: do slow work before the block, or raise transaction_timeout"
+                f"the transaction was open for {self._at_most:g} s and rolled back: it kept all other processes from "
+                f"writing; do slow work before the block, or raise transaction_timeout"
             )
 
     def _refuse_if_ended(self) -> None:

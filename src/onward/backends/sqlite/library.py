@@ -30,7 +30,7 @@ def complaint(version: tuple[int, ...]) -> str | None:
             f"SQLite {_dotted(version)} is too old, {_dotted(_NEEDED)} or newer is needed: upgrade Python or its library"
         )
     if version < _SOUND:
-        return f"SQLite {_dotted(version)} has the WAL-reset bug, mended in {_dotted(_SOUND)}: upgrade the library"
+        return f"SQLite {_dotted(version)} has the WAL-reset bug, fixed in {_dotted(_SOUND)}: upgrade the library"
     return None
 
 

@@ -14,6 +14,7 @@ from onward.failure import Failure
 from onward.lease import crash_pause
 from onward.logs import get_logger
 from onward.states import State
+from onward.wording import counted
 
 __all__ = ["Crash", "reap"]
 
@@ -99,7 +100,7 @@ class Crash(NamedTuple):
             to, reason = State.CANCELLED, self.cancel_reason
         else:
             to = State.DISCARDED if self.crashes >= self.max_crashes else State.RETRYABLE
-            reason = f"crashed {self.crashes} times: {self.cause}"
+            reason = f"crashed {counted(self.crashes, 'time')}: {self.cause}"
         moves.record_run(fence, "crashed", to, Failure("Crash", self.cause), at=at)
         if to is State.RETRYABLE:
             moves.crash(fence, due=at + crash_pause(self.crashes))
