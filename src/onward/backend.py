@@ -17,6 +17,8 @@ Blocking, batch first, one colour.  Times are integer microseconds UTC by the *s
     reap           Delete a dead session and give its leases back in the same transaction: all expired sessions and every
                    orphan (executing, owner without a session), or one owner's.  ``started`` names the leases that had begun:
                    they get a crash; the others come back unharmed, as interruptions.  None: nobody can know, so all had.
+                   With ``queue`` only the leases of that queue come back, and only the sessions end that held one: what
+                   else these held is orphaned, for the next reap.
     wait           Sleep until there may be work in these queues, at most ``timeout`` seconds.  May return early.
 
 Settling.  Every write after a claim is conditional on (id, token, owner, executing) in the same statement.
@@ -282,9 +284,9 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """How many finished jobs one batch removed, by state, and where the next batch starts."""
+    """How many finished jobs one batch removed, by queue and state, and where the next batch starts."""
 
-    removed: dict[State, int]
+    removed: dict[tuple[str, State], int]
     next: str | None
 
 
@@ -351,7 +353,12 @@ class Backend(Protocol):
 
     @abstractmethod
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]: ...
 
     @abstractmethod
@@ -420,11 +427,15 @@ class DeadLettering(Protocol):
 class Inspection(Protocol):
     """Looking at jobs, and asking for what only people ask.
 
-    ``get``, ``list`` and ``counts`` see live and finished jobs in one snapshot: a job that moves is seen once.
+    ``get``, ``get_many``, ``list`` and ``counts`` see live and finished jobs in one snapshot: a job that moves is seen once.
     """
 
     def get(self, job_id: str) -> StoredJob | None:
         """One job with the records of its runs; tombstones included."""
+        ...
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        """Those of these jobs that there are, each once and as `get` shows it, in no order."""
         ...
 
     def list(self, query: Query) -> Sequence[StoredJob]:
@@ -471,9 +482,19 @@ class Inspection(Protocol):
         """Remove finished jobs for good."""
         ...
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
         """One batch of a walk over the finished jobs by id: remove those that finished before their state's cutoff, and
-        tombstones past their ten minutes.  The walk is over when ``next`` is None.
+        tombstones past their ten minutes; with ``queue``, only of that queue.  The walk is over when ``next`` is None.
+
+        With ``dry_run`` nothing is written, and the answer says what the same call would remove now.
         """
         ...
 

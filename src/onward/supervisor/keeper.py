@@ -166,7 +166,7 @@ class Keeper:
             )
         self._contact.made(asked)
 
-    def _prune(self) -> Iterator[int]:
+    def _prune(self) -> Iterator[object]:
         if not isinstance(self._backend, Inspection):
             return iter(())  # it keeps nothing that could be forgotten
         clock = getattr(self._backend, "clock", None) or SystemClock()

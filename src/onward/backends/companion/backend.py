@@ -158,11 +158,16 @@ class AccompaniedBackend(Backend):
             return renewal
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         """What is given back may have its message with somebody who is dead or asleep: it gets another."""
         with shield():
-            reaped = self.store.reap(owner=owner, started=started, cause=cause)
+            reaped = self.store.reap(owner=owner, queue=queue, started=started, cause=cause)
             if owner is not None:
                 self._deliveries.give_back(owner, reaped)
                 return reaped
@@ -185,6 +190,9 @@ class AccompaniedBackend(Backend):
 
     def get(self, job_id: str) -> StoredJob | None:
         return self.store.get(job_id)
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        return self.store.get_many(ids)
 
     def list(self, query: Query) -> Sequence[StoredJob]:
         return self.store.list(query)
@@ -221,8 +229,16 @@ class AccompaniedBackend(Backend):
     def purge(self, query: Query) -> int:
         return self.store.purge(query)
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
-        return self.store.prune(cutoffs, after=after, limit=limit)
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
+        return self.store.prune(cutoffs, queue=queue, dry_run=dry_run, after=after, limit=limit)
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         return self.store.pause(queue, paused=paused)

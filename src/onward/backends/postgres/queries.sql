@@ -161,6 +161,10 @@ DELETE FROM onward_sessions
  WHERE owner IN (SELECT owner
                    FROM onward_sessions
                   WHERE expires_at <= (SELECT now FROM clock)
+                    AND (cast(:queue AS text) IS NULL
+                         OR EXISTS (SELECT 1 FROM onward_jobs AS job
+                                     WHERE job.owner = onward_sessions.owner AND job.state = 'executing'
+                                       AND job.queue = :queue))
                   ORDER BY owner
                     FOR UPDATE SKIP LOCKED);
 
@@ -599,7 +603,7 @@ RETURNING job_id;
 -- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
 SELECT id, delivery, owner, queue, job, crashes
   FROM onward_jobs
- WHERE owner = :owner AND state = 'executing'
+ WHERE owner = :owner AND state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue)
  ORDER BY id
    FOR UPDATE SKIP LOCKED;
 
@@ -609,7 +613,7 @@ SELECT id, delivery, owner, queue, job, crashes
 WITH lost AS MATERIALIZED (
     SELECT id, delivery, owner
       FROM onward_jobs
-     WHERE state = 'executing'
+     WHERE state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue)
        AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
      ORDER BY id
 )
@@ -862,7 +866,7 @@ DELETE FROM onward_attempts
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
 
 -- name: next_finished
-SELECT id, state, finished_at, sealed IS NULL, onward_now(:now)
+SELECT id, queue, state, finished_at, sealed IS NULL, onward_now(:now)
   FROM onward_finished
  WHERE id > :after
  ORDER BY id
