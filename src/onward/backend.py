@@ -92,6 +92,7 @@ from onward.lease import Answer, Hold, Lease, Settled, Settlement
 from onward.states import State
 
 __all__ = [
+    "Advising",
     "Answer",
     "Backend",
     "Capabilities",
@@ -521,6 +522,13 @@ class Health(Protocol):
     """A backend that can say how it is."""
 
     def health(self) -> list[Check]: ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A backend that has something to tell a person who starts workers on it."""
+
+    def advice(self) -> Sequence[str]: ...
 
 
 class Migration(NamedTuple):

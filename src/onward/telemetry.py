@@ -18,6 +18,7 @@ import msgspec
 
 from onward import forks
 from onward.errors import OptionError
+from onward.failure import user_part
 from onward.logs import get_logger
 from onward.shield import shield
 
@@ -284,4 +285,5 @@ class Telemetry:
         name = getattr(subscriber, "__qualname__", repr(subscriber))
         self._complaints[name] += 1
         if self._complaints[name] == 1:
-            logger.error("event subscriber %s raised; further errors of it are not logged", name, exc_info=error)
+            told = error.with_traceback(user_part(error.__traceback__))
+            logger.error("event subscriber %s raised; further errors of it are not logged", name, exc_info=told)

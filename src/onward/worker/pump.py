@@ -49,6 +49,7 @@ from onward.errors import BackendError
 from onward.ids import random_owner
 from onward.lease import Settled, Settlement, already_applied
 from onward.logs import get_logger
+from onward.outage import Outage
 from onward.outcome import Crashed, Dead, Released
 from onward.states import MOVES
 from onward.worker.breaker import Breaker
@@ -106,6 +107,7 @@ class Pump:
         self._plan = plan
         self._facts = facts
         self._breaker = breaker
+        self.outage = Outage(logger)
         self._witness = witness
         self._solitary = solitary
         self._lost = lost
@@ -273,6 +275,7 @@ class Pump:
             self._recover(error)
             return
         self._breaker.success()
+        self.outage.over()
         self._outbox = []
         result = made.result
         if outbox:
@@ -468,13 +471,7 @@ class Pump:
 
     def _wait_out(self, error: BackendError) -> None:
         pause = self._breaker.failure(error)
-        logger.warning(
-            "the store did not answer (%s: %s); %s in %.1f s",
-            type(error).__name__,
-            error,
-            "one more try" if self._breaker.open else "next try",
-            pause,
-        )
+        self.outage.failed(error)
         self._facts.note("unanswered")
         deadline = time.monotonic() + pause
         while (left := deadline - time.monotonic()) > 0:

@@ -252,7 +252,8 @@ class Worker:
                     self._next_prune = time.monotonic() + _PRUNE_EVERY
                     self._parts.prune()
             except BackendError as error:
-                logger.warning("the sweep failed and will be tried again: %s", error)
+                if not self._pump.outage.lasts:
+                    logger.warning("the sweep failed and will be tried again: %s", error)
             else:
                 self.facts.note("swept")
 

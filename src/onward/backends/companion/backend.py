@@ -24,6 +24,7 @@ import msgspec
 
 from onward import forks
 from onward.backend import (
+    Advising,
     Backend,
     Capabilities,
     Check,
@@ -248,6 +249,9 @@ class AccompaniedBackend(Backend):
 
     def health(self) -> Sequence[Check]:
         return health.checks(self.broker, self.store)
+
+    def advice(self) -> Sequence[str]:
+        return [line for each in (self.broker, self.store) if isinstance(each, Advising) for line in each.advice()]
 
     # Ending
 

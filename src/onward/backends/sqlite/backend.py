@@ -244,6 +244,10 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
                 return
             watch.sleep(_LOOK_EVERY)
 
+    def advice(self) -> Sequence[str]:
+        complaint = library.complaint(sqlite3.sqlite_version_info)
+        return [] if complaint is None else [complaint]
+
     def health(self) -> list[Check]:
         path = self._connections.path
         with self._connections.reading() as connection:
