@@ -384,8 +384,8 @@ class Onward:
     ) -> Worker:
         """A worker on threads of this program: ``with jobs.worker(): ...``, or ``start()`` and ``stop()``.
 
-        ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.
-        ``limits`` bounds how many jobs of single queues may run at once.
+        ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.  A ``*``
+        stands for any part of a name: ``tenant.*``.  ``limits`` bounds how many jobs of single queues may run at once.
         """
         options = WorkerOptions.check(
             queues if queues is not None else self._registry.queues(), concurrency, limits or {}, shutdown_timeout

@@ -113,6 +113,7 @@ __all__ = [
     "Pruned",
     "Query",
     "QueueCounts",
+    "QueuePage",
     "QueueState",
     "Reaped",
     "Renewal",
@@ -156,6 +157,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     )
     promotes: bool = True  # a turn makes due what is due, so a queue is served strictly by priority, due time and id
     remembers: bool = True  # what was settled is known to every client, for as long as the contract says
+    lists_queues: bool = True  # it names the queues that have work, so a worker can serve a pattern of names
     keeps_place: bool = True  # what is given back unharmed stands where it stood; else it is as new as its copy
 
 
@@ -297,6 +299,13 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     paused: bool
     live: int
+
+
+class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of queues in their order, and where the next page of them starts."""
+
+    names: list[str]
+    next: str | None
 
 
 class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -449,6 +458,16 @@ class Inspection(Protocol):
 
     def queues(self) -> Sequence[QueueState]:
         """Every queue that holds live jobs or is paused, by name."""
+        ...
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        """The queues that a claim would find work in now, whose names begin with ``prefix``: something is available or due,
+        and the queue is not paused.
+
+        One page of a walk by name over the queues in which jobs wait, of which it passes at most ``limit``, or fewer where
+        every name costs a look of its own; how many wait does not matter.  The walk is over when ``next`` is None, else
+        the next page comes ``after`` it.
+        """
         ...
 
     def overview(self, *, at_most: int = 10_000) -> Overview:

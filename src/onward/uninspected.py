@@ -17,6 +17,7 @@ from onward.backend import (
     Overview,
     Pruned,
     Query,
+    QueuePage,
     QueueState,
     Replayed,
     SessionState,
@@ -87,6 +88,9 @@ class Uninspected:
         if isinstance(self._backend, Counting):
             return self._backend.queues()
         return self._refuse("list queues")
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        self._refuse("name the queues that have work")
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         self._refuse("give an overview")

@@ -107,7 +107,8 @@ COMMAND = Command(
         argument("application", "the application, as in shop.jobs:jobs", metavar="MODULE:ATTRIBUTE", nargs="?"),
         argument(
             "--queues",
-            "which queues: mail,default in strict order, or mail=3,default=1 by weight; else those of the jobs",
+            "which queues: mail,default in strict order, or mail=3,default=1 by weight; tenant.* is every queue that begins "
+            "so; else those of the jobs",
             metavar="NAMES",
             type=_queues,
         ),
@@ -117,7 +118,7 @@ COMMAND = Command(
         ),
         argument(
             "--limit",
-            "how many of one queue each process runs at once; repeatable",
+            "how many of one queue each process runs at once, or of each queue that fits a pattern; repeatable",
             metavar="QUEUE=N",
             type=_limit,
             action="append",

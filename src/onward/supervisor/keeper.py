@@ -19,6 +19,7 @@ from onward.config import Settings
 from onward.contact import Contact, boottime
 from onward.errors import BackendError
 from onward.logs import get_logger
+from onward.names import serves
 from onward.outage import Outage
 from onward.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed
@@ -201,7 +202,7 @@ def _warn_of_unserved(backend: Backend, served: Sequence[str]) -> None:
     if not isinstance(backend, Counting):
         return
     try:
-        unserved = [queue.name for queue in backend.queues() if queue.live and queue.name not in served]
+        unserved = [queue.name for queue in backend.queues() if queue.live and not serves(served, queue.name)]
     except BackendError:
         return
     if unserved:

@@ -69,6 +69,7 @@ class BeanstalkBackend(Backend):
         knows_ids=False,
         promotes=False,
         remembers=False,
+        lists_queues=False,
     )
 
     def __init__(self, address: Address, *, namespace: str = "default", clock: Clock | None = None) -> None:

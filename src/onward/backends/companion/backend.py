@@ -37,6 +37,7 @@ from onward.backend import (
     Overview,
     Pruned,
     Query,
+    QueuePage,
     QueueState,
     Reaped,
     Renewal,
@@ -203,6 +204,9 @@ class AccompaniedBackend(Backend):
 
     def queues(self) -> Sequence[QueueState]:
         return self.store.queues()
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        return self.store.queues_with_work(prefix, after=after, limit=limit)
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         return self.store.overview(at_most=at_most)

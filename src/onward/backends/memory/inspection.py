@@ -15,6 +15,7 @@ from onward.backend import (
     Pruned,
     Query,
     QueueCounts,
+    QueuePage,
     QueueState,
     Replayed,
     SessionState,
@@ -61,6 +62,17 @@ class MemoryInspection:
             live = Counter(job.queue for job in self._store.live.values())
             names = sorted(live.keys() | self._store.paused)
             return [QueueState(name=name, paused=name in self._store.paused, live=live[name]) for name in names]
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        with self._writing() as now:
+            ready, later = self._store.ready, self._store.later
+            waiting = {name for line in (ready, later) for name, jobs in line.items() if jobs}
+            walked = sorted(name for name in waiting if name.startswith(prefix) and name > after)[:limit]
+            due = [name for name in walked if ready.get(name) or (later.get(name) and later[name][0][0] <= now)]
+            return QueuePage(
+                names=[name for name in due if name not in self._store.paused],
+                next=walked[-1] if len(walked) == limit else None,
+            )
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         with self._writing():

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from onward.backend import Lease, Overview, Query, Replayed
+from onward.backend import Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import glancing
 from onward.backends.mysql.enqueueing import cancel
 from onward.backends.mysql.transaction import Transaction
@@ -28,6 +28,9 @@ class MySQLInspection(SqlInspection):
 
     @abstractmethod
     def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        return self._read(lambda tx: glancing.queues_with_work(tx, prefix, after, limit))
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         return self._read(lambda tx: glancing.overview(tx, at_most))

@@ -564,8 +564,8 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_i
 -- name: glance_state
 SELECT count(*) FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state LIMIT :at_most) AS counted;
 
--- name: glance_queue
--- The next name: the jobs between are passed over.
+-- name: next_queue
+-- The next name: the jobs between are passed over, as long as there is one bound and no other.
 SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue > :after;
 
 -- name: glance_line

@@ -10,10 +10,12 @@ from onward.backend import (
     Lease,
     Overview,
     Query,
+    QueuePage,
     Replayed,
 )
 from onward.backends.postgres import glancing
 from onward.backends.postgres.transaction import Row, Transaction
+from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.states import State
 
@@ -36,6 +38,10 @@ class PostgresInspection(SqlInspection):
 
     @abstractmethod
     def _wake(self, queues: Collection[str]) -> None: ...
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        found = self._ask("queues_with_work", prefix=prefix, after=after, beyond=rows.beyond(prefix), limit=limit)
+        return rows.queue_page(found, limit)
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         return self._read(lambda tx: glancing.overview(tx, at_most))

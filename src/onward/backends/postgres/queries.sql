@@ -776,6 +776,39 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'available
 SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
   FROM (SELECT state FROM onward_jobs WHERE state IN ('scheduled', 'retryable') LIMIT cast(:at_most AS bigint)) AS counted;
 
+-- name: queues_with_work
+-- From name to name along the indexes: the jobs between are passed over.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now), ready (name) AS (
+    (SELECT queue FROM onward_jobs
+      WHERE state = 'available' AND queue >= :prefix AND queue > :after AND queue < :beyond ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs
+             WHERE state = 'available' AND queue > name AND queue < :beyond ORDER BY queue LIMIT 1)
+      FROM ready
+     WHERE name IS NOT NULL
+), later (name) AS (
+    (SELECT queue FROM onward_jobs
+      WHERE state IN ('scheduled', 'retryable') AND queue >= :prefix AND queue > :after AND queue < :beyond
+      ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs
+             WHERE state IN ('scheduled', 'retryable') AND queue > name AND queue < :beyond ORDER BY queue LIMIT 1)
+      FROM later
+     WHERE name IS NOT NULL
+), walked (which, name, due) AS (
+    (SELECT 'ready', name, true FROM ready WHERE name IS NOT NULL LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT 'later', name,
+            EXISTS (SELECT 1 FROM onward_jobs
+                     WHERE state IN ('scheduled', 'retryable') AND queue = name AND available_at <= (SELECT now FROM clock))
+       FROM later
+      WHERE name IS NOT NULL
+      LIMIT cast(:limit AS bigint))
+)
+SELECT which, name, due AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue
+                                         WHERE queue.name = walked.name AND queue.paused_at IS NOT NULL)
+  FROM walked;
+
 -- name: glance_due_by_queue
 -- From name to name along the index: the jobs between are passed over.
 WITH RECURSIVE queues (name) AS (

@@ -15,6 +15,7 @@ from onward.backend import (
     Pruned,
     Query,
     QueueCounts,
+    QueuePage,
     QueueState,
     Replayed,
     SessionState,
@@ -64,6 +65,12 @@ class RedisInspection:
             QueueState(name=name.decode(), paused=bool(paused), live=sum(int(count or 0) for count in counts))
             for name, paused, counts in queues
         ]
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        found, following = self._run("queues_with_work", self._now(), prefix, after, limit)
+        return QueuePage(
+            names=[name.decode() for name in found], next=None if following is None else following.decode()
+        )
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         totals, queues = self._run("queues", QUEUES_AT_A_GLANCE)

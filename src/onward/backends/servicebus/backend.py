@@ -77,6 +77,7 @@ class ServiceBusBackend(Backend):
         knows_ids=False,
         promotes=False,
         remembers=False,
+        lists_queues=False,
         keeps_place=False,
     )
 

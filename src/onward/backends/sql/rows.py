@@ -7,12 +7,23 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
-from onward.backend import TOMBSTONE, Pruned, Query, Run, SessionState, StoredJob
+from onward.backend import TOMBSTONE, Pruned, Query, QueuePage, Run, SessionState, StoredJob
 from onward.clock import SECOND
 from onward.failure import Failure
 from onward.states import State
 
-__all__ = ["PruneBatch", "Row", "ids_named", "live_before_finished", "runs_by_job", "session_state", "stored_jobs"]
+__all__ = [
+    "PruneBatch",
+    "Row",
+    "before",
+    "beyond",
+    "ids_named",
+    "live_before_finished",
+    "queue_page",
+    "runs_by_job",
+    "session_state",
+    "stored_jobs",
+]
 
 Row = tuple[Any, ...]
 
@@ -93,6 +104,26 @@ def session_state(row: Row) -> SessionState:
         expires_at=expires_at,
         leases=leases,
     )
+
+
+def beyond(prefix: str) -> str:
+    """What sorts after every name of a queue that begins so."""
+    return f"{prefix}\x7f"
+
+
+def before(prefix: str) -> str:
+    """What sorts before every name of a queue that begins so, and after every other that does."""
+    return f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}\x7f" if prefix else ""
+
+
+def queue_page(walked: Sequence[Row], limit: int) -> QueuePage:
+    """Rows of `queues_with_work`: from several walks, each as far as it came."""
+    walks: defaultdict[str, list[str]] = defaultdict(list)
+    for which, name, _ in walked:
+        walks[which].append(name)
+    following = min((names[-1] for names in walks.values() if len(names) >= limit), default=None)
+    found = {name for _, name, has_work in walked if has_work and (following is None or name <= following)}
+    return QueuePage(names=sorted(found), next=following)
 
 
 class Doomed(NamedTuple):

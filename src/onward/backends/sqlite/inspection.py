@@ -12,6 +12,7 @@ from onward.backend import (
     Overview,
     Pruned,
     Query,
+    QueuePage,
     QueueState,
     Replayed,
     SessionState,
@@ -73,6 +74,12 @@ class SqliteInspection:
             paused = {name for (name,) in tx.rows("paused_queues")}
             names = sorted(live.keys() | paused)
             return [QueueState(name=name, paused=name in paused, live=live[name]) for name in names]
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        with self._reading() as tx:
+            return rows.queue_page(
+                tx.rows("queues_with_work", (prefix, after, rows.beyond(prefix), tx.now, limit)), limit
+            )
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         with self._reading() as tx:

@@ -433,6 +433,38 @@ SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_due_idx
  UNION ALL
 SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' GROUP BY queue;
 
+-- name: queues_with_work
+-- From name to name along the indexes: the jobs between are passed over.
+WITH RECURSIVE ready (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+     WHERE state = 'available' AND queue >= ?1 AND queue > ?2 AND queue < ?3
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+             WHERE state = 'available' AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
+      FROM ready
+     WHERE name IS NOT NULL
+     LIMIT ?5
+), later (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_due_idx
+     WHERE state IN ('scheduled', 'retryable') AND queue >= ?1 AND queue > ?2 AND queue < ?3
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_due_idx
+             WHERE state IN ('scheduled', 'retryable') AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
+      FROM later
+     WHERE name IS NOT NULL
+     LIMIT ?5
+)
+SELECT 'ready', name, NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = ready.name AND paused_at IS NOT NULL)
+  FROM ready
+ WHERE name IS NOT NULL
+ UNION ALL
+SELECT 'later', name,
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                WHERE state IN ('scheduled', 'retryable') AND queue = later.name AND available_at <= ?4)
+       AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = later.name AND paused_at IS NOT NULL)
+  FROM later
+ WHERE name IS NOT NULL;
+
 -- name: running
 SELECT id FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR job = ?2);

@@ -51,6 +51,7 @@ TOPICS = (
     "uniqueness",
     "waiters",
     "waiting",
+    "working",
 )
 
 # Before the topics are imported: their bare asserts then say what they compared.

@@ -47,6 +47,7 @@ from onward.testing.contract.transacting import CompletingContract, JoiningContr
 from onward.testing.contract.uniqueness import ReplacingContract, UniquenessContract
 from onward.testing.contract.waiters import WaitersContract, WakingContract
 from onward.testing.contract.waiting import WaitingContract
+from onward.testing.contract.working import QueuesWithWorkContract
 
 __all__ = ["BackendContract"]
 
@@ -110,6 +111,7 @@ class BackendContract(
     ClocksContract,
     DurabilityContract,
     WaitingContract,
+    QueuesWithWorkContract,
     JoiningContract,
     CompletingContract,
     WithholdingContract,
