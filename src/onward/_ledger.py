@@ -14,6 +14,7 @@ from typing import Any
 
 from onward._attempt import Attempt
 from onward.backend import Reaped
+from onward.durations import spoken
 from onward.envelope import Sealed
 from onward.failure import Failure
 from onward.lease import Settled, Settlement
@@ -234,32 +235,30 @@ def _log(attempt: Attempt, item: Settlement, answer: Settled) -> None:
     level, event = _line(item, answer, attempt)
     if not logger.isEnabledFor(level):
         return
-    lease = attempt.lease
-    failure = item.failure or attempt.failure
-    told = item.reason or ""
-    if failure is not None and failure.message != told:
-        error = f"{failure.kind}: {failure.message}".removesuffix(": ")
-        told = f"{told}; {error}" if told else error
     problem = attempt.outcome.problem if isinstance(attempt.outcome, RetryLater) else None
     if problem is not None:
         _say(logging.ERROR, "retry policy of %s: %s", _job_of(attempt), problem)
+    lease = attempt.lease
+    failure = item.failure or attempt.failure
+    facts = {"job": _job_of(attempt), "attempt": lease.attempts + 1}
     _say(
         level,
-        "%s %s %s attempt %d%s%s",
-        event,
-        _job_of(attempt),
-        lease.envelope.id,
-        lease.attempts + 1,
-        f" retry in {item.delay:g}s" if item.move == "nack" else "",
-        f": {told}" if told else "",
+        _TEMPLATES[event] if _was_attempted(attempt) else _UNRUN.get(event, _TEMPLATES[event]),
+        {
+            **facts,
+            "id": lease.envelope.id,
+            "took": spoken(item.duration_ms / 1000),
+            "delay": spoken(item.delay),
+            "why": _why(item, failure),
+        },
         extra={
+            **facts,
             "event": event,
             "job_id": lease.envelope.id,
-            "job": _job_of(attempt),
             "queue": lease.envelope.queue,
-            "attempt": lease.attempts + 1,
             "duration_ms": item.duration_ms,
         },
+        traceback=failure.traceback.rstrip() if failure is not None and event == "job.discarded" else "",
     )
 
 
@@ -284,8 +283,39 @@ def _log_swallowed(attempt: Attempt, swallowed: Failure) -> None:
     )
 
 
-def _say(level: int, message: str, *args: object, extra: Mapping[str, object] | None = None) -> None:
-    logger.log(level, message, *args, extra=extra)
+# One template per event: tools group lines by it.
+_TEMPLATES = {
+    "job.completed": "job.completed %(job)s %(id)s attempt %(attempt)d in %(took)s",
+    "job.skipped": "job.skipped %(job)s %(id)s: %(why)s",
+    "job.failed": "job.failed %(job)s %(id)s attempt %(attempt)d in %(took)s, retry in %(delay)s: %(why)s",
+    "job.discarded": "job.discarded %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
+    "job.dropped": "job.dropped %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
+    "job.dead_letter_refused": "job.dead_letter_refused %(job)s %(id)s, again in %(delay)s: %(why)s",
+    "job.snoozed": "job.snoozed %(job)s %(id)s attempt %(attempt)d in %(took)s, again in %(delay)s",
+    "job.parked": "job.parked %(job)s %(id)s, looked at again in %(delay)s: %(why)s",
+    "job.cancelled": "job.cancelled %(job)s %(id)s attempt %(attempt)d: %(why)s",
+    "job.released": "job.released %(job)s %(id)s",
+    "job.crashed": "job.crashed %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
+    "lease.lost": "lease.lost %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
+}
+_UNRUN = {"job.discarded": "job.discarded %(job)s %(id)s, which was not run: %(why)s"}
+
+
+def _why(item: Settlement, failure: Failure | None) -> str:
+    why = item.reason or ""
+    if failure is not None and failure.message != why:
+        error = f"{failure.kind}: {failure.message}".removesuffix(": ")
+        why = f"{why}; {error}" if why else error
+    return why or f"it was to be settled by {item.move}"
+
+
+def _say(
+    level: int, message: str, *args: object, extra: Mapping[str, object] | None = None, traceback: str = ""
+) -> None:
+    if traceback:
+        logger.log_traceback(level, message, *args, extra=extra, traceback=traceback)
+    else:
+        logger.log(level, message, *args, extra=extra)
 
 
 def _line(item: Settlement, answer: Settled, attempt: Attempt) -> tuple[int, str]:
@@ -304,4 +334,14 @@ def _line(item: Settlement, answer: Settled, attempt: Attempt) -> tuple[int, str
             # Loud the first time; after that it only waits.
             return (logging.WARNING if attempt.lease.parked_since is None else logging.DEBUG), "job.parked"
         case _:
-            return logging.DEBUG, {"ack": "job.completed", "skip": "job.skipped"}.get(item.move, f"job.{item.move}")
+            return logging.DEBUG, _QUIET[item.move]
+
+
+_QUIET = {
+    "ack": "job.completed",
+    "skip": "job.skipped",
+    "snooze": "job.snoozed",
+    "release": "job.released",
+    "cancelled": "job.cancelled",
+    "crashed": "job.crashed",
+}

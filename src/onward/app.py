@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -24,16 +25,18 @@ from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
 from onward.durations import Duration
 from onward.encryption import Encryption
-from onward.errors import BackendUnavailable, OptionError
+from onward.errors import BackendUnavailable, OnwardError, OptionError
 from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
 from onward.inspector import Inspector
 from onward.job import Job, JobDecorator
 from onward.key_file import KeyFile
 from onward.key_ring import KeyRing
+from onward.pruning import Age, Removed
 from onward.record import JobRecord, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
 from onward.results import Results
+from onward.results_of_many import aresults, results
 from onward.retry import DEFAULT_POLICY
 from onward.runner import Runner, WorkerResult
 from onward.signing import Signing
@@ -117,6 +120,7 @@ class Onward:
         self.dead_letters = DeadLetters(
             inspection,
             self.client,
+            clock=self._clock,
             queue=settings.dead_letter_queue,
             encryption=self._encryption,
             verify=signing.verify if signing.required else None,
@@ -238,6 +242,54 @@ class Onward:
         """A handle for a job by its id."""
         return JobHandle(job_id, self._handles)
 
+    @overload
+    def results(
+        self,
+        handles: Sequence[JobHandle[T]],
+        timeout: float | None = None,
+        *,
+        return_exceptions: Literal[False] = False,
+    ) -> builtins.list[T]: ...
+    @overload
+    def results(
+        self, handles: Sequence[JobHandle[T]], timeout: float | None = None, *, return_exceptions: bool
+    ) -> builtins.list[T | OnwardError]: ...
+    def results(
+        self, handles: Sequence[JobHandle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
+    ) -> builtins.list[Any]:
+        """Wait for the end of many jobs and return their results, in the order of the handles.
+
+        The first that is seen to have failed raises as `JobHandle.result` does; with ``return_exceptions`` the exception
+        takes the place of its result, `ResultTimeout` that of a job that has not ended in time.
+        """
+        return results(self._inspection, handles, timeout, return_exceptions=return_exceptions)
+
+    @overload
+    async def aresults(
+        self,
+        handles: Sequence[JobHandle[T]],
+        timeout: float | None = None,  # noqa: ASYNC109  the same words as `results`
+        *,
+        return_exceptions: Literal[False] = False,
+    ) -> builtins.list[T]: ...
+    @overload
+    async def aresults(
+        self,
+        handles: Sequence[JobHandle[T]],
+        timeout: float | None = None,  # noqa: ASYNC109
+        *,
+        return_exceptions: bool,
+    ) -> builtins.list[T | OnwardError]: ...
+    async def aresults(
+        self,
+        handles: Sequence[JobHandle[Any]],
+        timeout: float | None = None,  # noqa: ASYNC109
+        *,
+        return_exceptions: bool = False,
+    ) -> builtins.list[Any]:
+        """The same without blocking the event loop."""
+        return await aresults(self._inspection, handles, timeout, return_exceptions=return_exceptions)
+
     def get(self, job_id: str) -> JobRecord | None:
         """Everything known about one job, or None."""
         return self._inspector.get(job_id)
@@ -298,13 +350,24 @@ class Onward:
         """Allow claims from a queue again."""
         return self._inspector.pause(queue, paused=False)
 
-    def reap(self) -> Sequence[Reaped]:
-        """Give back the jobs of workers that died, now."""
-        return self._inspector.reap()
+    def reap(self, queue: str | None = None) -> Sequence[Reaped]:
+        """Give back the jobs of workers that died, now: all of them, or those of one queue."""
+        return self._inspector.reap(queue)
 
-    def prune(self, *, completed_before: datetime | None = None) -> int:
-        """Remove finished jobs that are past their retention, or the completed ones that ended before an instant."""
-        return self._inspector.prune(completed_before=completed_before)
+    def prune(
+        self,
+        *,
+        older_than: Age | None = None,
+        queue: str | None = None,
+        state: State | str | Sequence[State | str] | None = None,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Remove finished jobs that are past their retention; with ``older_than``, instead, completed jobs that ended so
+        long ago, or before that instant.
+
+        ``queue`` and ``state`` narrow either.  With ``dry_run`` nothing is removed; the number says what would be.
+        """
+        return self._inspector.prune(older_than=older_than, queue=queue, state=state, dry_run=dry_run)
 
     def health(self) -> Sequence[Check]:
         """How the store is."""
@@ -333,9 +396,9 @@ class Onward:
     ) -> Worker:
         """A worker on threads of this program: ``with jobs.worker(): ...``, or ``start()`` and ``stop()``.
 
-        ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.
-        ``limits`` bounds how many jobs of single queues may run at once.  ``blocked_loop_after``: when an async handler that
-        blocks the event loop is told of in the log; 0: never.
+        ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.  A ``*``
+        stands for any part of a name: ``tenant.*``.  ``limits`` bounds how many jobs of single queues may run at once.
+        ``blocked_loop_after``: when an async handler that blocks the event loop is told of in the log; 0: never.
         """
         served = self._registry.queues() if queues is None else queues
         options = WorkerOptions.check(served, concurrency, limits or {}, shutdown_timeout, blocked_loop_after)

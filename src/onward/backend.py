@@ -17,6 +17,8 @@ Blocking, batch first, one colour.  Times are integer microseconds UTC by the *s
     reap           Delete a dead session and give its leases back in the same transaction: all expired sessions and every
                    orphan (executing, owner without a session), or one owner's.  ``started`` names the leases that had begun:
                    they get a crash; the others come back unharmed, as interruptions.  None: nobody can know, so all had.
+                   With ``queue`` only the leases of that queue come back, and only the sessions end that held one: what
+                   else these held is orphaned, for the next reap.
     wait           Sleep until there may be work in these queues, at most ``timeout`` seconds.  May return early.
 
 Settling.  Every write after a claim is conditional on (id, token, owner, executing) in the same statement.
@@ -92,6 +94,7 @@ from onward.lease import Answer, Hold, Lease, Settled, Settlement
 from onward.states import State
 
 __all__ = [
+    "Advising",
     "Answer",
     "Backend",
     "Capabilities",
@@ -112,6 +115,7 @@ __all__ = [
     "Pruned",
     "Query",
     "QueueCounts",
+    "QueuePage",
     "QueueState",
     "Reaped",
     "Renewal",
@@ -155,6 +159,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     )
     promotes: bool = True  # a turn makes due what is due, so a queue is served strictly by priority, due time and id
     remembers: bool = True  # what was settled is known to every client, for as long as the contract says
+    lists_queues: bool = True  # it names the queues that have work, so a worker can serve a pattern of names
     keeps_place: bool = True  # what is given back unharmed stands where it stood; else it is as new as its copy
 
 
@@ -284,9 +289,9 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """How many finished jobs one batch removed, by state, and where the next batch starts."""
+    """How many finished jobs one batch removed, by queue and state, and where the next batch starts."""
 
-    removed: dict[State, int]
+    removed: dict[tuple[str, State], int]
     next: str | None
 
 
@@ -296,6 +301,13 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     paused: bool
     live: int
+
+
+class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of queues in their order, and where the next page of them starts."""
+
+    names: list[str]
+    next: str | None
 
 
 class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -353,7 +365,12 @@ class Backend(Protocol):
 
     @abstractmethod
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]: ...
 
     @abstractmethod
@@ -422,11 +439,15 @@ class DeadLettering(Protocol):
 class Inspection(Protocol):
     """Looking at jobs, and asking for what only people ask.
 
-    ``get``, ``list`` and ``counts`` see live and finished jobs in one snapshot: a job that moves is seen once.
+    ``get``, ``get_many``, ``list`` and ``counts`` see live and finished jobs in one snapshot: a job that moves is seen once.
     """
 
     def get(self, job_id: str) -> StoredJob | None:
         """One job with the records of its runs; tombstones included."""
+        ...
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        """Those of these jobs that there are, each once and as `get` shows it, in no order."""
         ...
 
     def list(self, query: Query) -> Sequence[StoredJob]:
@@ -439,6 +460,16 @@ class Inspection(Protocol):
 
     def queues(self) -> Sequence[QueueState]:
         """Every queue that holds live jobs or is paused, by name."""
+        ...
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        """The queues that a claim would find work in now, whose names begin with ``prefix``: something is available or due,
+        and the queue is not paused.
+
+        One page of a walk by name over the queues in which jobs wait, of which it passes at most ``limit``, or fewer where
+        every name costs a look of its own; how many wait does not matter.  The walk is over when ``next`` is None, else
+        the next page comes ``after`` it.
+        """
         ...
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
@@ -473,9 +504,19 @@ class Inspection(Protocol):
         """Remove finished jobs for good."""
         ...
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
         """One batch of a walk over the finished jobs by id: remove those that finished before their state's cutoff, and
-        tombstones past their ten minutes.  The walk is over when ``next`` is None.
+        tombstones past their ten minutes; with ``queue``, only of that queue.  The walk is over when ``next`` is None.
+
+        With ``dry_run`` nothing is written, and the answer says what the same call would remove now.
         """
         ...
 
@@ -510,6 +551,13 @@ class Health(Protocol):
     """A backend that can say how it is."""
 
     def health(self) -> list[Check]: ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A backend that has something to tell a person who starts workers on it."""
+
+    def advice(self) -> Sequence[str]: ...
 
 
 class Migration(NamedTuple):

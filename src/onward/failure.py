@@ -8,14 +8,16 @@ message, a traceback a million frames deep all become text that every store acce
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
 from onward.wording import counted
 
-__all__ = ["Failure", "describe", "escaped", "kind_of", "message_of", "storable"]
+__all__ = ["Failure", "describe", "escaped", "kind_of", "message_of", "storable", "user_part"]
 
 MESSAGE_LIMIT = 4_096
 TRACEBACK_LIMIT = 16_384
@@ -117,8 +119,26 @@ def _origins(error: BaseException) -> Iterator[tuple[BaseException, str]]:
         yield error.__context__, "\nwhile it was handled, there came:\n\n"
 
 
+def user_part(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from where code begins that is not the engine's; all of it, if there is none."""
+    first = traceback
+    while first is not None and _is_engine(first.tb_frame.f_code.co_filename):
+        first = first.tb_next
+    return first or traceback
+
+
+def _is_engine(file: str) -> bool:
+    return file.startswith(_PACKAGE) and not file.startswith(_HANDLERS)
+
+
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"
+# Handlers that come with the package, which a user runs like his own.
+_HANDLERS = tuple(f"{_PACKAGE}{Path(*folder)}{os.sep}" for folder in (("handlers",), ("cli", "demo"), ("testing",)))
+
+
 def _frames(traceback: TracebackType | None) -> str:
-    """The innermost frames: the outermost are ours, the last ones tell what went wrong."""
+    """The innermost frames: those of the engine are left out, the last ones tell what went wrong."""
+    traceback = user_part(traceback)
     last: list[TracebackType] = []
     dropped = 0
     while traceback is not None:

@@ -6,7 +6,7 @@ import logging
 import sys
 import threading
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
 from contextlib import suppress
 from typing import Any
 
@@ -19,10 +19,24 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
     complained = False
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 3
+        self._quietly(level, lambda: self.logger.log(level, msg, *args, **kwargs))
+
+    def log_traceback(self, level: int, msg: object, *args: object, traceback: str, extra: Any = None) -> None:
+        """With a traceback that is text already, which every formatter shows as it shows that of an exception."""
+
+        def log() -> None:
+            file, line, function, _ = self.logger.findCaller(stacklevel=4)
+            record = self.logger.makeRecord(self.name, level, file, line, msg, args, None, function, extra)
+            record.exc_text = traceback  # where a formatter keeps it
+            self.logger.handle(record)
+
+        self._quietly(level, log)
+
+    def _quietly(self, level: int, log: Callable[[], None]) -> None:
         try:
             if self.logger.isEnabledFor(level):
-                kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
-                self.logger.log(level, msg, *args, **kwargs)
+                log()
         except BaseException as error:  # it is somebody's handler, filter or formatter, or the text of what it logs
             if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise  # Ctrl-C

@@ -15,6 +15,7 @@ from onward.arguments import Arguments
 from onward.context import JobContext
 from onward.definition import JobDefinition
 from onward.errors import DefinitionError, JobInterrupted, OptionError
+from onward.failure import user_part
 from onward.logs import get_logger
 from onward.unique_key import UniqueKey
 
@@ -167,8 +168,11 @@ class HandlerEntry:
         """What is done is done, whatever is said about it afterwards."""
         try:
             yield
-        except (Exception, SystemExit, JobInterrupted):
-            logger.exception("after_run of handler %r failed; the outcome of its run stands", self.definition.name)
+        except (Exception, SystemExit, JobInterrupted) as error:
+            told = error.with_traceback(user_part(error.__traceback__))
+            logger.error(  # noqa: TRY400  its traceback is shown from where the handler begins
+                "after_run of handler %r failed; the outcome of its run stands", self.definition.name, exc_info=told
+            )
 
 
 def _nothing(*_: Any) -> None:

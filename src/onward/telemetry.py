@@ -18,7 +18,7 @@ import msgspec
 
 from onward import forks
 from onward.errors import OptionError
-from onward.failure import kind_of
+from onward.failure import kind_of, user_part
 from onward.logs import get_logger
 from onward.shield import shield
 
@@ -288,7 +288,8 @@ class Telemetry:
         name = _name_of(subscriber)
         self._complaints[name] += 1
         if self._complaints[name] == 1:
-            logger.error("event subscriber %s raised; further errors of it are not logged", name, exc_info=error)
+            told = error.with_traceback(user_part(error.__traceback__))
+            logger.error("event subscriber %s raised; further errors of it are not logged", name, exc_info=told)
 
 
 def _name_of(subscriber: Callable[[Any], object]) -> str:

@@ -157,13 +157,39 @@ class TestPurge:
         assert "purged 2 dead jobs" in ran.out
         assert jobs.counts()[State.DISCARDED] == 0
 
+    def test_only_those_that_died_long_ago(self, onward, jobs, past, kill):
+        @past.job
+        def broken():
+            raise RuntimeError("an hour ago")
+
+        old = broken.enqueue().id
+        past.drain()
+        (young,) = kill("now")
+
+        ran = onward("dead", "purge", "--older-than", "30m", "--yes")
+
+        assert (ran.code, ran.out) == (0, "purged 1 dead job\n")
+        assert jobs.get(old) is None
+        assert jobs.get(young) is not None
+
+    def test_a_dry_run_says_what_would_go_and_removes_nothing(self, onward, jobs, kill):
+        kill("1", "2", queue="mail")
+
+        ran = onward("dead", "purge", "--all", "--dry-run")
+
+        assert ran.code == 0
+        assert ran.out.splitlines()[1].split() == ["mail", "discarded", "2"]
+        assert ran.out.endswith("would remove 2 dead jobs; nothing was removed\n")
+        assert jobs.counts()["discarded"] == 2
+        assert onward("dead", "purge", "--all", "--dry-run", "--json").json[0]["would_remove"] == 2
+
     def test_any_other_answer_purges_nothing(self, terminal, jobs, kill):
         kill("1", "2")
 
         ran = terminal("dead", "purge", "--all", typed="yes\n")
 
         assert ran.code == 1
-        assert "nothing was purged" in ran.out
+        assert "nothing was removed" in ran.out
         assert jobs.counts()[State.DISCARDED] == 2
 
     def test_nothing_matched_is_exit_code_6_and_asks_nothing(self, onward, jobs):

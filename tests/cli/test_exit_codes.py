@@ -39,7 +39,7 @@ def one_line(ran):
         (["job", "show", "a" * 32, "b" * 32], "one word too many"),
         (["health", "now"], "one word too many"),
         (["completion", "tcsh"], "choose from 'bash', 'zsh', 'fish'"),
-        (["prune", "--completed-before", "2030-01-01"], "no time zone"),
+        (["prune", "--older-than", "2030-01-01"], "no time zone"),
         (["--app", "shop", "job", "list"], "write module:attribute"),
         (["worker"], "name the application: `onward worker shop.jobs:jobs`"),
         (["worker", "shop"], "write module:attribute, as in shop.jobs:jobs"),

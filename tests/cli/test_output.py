@@ -38,7 +38,7 @@ class TestOptions:
         assert onward("job", "show", "0" * 32, "--quiet").err.startswith("error: ")
 
     def test_debug_shows_the_whole_log_and_nothing_else_shows_less_than_errors(self, onward, jobs, monkeypatch):
-        monkeypatch.setattr(Onward, "reap", lambda self: logging.getLogger("onward.backend").warning("stale") or [])
+        monkeypatch.setattr(Onward, "reap", lambda *_: logging.getLogger("onward.backend").warning("stale") or [])
 
         assert "onward.backend: stale" in onward("reap", "--debug").err
         assert "stale" not in onward("reap").err

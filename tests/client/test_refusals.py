@@ -209,7 +209,7 @@ def test_a_naive_datetime_anywhere_else(jobs, add):
     with pytest.raises(InvalidTime, match="naive"):
         add.using(expires=naive)
     with pytest.raises(InvalidTime, match="naive"):
-        jobs.prune(completed_before=naive)
+        jobs.prune(older_than=naive)
 
 
 @pytest.mark.parametrize("delay", [-1, math.nan, math.inf, "soon", "-5s", "", timedelta(seconds=-1), True, 10**12])

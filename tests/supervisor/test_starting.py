@@ -132,3 +132,19 @@ def test_a_worker_whose_application_hangs_while_it_is_imported_can_be_stopped_an
     worker = shop.noted("importing", 2)["pid"]
     fleet.process.kill()
     gone(worker)
+
+
+@pytest.mark.promise("F50")
+def test_a_library_that_should_be_replaced_is_named_once_at_the_start_unless_it_is_quiet(shop, start):
+    old = "import sqlite3; sqlite3.sqlite_version_info = (3, 40, 1)"
+    fleet = start(shop, "--processes", 2, patch=old)
+    fleet.said("INFO .*onward.supervisor: about the store: SQLite 3.40.1 has the WAL-reset bug, fixed in 3.51.3")
+    fleet.workers(2)
+    shop.plain.enqueue().result(30)
+    assert fleet.stop() == 0
+    assert fleet.log.count("WAL-reset") == 1
+
+    quiet = start(shop, "--quiet", patch=old, ready=False)
+    shop.plain.enqueue().result(30)
+    assert quiet.stop() == 0
+    assert "WAL-reset" not in quiet.log

@@ -5,6 +5,7 @@ accepted.  Nothing here is called: the lines are checked, not run.
 """
 
 from onward import Exponential, JobContext, JobHandle, Onward
+from onward.errors import OnwardError
 
 jobs = Onward("memory://")
 
@@ -95,6 +96,18 @@ async def the_async_face_is_typed_too() -> None:
     number: int = await handle.aresult()
     text: str = await handle.aresult()  # E: Incompatible types in assignment
     await add.aenqueue("a")  # E: Argument 1
+
+
+def the_results_of_many_have_their_type() -> None:
+    handles: list[JobHandle[int]] = [add.enqueue(1), add.enqueue(2)]
+    numbers: list[int] = jobs.results(handles, timeout=10)
+    texts: list[str] = jobs.results(handles)  # E: Argument 1
+    either: list[int | OnwardError] = jobs.results(handles, return_exceptions=True)
+    only: list[int] = jobs.results(handles, return_exceptions=True)  # E: Incompatible types in assignment
+
+
+async def the_results_of_many_can_be_awaited() -> None:
+    numbers: list[int] = await jobs.aresults([await add.aenqueue(1)])
 
 
 def many_at_once() -> None:

@@ -60,3 +60,17 @@ def test_an_exception_comes_with_its_traceback(logger, caplog):
         logger.exception("it failed")
 
     assert "ValueError: invalid literal" in caplog.text
+
+
+def test_a_traceback_that_is_text_is_shown_by_every_formatter(logger, caplog):
+    logger.log_traceback(logging.ERROR, "%s died", "work", traceback='  File "shop.py", line 1\nOSError: away')
+
+    (record,) = caplog.records
+    assert (record.filename, record.getMessage()) == ("test_logs.py", "work died")
+    assert logging.Formatter("%(message)s").format(record) == 'work died\n  File "shop.py", line 1\nOSError: away'
+
+
+def test_a_handler_that_raises_at_a_traceback_hurts_as_little(logger, broken, capsys):
+    logger.log_traceback(logging.ERROR, "lost", traceback="OSError: away")
+
+    assert capsys.readouterr().err.count("Traceback") == 1

@@ -22,7 +22,7 @@ from onward.app import Onward
 from onward.cli.application import load
 from onward.cli.exits import CommandError, Exit, code_of
 from onward.cli.log_lines import listen
-from onward.errors import BackendUnavailable
+from onward.errors import BackendError, BackendUnavailable
 from onward.lines import Line
 from onward.stores import located
 from onward.supervisor.board import Board
@@ -104,7 +104,9 @@ def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
 def _failed(error: BaseException, options: ProcessOptions) -> Failed:
     files = sorted({*_own_files(), *_files_of(error, options)})
     if isinstance(error, Exception) and (code := code_of(error)) is not None:
-        where = "" if error.__cause__ is None else _traceback(error.__cause__)
+        # What a driver said is in the message; where our code called it helps no user.
+        cause = None if isinstance(error, BackendError) else error.__cause__
+        where = "" if cause is None else _traceback(cause)
         message = f"{error}\n{where}".rstrip()
         return Failed(message=message, code=code, files=files, passing=isinstance(error, BackendUnavailable))
     text = "".join(traceback.format_exception(error)).rstrip()

@@ -113,7 +113,8 @@ COMMAND = Command(
         ),
         argument(
             "--queues",
-            "which queues: mail,default in strict order, or mail=3,default=1 by weight; else those of the jobs",
+            "which queues: mail,default in strict order, or mail=3,default=1 by weight; tenant.* is every queue that begins "
+            "so; else those of the jobs",
             metavar="NAMES",
             type=_queues,
         ),
@@ -123,7 +124,7 @@ COMMAND = Command(
         ),
         argument(
             "--limit",
-            "how many of one queue each process runs at once; repeatable",
+            "how many of one queue each process runs at once, or of each queue that fits a pattern; repeatable",
             metavar="QUEUE=N",
             type=_limit,
             action="append",

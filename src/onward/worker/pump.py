@@ -49,6 +49,7 @@ from onward.errors import BackendError, JobTimeout
 from onward.ids import random_owner
 from onward.lease import Settled, Settlement, already_applied
 from onward.logs import get_logger
+from onward.outage import Outage
 from onward.outcome import Crashed, Released
 from onward.states import MOVES
 from onward.worker.breaker import Breaker
@@ -106,6 +107,7 @@ class Pump:
         self._plan = plan
         self._facts = facts
         self._breaker = breaker
+        self.outage = Outage(logger)
         self._witness = witness
         self._solitary = solitary
         self._lost = lost
@@ -129,7 +131,8 @@ class Pump:
         self.draining = False
         self.recovering = False
         self.idle = threading.Event()  # set while only the store can bring new work
-        self.listening = plan.queues  # from which queues
+        self.listening: tuple[str, ...] = plan.queues  # from which queues
+        self.hears_all = True  # whether none is left out, for being at its limit
         self._listens = False
 
     # From other threads
@@ -186,10 +189,11 @@ class Pump:
                 continue
             try:
                 self._collect()
+                claim = self._claim()
             except BackendError as error:
+                self._may_be_work = True
                 self._wait_out(error)
                 continue
-            claim = self._claim()
             if self._outbox or claim is not None:
                 self._turn(claim)
             else:
@@ -232,15 +236,21 @@ class Pump:
         wanted = min(wanted, room, self._quota.left(len(self._known)))
         if wanted <= 0:
             return None
+        may_be_work = self._may_be_work
+        if may_be_work and self._plan.open_ended:
+            self._may_be_work = False  # what comes from now on may be too late for this look
+            self._plan.look(self._parts.backend)
         at_most = self._room() if self._plan.limited else {}
-        queues = tuple(queue for queue in self._plan.order() if at_most.get(queue, 1) > 0)
-        if not queues:
-            return None
-        if not (self._may_be_work or self._outbox):
-            self.listening, self._listens = queues, True
-            return None
-        self._may_be_work = False  # what comes from now on may be too late for this claim
-        return Claim(queues=queues, limit=wanted, at_most=at_most)
+        ordered = self._plan.order()
+        queues = tuple(queue for queue in ordered if at_most.get(queue, 1) > 0)
+        if queues and (may_be_work or self._outbox):
+            if not self._plan.open_ended:
+                self._may_be_work = False  # what comes from now on may be too late for this claim
+            return Claim(queues=queues, limit=wanted, at_most=at_most)
+        if queues or self._plan.open_ended:
+            self.listening, self._listens = self._plan.listened(queues), True
+            self.hears_all = len(queues) == len(ordered)
+        return None
 
     def _room(self) -> dict[str, int]:
         """For each limited queue, how many more of it may be in hand."""
@@ -266,6 +276,7 @@ class Pump:
             self._recover(error)
             return
         self._breaker.success()
+        self.outage.over()
         self._outbox = []
         result = made.result
         if outbox:
@@ -317,7 +328,7 @@ class Pump:
         self._take_up(result.leases)
         if claim is not None:
             all_it_asked_for = len(result.leases) >= claim.limit or any(lease.crashes for lease in result.leases)
-            if all_it_asked_for or result.promoted > 0:
+            if all_it_asked_for or result.promoted > 0 or self._plan.emptied(claim.queues):
                 self._may_be_work = True
             if not result.leases and not len(self._known):
                 self._prefetch.forget()
@@ -464,13 +475,7 @@ class Pump:
 
     def _wait_out(self, error: BackendError) -> None:
         pause = self._breaker.failure(error)
-        logger.warning(
-            "the store did not answer (%s: %s); %s in %.1f s",
-            type(error).__name__,
-            error,
-            "one more try" if self._breaker.open else "next try",
-            pause,
-        )
+        self.outage.failed(error)
         self._facts.note("unanswered")
         deadline = time.monotonic() + pause
         while (left := deadline - time.monotonic()) > 0:

@@ -26,7 +26,8 @@ from onward.worker.coroutines import Coroutines
 from onward.worker.facts import Ending, Facts
 from onward.worker.frames import AsTask, InProcess, InThread, Whereabouts
 from onward.worker.interrupt import Deadlines
-from onward.worker.options import QueuePlan, WorkerOptions, WorkerParts
+from onward.worker.options import WorkerOptions, WorkerParts
+from onward.worker.patterns import plan_of
 from onward.worker.pump import Bequest, Pump
 from onward.worker.quota import Quota
 from onward.worker.runners import Runners
@@ -93,7 +94,7 @@ class Worker:
             self._parts,
             self._session,
             hand,
-            plan=QueuePlan(options.queues, options.weights, options.limits),
+            plan=plan_of(options, parts.backend),
             quota=self.quota,
             facts=self.facts,
             breaker=breaker or Breaker(),
@@ -234,9 +235,13 @@ class Worker:
             queues = self._pump.listening
             try:
                 # While a queue is at its limit nobody listens to it, and that may be over at any moment.
-                longest = _WAIT if len(queues) == len(self.options.queues) else _SHORT_WAIT
+                longest = _WAIT if self._pump.hears_all else _SHORT_WAIT
                 # At the end it looks for work, rung or not: workers that started together must not do so in step.
-                self._parts.backend.wait(queues, uniform(longest / 2, longest))
+                length = uniform(longest / 2, longest)
+                if queues:
+                    self._parts.backend.wait(queues, length)
+                else:  # no queue of its patterns was ever seen
+                    self._ended.wait(length)
             except BackendError:
                 self._ended.wait(_WAIT)
             self._pump.wake()
@@ -252,7 +257,8 @@ class Worker:
                     self._next_prune = time.monotonic() + _PRUNE_EVERY
                     self._parts.prune()
             except BackendError as error:
-                logger.warning("the sweep failed and will be tried again: %s", error)
+                if not self._pump.outage.lasts:
+                    logger.warning("the sweep failed and will be tried again: %s", error)
             else:
                 self.facts.note("swept")
 

@@ -71,7 +71,8 @@ INDEXES = {
     "single_waiters": {"single_idx"},
     "anything_to_do": {"place_idx", "expiry_idx", "PRIMARY"},
     "next_due": {"place_idx", "PRIMARY"},
-    "glance_queue": {"place_idx"},
+    "next_queue": {"place_idx"},
+    "owners_of_queue": {"place_idx"},
     "next_finished": {"PRIMARY"},
     "pick": {"PRIMARY"},
 }
@@ -185,8 +186,9 @@ def test_a_sweep_looks_at_what_runs_and_nothing_else(full, open_full):
         lambda backend: backend.overview(at_most=100),
         lambda backend: backend.list(Query(limit=10)),
         lambda backend: backend.prune({State.COMPLETED: 0}, limit=10),
+        lambda backend: backend.queues_with_work("q"),
     ],
-    ids=["wait", "overview", "list", "prune"],
+    ids=["wait", "overview", "list", "prune", "queues with work"],
 )
 def test_a_look_costs_the_same_however_much_there_is(open_full, look):
     backend = open_full()

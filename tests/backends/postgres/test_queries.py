@@ -226,6 +226,21 @@ class TestCost:
 
         assert claim() < before * 1.5
 
+    def test_the_queues_that_have_work_cost_the_same_whatever_waits_in_them(self, backend, pages):
+        def look():
+            return pages("queues_with_work", prefix="", after="", beyond="\x7f", limit=500, now=None)
+
+        def fill(count):
+            backend.enqueue(some_envelopes(count, queue="a") + some_envelopes(count, queue="b", delay=3600))
+
+        fill(100)
+        before = look()
+
+        for _ in range(4):
+            fill(5_000)
+
+        assert look() < before * 1.5
+
     def test_a_settlement_costs_the_same_whatever_the_owner_holds(self, backend, pages, sql):
         lease = a_lease(backend)
         columns = settling.columns([Settlement.ack(lease)])

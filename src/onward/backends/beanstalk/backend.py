@@ -69,6 +69,7 @@ class BeanstalkBackend(Backend):
         knows_ids=False,
         promotes=False,
         remembers=False,
+        lists_queues=False,
     )
 
     def __init__(self, address: Address, *, namespace: str = "default", clock: Clock | None = None) -> None:
@@ -223,7 +224,12 @@ class BeanstalkBackend(Backend):
                 return Renewal(alive=True, lost=tuple(session.renew()))
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         """Others are reaped by the server.  Of one's own, what had not begun is released, and the connection ended."""
         with shield():

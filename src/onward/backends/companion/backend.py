@@ -24,6 +24,7 @@ import msgspec
 
 from onward import forks
 from onward.backend import (
+    Advising,
     Backend,
     Capabilities,
     Check,
@@ -37,6 +38,7 @@ from onward.backend import (
     Overview,
     Pruned,
     Query,
+    QueuePage,
     QueueState,
     Reaped,
     Renewal,
@@ -159,11 +161,16 @@ class AccompaniedBackend(Backend):
             return renewal
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         """What is given back may have its message with somebody who is dead or asleep: it gets another."""
         with shield():
-            reaped = self.store.reap(owner=owner, started=started, cause=cause)
+            reaped = self.store.reap(owner=owner, queue=queue, started=started, cause=cause)
             if owner is not None:
                 self._deliveries.give_back(owner, reaped)
                 return reaped
@@ -187,6 +194,9 @@ class AccompaniedBackend(Backend):
     def get(self, job_id: str) -> StoredJob | None:
         return self.store.get(job_id)
 
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        return self.store.get_many(ids)
+
     def list(self, query: Query) -> Sequence[StoredJob]:
         return self.store.list(query)
 
@@ -195,6 +205,9 @@ class AccompaniedBackend(Backend):
 
     def queues(self) -> Sequence[QueueState]:
         return self.store.queues()
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        return self.store.queues_with_work(prefix, after=after, limit=limit)
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         return self.store.overview(at_most=at_most)
@@ -222,8 +235,16 @@ class AccompaniedBackend(Backend):
     def purge(self, query: Query) -> int:
         return self.store.purge(query)
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
-        return self.store.prune(cutoffs, after=after, limit=limit)
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
+        return self.store.prune(cutoffs, queue=queue, dry_run=dry_run, after=after, limit=limit)
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         return self.store.forget_key(key)
@@ -236,6 +257,9 @@ class AccompaniedBackend(Backend):
 
     def health(self) -> Sequence[Check]:
         return health.checks(self.broker, self.store)
+
+    def advice(self) -> Sequence[str]:
+        return [line for each in (self.broker, self.store) if isinstance(each, Advising) for line in each.advice()]
 
     # Ending
 

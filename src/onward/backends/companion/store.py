@@ -36,7 +36,12 @@ class Store(Companion, Protocol):
     def extend(self, owner: str) -> Renewal: ...
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]: ...
 
     def close(self) -> None: ...

@@ -146,16 +146,21 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         return self._write(renew)
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         reason = why(owner, cause)
 
         def reap(tx: Transaction) -> list[Reaped]:
-            lost = reaping.end(tx, owner)
+            lost = reaping.end(tx, owner, queue)
             return reaping.give_back(tx, lost, started, reason) if lost else []
 
         def one_by_one(tx: Transaction) -> list[Reaped]:
-            return reaping.give_back_singly(tx, reaping.end(tx, owner), started, reason)
+            return reaping.give_back_singly(tx, reaping.end(tx, owner, queue), started, reason)
 
         try:
             return self._write(reap)

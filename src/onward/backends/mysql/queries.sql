@@ -114,6 +114,9 @@ SELECT owner
  ORDER BY expires_at
    FOR UPDATE SKIP LOCKED;
 
+-- name: owners_of_queue
+SELECT DISTINCT owner FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'executing' AND queue = :queue;
+
 -- name: end_sessions
 DELETE session
   FROM JSON_TABLE(:owners, '$[*]' COLUMNS (owner varchar(64) PATH '$')) AS ended
@@ -412,7 +415,7 @@ SELECT lease.number, run.move, run.state,
 -- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
 SELECT id, delivery, owner, queue, job, crashes
   FROM onward_jobs FORCE INDEX (owner_idx)
- WHERE owner = :owner AND state = 'executing'
+ WHERE owner = :owner AND state = 'executing' AND (:queue IS NULL OR queue = :queue)
  ORDER BY asked, id
    FOR UPDATE SKIP LOCKED;
 
@@ -420,7 +423,7 @@ SELECT id, delivery, owner, queue, job, crashes
 -- By the leases, not by the sessions: whatever became of its session's row, a job that nobody runs is found.
 SELECT id, delivery, owner
   FROM onward_jobs FORCE INDEX (place_idx)
- WHERE state = 'executing'
+ WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue)
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session FORCE INDEX (PRIMARY) WHERE session.owner = onward_jobs.owner)
  ORDER BY id;
 
@@ -561,8 +564,8 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_i
 -- name: glance_state
 SELECT count(*) FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state LIMIT :at_most) AS counted;
 
--- name: glance_queue
--- The next name: the jobs between are passed over.
+-- name: next_queue
+-- The next name: the jobs between are passed over, as long as there is one bound and no other.
 SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue > :after;
 
 -- name: glance_line
@@ -623,7 +626,7 @@ DELETE run
  WHERE NOT EXISTS (SELECT 1 FROM onward_jobs AS job WHERE job.id = run.job_id);
 
 -- name: next_finished
-SELECT id, state, finished_at, tombstone, :now
+SELECT id, queue, state, finished_at, tombstone, :now
   FROM onward_finished FORCE INDEX (PRIMARY)
  WHERE id > :after
  ORDER BY id

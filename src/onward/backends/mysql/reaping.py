@@ -17,17 +17,20 @@ __all__ = ["end", "give_back", "give_back_singly"]
 _logger = get_logger("onward.backend.mysql")
 
 
-def end(tx: Transaction, owner: str | None) -> list[Lost]:
+def end(tx: Transaction, owner: str | None, queue: str | None) -> list[Lost]:
     """End the session, or all that expired, and lock what they held; what others have locked is left for the next sweep."""
     if owner is None:
         expired = [each for (each,) in tx.ask("expired_sessions").rows()]
+        if queue is not None:
+            owners = {each for (each,) in tx.ask("owners_of_queue", queue=queue).rows()}
+            expired = [each for each in expired if each in owners]
         if expired:
             tx.ask("end_sessions", owners=sorted(expired))
-        seen = tx.ask("orphans").rows()
+        seen = tx.ask("orphans", queue=queue).rows()
         rows = tx.ask("lock_orphans", leases=seen).rows() if seen else []
     else:
         tx.ask("end_session", owner=owner)
-        rows = tx.ask("dead_leases", owner=owner).rows()
+        rows = tx.ask("dead_leases", owner=owner, queue=queue).rows()
     return sorted(Lost(*row) for row in rows)
 
 

@@ -161,6 +161,10 @@ DELETE FROM onward_sessions
  WHERE owner IN (SELECT owner
                    FROM onward_sessions
                   WHERE expires_at <= (SELECT now FROM clock)
+                    AND (cast(:queue AS text) IS NULL
+                         OR EXISTS (SELECT 1 FROM onward_jobs AS job
+                                     WHERE job.owner = onward_sessions.owner AND job.state = 'executing'
+                                       AND job.queue = :queue))
                   ORDER BY owner
                     FOR UPDATE SKIP LOCKED);
 
@@ -599,7 +603,7 @@ RETURNING job_id;
 -- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
 SELECT id, delivery, owner, queue, job, crashes
   FROM onward_jobs
- WHERE owner = :owner AND state = 'executing'
+ WHERE owner = :owner AND state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue)
  ORDER BY id
    FOR UPDATE SKIP LOCKED;
 
@@ -609,7 +613,7 @@ SELECT id, delivery, owner, queue, job, crashes
 WITH lost AS MATERIALIZED (
     SELECT id, delivery, owner
       FROM onward_jobs
-     WHERE state = 'executing'
+     WHERE state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue)
        AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
      ORDER BY id
 )
@@ -772,6 +776,39 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'available
 SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
   FROM (SELECT state FROM onward_jobs WHERE state IN ('scheduled', 'retryable') LIMIT cast(:at_most AS bigint)) AS counted;
 
+-- name: queues_with_work
+-- From name to name along the indexes: the jobs between are passed over.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now), ready (name) AS (
+    (SELECT queue FROM onward_jobs
+      WHERE state = 'available' AND queue >= :prefix AND queue > :after AND queue < :beyond ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs
+             WHERE state = 'available' AND queue > name AND queue < :beyond ORDER BY queue LIMIT 1)
+      FROM ready
+     WHERE name IS NOT NULL
+), later (name) AS (
+    (SELECT queue FROM onward_jobs
+      WHERE state IN ('scheduled', 'retryable') AND queue >= :prefix AND queue > :after AND queue < :beyond
+      ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs
+             WHERE state IN ('scheduled', 'retryable') AND queue > name AND queue < :beyond ORDER BY queue LIMIT 1)
+      FROM later
+     WHERE name IS NOT NULL
+), walked (which, name, due) AS (
+    (SELECT 'ready', name, true FROM ready WHERE name IS NOT NULL LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT 'later', name,
+            EXISTS (SELECT 1 FROM onward_jobs
+                     WHERE state IN ('scheduled', 'retryable') AND queue = name AND available_at <= (SELECT now FROM clock))
+       FROM later
+      WHERE name IS NOT NULL
+      LIMIT cast(:limit AS bigint))
+)
+SELECT which, name, due AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue
+                                         WHERE queue.name = walked.name AND queue.paused_at IS NOT NULL)
+  FROM walked;
+
 -- name: glance_due_by_queue
 -- From name to name along the index: the jobs between are passed over.
 WITH RECURSIVE queues (name) AS (
@@ -862,7 +899,7 @@ DELETE FROM onward_attempts
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
 
 -- name: next_finished
-SELECT id, state, finished_at, sealed IS NULL, onward_now(:now)
+SELECT id, queue, state, finished_at, sealed IS NULL, onward_now(:now)
   FROM onward_finished
  WHERE id > :after
  ORDER BY id

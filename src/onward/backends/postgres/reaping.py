@@ -17,14 +17,14 @@ __all__ = ["end", "give_back", "give_back_singly"]
 _logger = get_logger("onward.backend.postgres")
 
 
-def end(tx: Transaction, owner: str | None) -> list[Lost]:
+def end(tx: Transaction, owner: str | None, queue: str | None) -> list[Lost]:
     """End the session, or all that expired, and lock what they held; what others have locked is left for the next sweep."""
     if owner is None:
-        tx.ask("end_expired_sessions")
-        reply = tx.ask("orphans")
+        tx.ask("end_expired_sessions", queue=queue)
+        reply = tx.ask("orphans", queue=queue)
     else:
         tx.ask("end_session", owner=owner)
-        reply = tx.ask("dead_leases", owner=owner)
+        reply = tx.ask("dead_leases", owner=owner, queue=queue)
     return [Lost(*row) for row in reply.rows()]
 
 

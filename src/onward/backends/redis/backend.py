@@ -115,10 +115,15 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
         return Renewal(alive=False) if asked is None else Renewal(alive=True, cancel_requested=packing.held(asked))
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         why = cause or ("its session expired" if owner is None else "its process died")
-        return packing.reaped(self._run("reap", self._now(), owner, started, why), why)
+        return packing.reaped(self._run("reap", self._now(), owner, started, why, queue), why)
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until somebody leaves a token, a job falls due or it is time to look."""

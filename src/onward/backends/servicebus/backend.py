@@ -77,6 +77,7 @@ class ServiceBusBackend(Backend):
         knows_ids=False,
         promotes=False,
         remembers=False,
+        lists_queues=False,
         keeps_place=False,
     )
 
@@ -186,7 +187,12 @@ class ServiceBusBackend(Backend):
                 return Renewal(alive=True, lost=tuple(session.renew()))
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         """Others are reaped by the server, when their locks expire.  Of one's own everything is given back at once."""
         with shield():

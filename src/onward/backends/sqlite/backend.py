@@ -220,11 +220,16 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
             return Renewal(alive=True, cancel_requested=_asked_to_cancel(tx, owner))
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         asked = self.clock.micros()
         with self._writing() as tx:
-            return reaping.reap(tx, owner=owner, started=started, cause=cause, expired_by=asked)
+            return reaping.reap(tx, owner=owner, queue=queue, started=started, cause=cause, expired_by=asked)
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until the bell rings for us, the file changes or a job falls due."""
@@ -238,6 +243,10 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
             if watch.is_over(due, (due - self.clock.micros()) / SECOND):
                 return
             watch.sleep(_LOOK_EVERY)
+
+    def advice(self) -> Sequence[str]:
+        complaint = library.complaint(sqlite3.sqlite_version_info)
+        return [] if complaint is None else [complaint]
 
     def health(self) -> list[Check]:
         path = self._connections.path

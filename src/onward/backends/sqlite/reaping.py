@@ -41,7 +41,13 @@ class _Lease(NamedTuple):
 
 
 def reap(
-    tx: Transaction, *, owner: str | None, started: Collection[Held] | None, cause: str | None, expired_by: int
+    tx: Transaction,
+    *,
+    owner: str | None,
+    queue: str | None,
+    started: Collection[Held] | None,
+    cause: str | None,
+    expired_by: int,
 ) -> list[Reaped]:
     """End the session, or all that expired, and give back what they held.
 
@@ -49,11 +55,11 @@ def reap(
     renewing their sessions too.
     """
     if owner is None:
-        tx.run("end_expired_sessions", (expired_by,))
-        leases = [_Lease(*row) for row in tx.rows("orphans")]
+        tx.run("end_expired_sessions", (expired_by, queue))
+        leases = [_Lease(*row) for row in tx.rows("orphans", (queue,))]
     else:
         tx.run("end_session", (owner,))
-        leases = [_Lease(*row) for row in tx.rows("dead_leases", (owner,))]
+        leases = [_Lease(*row) for row in tx.rows("dead_leases", (owner, queue))]
     if not leases:
         return []
     why = cause or ("its session expired" if owner is None else "its process died")

@@ -62,7 +62,7 @@ def _walk(backend: Inspection, cutoffs: Mapping[State, int], limit: int) -> dict
     after = ""
     for _ in range(100):
         batch = backend.prune(cutoffs, after=after, limit=limit)
-        for state, count in batch.removed.items():
+        for (_, state), count in batch.removed.items():
             removed[state] += count
         if batch.next is None:
             return {state: count for state, count in removed.items() if count}
@@ -121,6 +121,38 @@ class PruneContract:
         batch = backend.prune({State.COMPLETED: 1})
 
         assert (batch.removed, batch.next) == ({}, None)
+
+    def test_only_one_queue_can_be_pruned(self, backend, aged):
+        before = backend.counts()
+
+        batch = backend.prune(dict.fromkeys(FINISHED, aged), queue="discarded-1")
+
+        assert batch.removed == {("discarded-1", State.DISCARDED): 1}
+        assert backend.counts() == before | {State.DISCARDED: 4}
+
+    def test_a_dry_run_says_what_would_go_and_removes_nothing(self, backend, clock, aged):
+        everything = backend.list(Query())
+        cutoffs = {State.COMPLETED: aged, State.CANCELLED: aged + 1}
+
+        told = backend.prune(cutoffs, dry_run=True)
+        kept = backend.list(Query())
+        removed = backend.prune(cutoffs)
+
+        assert kept == everything
+        assert told == removed
+        assert told.removed == {
+            **{(f"completed-{number}", State.COMPLETED): 1 for number in range(3)},
+            **{(f"cancelled-{number}", State.CANCELLED): 1 for number in range(5)},
+        }
+
+    def test_a_dry_run_of_one_queue_walks_in_batches(self, backend, aged):
+        after, told = "", 0
+        while after is not None:
+            batch = backend.prune({State.DISCARDED: aged}, queue="discarded-0", dry_run=True, after=after, limit=2)
+            told += sum(batch.removed.values())
+            after = batch.next
+
+        assert told == 1
 
     def test_the_records_of_a_pruned_job_go_with_it(self, backend, clock):
         envelope = an_envelope()

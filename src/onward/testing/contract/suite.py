@@ -48,6 +48,7 @@ from onward.testing.contract.transacting import CompletingContract, JoiningContr
 from onward.testing.contract.uniqueness import ReplacingContract, UniquenessContract
 from onward.testing.contract.waiters import WaitersContract, WakingContract
 from onward.testing.contract.waiting import WaitingContract
+from onward.testing.contract.working import QueuesWithWorkContract
 
 __all__ = ["BackendContract"]
 
@@ -112,6 +113,7 @@ class BackendContract(
     ClocksContract,
     DurabilityContract,
     WaitingContract,
+    QueuesWithWorkContract,
     JoiningContract,
     CompletingContract,
     WithholdingContract,
