@@ -6,7 +6,7 @@ import builtins
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -358,15 +358,20 @@ class Onward:
         self,
         *,
         older_than: Age | None = None,
+        completed_before: datetime | None = None,
         queue: str | None = None,
         state: State | str | Sequence[State | str] | None = None,
         dry_run: bool = False,
     ) -> Removed:
         """Remove finished jobs that are past their retention; with ``older_than``, instead, completed jobs that ended so
-        long ago, or before that instant.
+        long ago, or before that instant.  ``completed_before`` says the latter, and of completed jobs only.
 
         ``queue`` and ``state`` narrow either.  With ``dry_run`` nothing is removed; the number says what would be.
         """
+        if completed_before is not None:
+            if older_than is not None or state is not None:
+                raise OptionError("completed_before says an age and a state already: leave out older_than and state")
+            older_than, state = completed_before, State.COMPLETED
         return self._inspector.prune(older_than=older_than, queue=queue, state=state, dry_run=dry_run)
 
     def health(self) -> Sequence[Check]:

@@ -211,6 +211,16 @@ class TestByAge:
         assert jobs.prune(older_than=timedelta(days=1)) == 1
         assert kept(jobs, handles) == {"cancelled", "discarded"}
 
+    def test_completed_jobs_before_an_instant(self, jobs, clock):
+        handles = one_of_each(jobs)
+        clock.advance(2 * DAY)
+
+        assert jobs.prune(completed_before=clock.now() - timedelta(days=3)) == 0
+        assert jobs.prune(completed_before=clock.now()) == 1
+        assert kept(jobs, handles) == {"cancelled", "discarded"}
+        with pytest.raises(OptionError, match="leave out older_than and state"):
+            jobs.prune(completed_before=clock.now(), state="cancelled")
+
     def test_states_and_queue_narrow_what_goes(self, jobs, clock):
         handles = one_of_each(jobs)
         clock.advance(2 * DAY)
