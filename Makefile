@@ -52,6 +52,7 @@ check: setup ## Style, types, layers, promises, documentation
 	$(BIN)/python -m tools.promises check
 	$(BIN)/python -m tools.lifecycle check
 	$(BIN)/python -m tools.cli_reference check
+	$(BIN)/python -m tools.options_reference check
 	$(BIN)/zensical build --strict
 
 format: setup ## Format the code and mend what the linter can
@@ -60,6 +61,7 @@ format: setup ## Format the code and mend what the linter can
 	$(BIN)/python -m tools.promises write
 	$(BIN)/python -m tools.lifecycle write
 	$(BIN)/python -m tools.cli_reference write
+	$(BIN)/python -m tools.options_reference write
 
 proof: setup ## The tests' claims at full scale (takes long)
 	HYPOTHESIS_PROFILE=proof $(BIN)/python -m tools.proof

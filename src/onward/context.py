@@ -49,6 +49,25 @@ class JobContext:
     highest it has seen can refuse a worker that woke up late.
     """
 
+    id: str
+    """The job's id."""
+    job: str
+    """The name under which its handler is registered."""
+    name: str
+    """Its name for people: the same, unless it was built with `named(...)`."""
+    queue: str
+    """The queue that it was claimed from."""
+    attempt: int
+    """Which run this is, counted from 1. A crash does not count."""
+    max_retries: int
+    """How often it may be retried."""
+    meta: dict[str, Any]
+    """What was given as `meta`."""
+    delivery: int
+    """The fencing token: it grows with every claim of this job."""
+    deadline: datetime | None
+    """When this run is interrupted, if it has a time-out."""
+
     __slots__ = (
         "_attend",
         "_began",

@@ -28,41 +28,70 @@ class SharedOptions(TypedDict, total=False):
     """What may be said both where a job is defined and where it is enqueued."""
 
     queue: str
+    """The queue that it waits in; `default` if none is named."""
     priority: int
+    """From -100 to 100; higher runs sooner, within its queue. 0 by default."""
     max_retries: int
+    """How often it is retried after a failure: n retries are n + 1 runs. Else the setting `default_max_retries`, 0."""
     max_attempts: int
+    """The same counted in runs: `max_attempts=3` is `max_retries=2`."""
     retry: PolicyLike | None
+    """How long to wait before a retry: a policy such as `Exponential(base=5)`, its name, or a table. Else that of the
+    queue, then that of the application."""
     timeout: Duration | None
+    """How long one run may take; then it is interrupted, and fails. None by default: as long as it likes."""
     single_instance: bool
+    """Whether at most one job of this name runs at any time, in the whole fleet; the others wait and lose no attempt."""
     expires: Duration | datetime | None
+    """When it is no longer worth beginning: after so long, or at that instant, it is cancelled instead of run."""
     meta: Mapping[str, Any]
+    """Plain data that travels with the job beside its arguments: `ctx.meta`."""
 
 
 class JobOptions(SharedOptions, total=False):
     """What `@jobs.job(...)` takes."""
 
     name: str
+    """What it is called in the store; else the function's name."""
     aliases: tuple[str, ...] | list[str]
+    """Names that it had before: jobs that were enqueued under these still find it."""
     retry_on: ExceptionTypes | None
+    """The exceptions that are retried; every other makes it a dead letter at once. None by default: all are retried."""
     discard_on: ExceptionTypes
+    """Exceptions that make it a dead letter at once, whatever its budget."""
     max_crashes: int
+    """How often its process may die under it before it becomes a dead letter. Else the setting `max_crashes`, which is 3."""
     isolation: Isolation
+    """`"process"`: every run has a process of its own, which is killed at its time-out. `"thread"` by default."""
     max_memory: int
+    """Bytes that such a process may use; with `isolation="process"` only."""
     interrupt: bool
-    unique_key: str | Callable[..., str]  # a template of the arguments, or a function of those that it names
+    """Whether a sync run is interrupted at its time-out and when it is cancelled, by an exception at the next line of
+    Python. True by default; where that would harm, `False` leaves it to `ctx.deadline` and `ctx.cancelled`."""
+    unique_key: str | Callable[..., str]
+    """The key of a call, by which one live job stands for all: a template of the arguments such as `"welcome:{user_id}"`,
+    or a function of those that it names."""
     unique_strategy: UniqueStrategy
+    """If another job holds the key: `"ignore_new"` returns its handle, `"cancel_existing"` replaces it."""
 
 
 class UsingOptions(SharedOptions, total=False):
     """What `job.using(...)` takes."""
 
     delay: Duration
+    """How long to wait before it is due."""
     at: datetime
-    unique_key: str | None  # None: no key, even if the definition has one
+    """When it is due, as an aware datetime; instead of `delay`."""
+    unique_key: str | None
+    """One live job per key. None: no key, even if the definition has one."""
     unique_strategy: UniqueStrategy
+    """If another job holds the key: `"ignore_new"` returns its handle, `"cancel_existing"` replaces it."""
     idempotency_key: str
+    """The work of one key is done once: a job whose key is done is completed without a run."""
     idempotency_ttl: Duration | None
+    """How long a done key is remembered. Else the setting `idempotency_ttl`, a day."""
     key_scope: Literal["job", "global"]
+    """`"job"`: keys belong to the job's name, as they do by default. `"global"`: to all jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

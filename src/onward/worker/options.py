@@ -41,11 +41,17 @@ class WorkerOptions:
     """How a worker works."""
 
     queues: Sequence[str]
+    """Which queues, in strict order, or with weights: `{"mail": 3, "default": 1}`. A `*` stands for any part of a name. Else
+    those of the registered jobs, and `default`."""
     concurrency: int = 10
+    """How many jobs run at once."""
     weights: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
+    """How many jobs of single queues run at once: `{"mail": 2, "tenant.*": 1}`."""
     shutdown_timeout: float = 25.0
-    blocked_loop_after: float = 1.0  # seconds; 0: it is not watched
+    """How long `stop()` waits for what runs."""
+    blocked_loop_after: float = 1.0
+    """After how long an async handler that blocks the event loop is named in the log; 0: never."""
 
     @classmethod
     def check(
