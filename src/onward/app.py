@@ -55,6 +55,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Onward:
     """An application: its jobs, its store and how they meet.
 
+    To make one reaches no server and creates no file: the first use of the store does, or `connect`.
     Settings not given here come from the environment, then from the configuration file, then from the defaults
     (`onward.config`).
     """
@@ -108,6 +109,7 @@ class Onward:
             default_max_retries=settings.default_max_retries,
             max_crashes=settings.max_crashes,
             max_payload=settings.max_payload,
+            enqueue_timeout=settings.enqueue_timeout,
             encryption=self._encryption,
             sign=signing.sign,
             keys=None if keys is None else keys.look,
@@ -168,6 +170,14 @@ class Onward:
             drop_dead=settings.drop_on_dlq_failure,
             dead_letter_copy=self.dead_letters.copy_of,
         )
+
+    def connect(self) -> Self:
+        """Reach the store now, check it and bring its tables up to date; else the first use of it does.
+
+        For programs that shall not start without their store: ``jobs = Onward(url).connect()``.
+        """
+        self.backend.connect()
+        return self
 
     # Defining and enqueueing
 

@@ -2,6 +2,9 @@
 
 Blocking, batch first, one colour.  Times are integer microseconds UTC by the *store's* clock; ``<=`` is due.
 
+    connect        Reach the store and check it, and bring its tables up to date.  To make a backend reaches nothing; every
+                   verb connects by itself where it must, again if that failed before.  What a store can do is known
+                   without a connection; only ``durable`` may turn out otherwise, once the server was asked.
     enqueue        Store envelopes, durably, before returning.  A client-made id makes repeating harmless: an id that is
                    live already answers created=False, existing_id=id.  ``retried`` also looks among the finished: insert
                    first, look second, take back what was there.  A unique key has at most one live holder.  All or
@@ -90,6 +93,8 @@ from onward.lease import Answer, Hold, Lease, Settled, Settlement
 from onward.states import State
 
 __all__ = [
+    "DURABLE",
+    "LOSSY",
     "Answer",
     "Backend",
     "Capabilities",
@@ -157,6 +162,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Enqueued(msgspec.Struct, frozen=True):
+DURABLE, LOSSY = Capabilities(), Capabilities(durable=False)  # of stores that do all else
+
+
     """Whether a job was created, or which live job stands for it."""
 
     id: str
@@ -335,7 +343,13 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 class Backend(Protocol):
     """Where envelopes live.  The abstract methods are the contract; the others are one-line conveniences over it."""
 
-    capabilities: Capabilities
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    def connect(self) -> None:
+        """Reach the store, and say what is wrong with it."""
+        return  # a store in this process is there
 
     @abstractmethod
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]: ...

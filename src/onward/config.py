@@ -46,6 +46,7 @@ class SettingsOptions(TypedDict, total=False):
     max_payload: int
     lease_for: Duration
     transaction_timeout: Duration
+    enqueue_timeout: Duration
     metrics: bool
     signing_keys: KeySource | None
     signing: Mode | None
@@ -68,6 +69,7 @@ class Settings:
     max_payload: int = 256 * 1024
     lease_for: float = 30.0
     transaction_timeout: float = 5.0
+    enqueue_timeout: float = 5.0
     metrics: bool = True
     signing_keys: KeyRing | None = None
     signing: Mode | None = None  # None: warn where there are keys, off where there are none
@@ -249,8 +251,8 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return None
         case "dead_letter_queue":
             return names.queue_name(value)
-        case "unknown_grace" | "lease_for" | "transaction_timeout":
-            return _at_least(0.1 if name == "transaction_timeout" else 1, seconds(value, where), where)
+        case "unknown_grace" | "lease_for" | "transaction_timeout" | "enqueue_timeout":
+            return _at_least(0.1 if name.endswith("_timeout") else 1, seconds(value, where), where)
         case "max_crashes" | "default_max_retries" | "max_payload":
             return _at_least(_LOWEST[name], _of_type(int, value, where), where)
         case "metrics" | "drop_on_dlq_failure" | "encryption":

@@ -32,7 +32,10 @@ _REDIS = (
 
 
 def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
-    """The backend that the settings name; a broker together with the store beside it, if they name one."""
+    """The backend that the settings name; a broker together with the store beside it, if they name one.
+
+    Settings, URL and driver are checked; the server is reached by whoever uses it first, or asks it to `connect`.
+    """
     backend = _open(settings, clock)
     if settings.store is None:
         return backend

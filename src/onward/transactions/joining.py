@@ -9,7 +9,9 @@ is said there; it is seen by nobody else before the commit.  No event tells of i
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -19,9 +21,10 @@ from onward.backend import Backend, Enqueued
 from onward.client import Client
 from onward.definition import EnqueueOptions
 from onward.envelope import Envelope
-from onward.errors import TransactionError
+from onward.errors import ArgumentError, BackendUnreachable, TransactionError
 from onward.handle import HandleSource, JobHandle
 from onward.job import Call, Job
+from onward.time_limit import until
 from onward.transactions.callers import AsyncCaller, Caller, caller_of
 from onward.transacts import Transacts, ahold, hold
 
@@ -32,6 +35,8 @@ T = TypeVar("T")
 H = TypeVar("H")
 
 Call1 = Sequence[Any] | Call
+
+_FIRST_LOOK = 5.0  # seconds; on SQLite the caller's own transaction may be what keeps us from making the tables
 
 # PostgreSQL, SQLite and MySQL, in this order.
 _NOT_HERE = re.compile(r"onward_\S*.* does not exist|no such table: onward_|Table '\S*onward_\S*' doesn't exist")
@@ -51,6 +56,19 @@ class Joins:
         self._backend = backend
         self._client = client
         self._handles = handles
+        self.connected = False
+
+    def connect(self) -> None:
+        """See to it that the tables are there before the first job joins: the caller's connection does not make them."""
+        try:
+            with until(time.monotonic() + _FIRST_LOOK):
+                self._backend.connect()
+        except BackendUnreachable as error:
+            raise TransactionError(
+                f"the jobs' store is used for the first time, and cannot be opened while your transaction waits for it: "
+                f"call jobs.connect() before you begin one ({error})"
+            ) from error
+        self.connected = True
 
     @property
     def store(self) -> Transacts:
@@ -104,6 +122,8 @@ class Joining:
         if not self._caller.waits:
             raise TransactionError("this connection is not awaited: write `with jobs.transaction(connection) as tx`")
         await self._caller.check()
+        if not self._joins.connected:
+            self._joins.connect()
         self._joined = joined = AsyncJoined(self._caller, self._joins)
         return joined
 
@@ -116,6 +136,8 @@ class Joining:
         if self._joined is not None:
             self._joined.left = True
 
+        if not self._joins.connected:
+            await asyncio.to_thread(self._joins.connect)
 
 class Joined:
     """The caller's transaction, inside the block."""

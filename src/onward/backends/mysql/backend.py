@@ -10,6 +10,8 @@ from math import inf
 from typing import TypeVar
 
 from onward.backend import (
+    DURABLE,
+    LOSSY,
     Backend,
     Capabilities,
     Check,
@@ -59,7 +61,6 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
     dialect: Dialect = "mysql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
-        self.capabilities = Capabilities(durable=connections.durable)
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
@@ -70,13 +71,18 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> MySQLBackend:
-        """Open ``mysql://user@host/database``, and create the tables if they are not there."""
+        """For ``mysql://user@host/database``; whoever is first to use it creates the tables."""
         address, options = parse_url(url)
         prefix = prefix_of(namespace)
         prepare = preparation(prefix, None if clock is None else clock.micros())
-        backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
-        backend._open()
-        return backend
+        return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return DURABLE if self._connections.durable else LOSSY
+
+    def connect(self) -> None:
+        self._home = self._again(lambda connection: self._transaction(connection).ask("home").row())
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
@@ -193,6 +199,8 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
 
     def recognizing(self, style: Style) -> Steps[None]:
         return foreign(self._sql, same_home(self._home), self._moved)
+        if self._home is None:
+            self.connect()
 
     def begin(self, *, at_most: float) -> MySQLCompletion:
         """Nobody else has to wait for it, so it may take its time."""
@@ -214,11 +222,6 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
     def close(self) -> None:
         self._connections.close()
         self._bell.ring()
-
-    def _open(self) -> None:
-        """Connect, so that what is wrong with the URL or the server is said now."""
-        self._home = self._again(lambda connection: self._transaction(connection).ask("home").row())
-        self.capabilities = Capabilities(durable=self._connections.durable)
 
     # Transactions
 
