@@ -24,7 +24,7 @@ from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
 from onward.durations import Duration
 from onward.encryption import Encryption
-from onward.errors import BackendUnavailable, OptionError
+from onward.errors import BackendUnavailable, DefinitionError, OptionError
 from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
 from onward.inspector import Inspector
@@ -213,15 +213,25 @@ class Onward:
         commands = keyed.the(keyed.Commands, self._keyed, "command")
         return lambda function: commands.register(name, function)
 
-    def enqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
-        """Enqueue by name, for jobs that only another service knows."""
-        envelope = self.client.seal_by_name(job, payload, EnqueueOptions.check(options))
-        return self._handles.handle(self.client.enqueue([envelope])[0])
+    @overload
+    def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    def enqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
+    def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Enqueue a call of a job, ``jobs.enqueue(send, 42)``; or by name, for jobs that only another service knows,
+        ``jobs.enqueue("send", {"user_id": 42}, delay="5m")``.
+        """
+        letters = self._joins.one(job, args, kwargs)
+        return letters.handles(self.client.enqueue(letters.envelopes))
 
-    async def aenqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
+    @overload
+    async def aenqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    async def aenqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
+    async def aenqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
         """The same without blocking the event loop."""
-        envelope = self.client.seal_by_name(job, payload, EnqueueOptions.check(options))
-        return self._handles.handle((await self.client.aenqueue([envelope]))[0])
+        letters = self._joins.one(job, args, kwargs)
+        return letters.handles(await self.client.aenqueue(letters.envelopes))
 
     def enqueue_many(
         self, job: str, payloads: Iterable[Any], **options: Unpack[UsingOptions]
@@ -389,7 +399,7 @@ class Onward:
     def _define(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
         if not callable(function):
             raise OptionError("@jobs.job decorates a function; options are keywords: @jobs.job(queue='mail')")
-        entry = FunctionEntry(define(getattr(function, "__name__", ""), options), function)
+        entry = FunctionEntry(define(_name_of(function, options), options), function)
         definition = entry.definition
         refuse_what_it_lacks(
             self.backend.capabilities,
@@ -470,3 +480,12 @@ class Onward:
             return self._inspection.progress(lease, msgspec.json.encode(progress))
         except BackendUnavailable:
             return True  # it is told next time; a job does not fail for it
+
+
+def _name_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    """The name that a job gets if it is given none."""
+    name = getattr(function, "__name__", None)
+    if "name" not in options and (name is None or name == "<lambda>"):
+        kind = "a lambda" if name is not None else f"{type(function).__name__} object"
+        raise DefinitionError(f"{kind} has no name for workers to find it by: give it one, jobs.job(name=…)(…)")
+    return str(name)

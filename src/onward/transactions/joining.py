@@ -83,7 +83,19 @@ class Joins:
         if isinstance(job, str):
             envelope = self._by_name(job, *args, **kwargs)
             return Letters([envelope], lambda answers: self._handles.handle(answers[0]))
-        return Letters(job.sealed([(args, kwargs)]), lambda answers: job.handle(answers[0]))
+        found = self._own(job)
+        return Letters(found.sealed([(args, kwargs)]), lambda answers: found.handle(answers[0]))
+
+    def _own(self, job: Job[..., Any, Any, T] | Callable[..., T]) -> Job[..., Any, Any, T]:
+        """A job of this application, given as such or as the function that was made one."""
+        if not isinstance(job, Job):
+            entry = self._client.registry.of_function(job)
+            if entry is None:
+                raise ArgumentError(f"{job!r:.80} is no job: make it one with @jobs.job, or enqueue a job by its name")
+            return Job(entry, self._client, self._handles)
+        if not job.belongs_to(self._client):
+            raise ArgumentError(f"{job.name} is a job of another application, which has its own store: use that one's")
+        return job
 
     def many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> Letters[list[JobHandle[T]]]:
         return Letters(job.sealed_many(calls), lambda answers: [job.handle(answer) for answer in answers])
@@ -110,6 +122,8 @@ class Joining:
         if self._caller.waits:
             raise TransactionError("this connection is awaited: write `async with jobs.transaction(connection) as tx`")
         self._caller.check()
+        if not self._joins.connected:
+            self._joins.connect()
         self._joined = joined = Joined(self._caller, self._joins)
         return joined
 
@@ -123,7 +137,7 @@ class Joining:
             raise TransactionError("this connection is not awaited: write `with jobs.transaction(connection) as tx`")
         await self._caller.check()
         if not self._joins.connected:
-            self._joins.connect()
+            await asyncio.to_thread(self._joins.connect)
         self._joined = joined = AsyncJoined(self._caller, self._joins)
         return joined
 
@@ -136,8 +150,6 @@ class Joining:
         if self._joined is not None:
             self._joined.left = True
 
-        if not self._joins.connected:
-            await asyncio.to_thread(self._joins.connect)
 
 class Joined:
     """The caller's transaction, inside the block."""
