@@ -326,10 +326,13 @@ class Onward:
         self._refuse_without_key()
         return self._runner.process_once(queue)
 
-    def drain(self, *queues: str) -> int:
-        """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled."""
+    def drain(self, *queues: str, raising: bool = False) -> int:
+        """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled.
+
+        ``raising``: the first attempt that fails is stored as such, and then its exception is raised here: for tests.
+        """
         self._refuse_without_key()
-        return self._runner.drain(queues or None)
+        return self._runner.drain(queues or None, raising=raising)
 
     def worker(
         self,

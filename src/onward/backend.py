@@ -102,6 +102,7 @@ __all__ = [
     "Claim",
     "Counting",
     "DeadLettering",
+    "Emptying",
     "Enqueued",
     "Envelope",
     "Failure",
@@ -161,10 +162,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     keeps_place: bool = True  # what is given back unharmed stands where it stood; else it is as new as its copy
 
 
-class Enqueued(msgspec.Struct, frozen=True):
 DURABLE, LOSSY = Capabilities(), Capabilities(durable=False)  # of stores that do all else
 
 
+class Enqueued(msgspec.Struct, frozen=True):
     """Whether a job was created, or which live job stands for it."""
 
     id: str
@@ -497,6 +498,15 @@ class Inspection(Protocol):
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         """Note how far a run has come.  Fenced like a settlement: False if the lease was lost."""
+        ...
+
+
+@runtime_checkable
+class Emptying(Protocol):
+    """A store that can be made as new, for tests."""
+
+    def empty(self) -> None:
+        """Remove every job, record, key, session and pause of this namespace."""
         ...
 
 

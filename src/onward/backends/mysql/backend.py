@@ -42,6 +42,7 @@ from onward.backends.sql.home import same_home
 from onward.backends.sql.rows import Row
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
+from onward.backends.sql.tables import emptying
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
@@ -198,9 +199,9 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         return foreign(self._sql, joining(envelopes), self._moved)
 
     def recognizing(self, style: Style) -> Steps[None]:
-        return foreign(self._sql, same_home(self._home), self._moved)
         if self._home is None:
             self.connect()
+        return foreign(self._sql, same_home(self._home), self._moved)
 
     def begin(self, *, at_most: float) -> MySQLCompletion:
         """Nobody else has to wait for it, so it may take its time."""
@@ -218,6 +219,10 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         told = {"kind": failure.kind, "message": failure.message, "traceback": failure.traceback}
         fence = {"id": lease.envelope.id, "token": lease.token}
         return self._write(lambda tx: tx.ask("remark", **fence, **told, duration_ms=duration_ms).count > 0)
+
+    def empty(self) -> None:
+        whole = "; ".join(["BEGIN", *emptying(self._prefix), "COMMIT"]).encode()
+        self._again(lambda connection: connection.send(whole))
 
     def close(self) -> None:
         self._connections.close()

@@ -42,6 +42,7 @@ from onward.backends.sql.home import same_home
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
 from onward.backends.sql.steps import rendered
+from onward.backends.sql.tables import emptying
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
@@ -210,9 +211,9 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         )
 
     def recognizing(self, style: Style) -> Steps[None]:
-        return rendered(same_home(self._home), lambda asked: foreign(self._sql[asked.name], {}, style))
         if self._home is None:
             self.connect()
+        return rendered(same_home(self._home), lambda asked: foreign(self._sql[asked.name], {}, style))
 
     def begin(self, *, at_most: float) -> PostgresCompletion:
         """Nobody else has to wait for it, so it may take its time."""
@@ -247,6 +248,14 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
                 traceback=failure.traceback,
             )
         )
+
+    def empty(self) -> None:
+        def run(connection: Connection) -> None:
+            with connection.transaction():
+                for statement in emptying(self._prefix):
+                    connection.execute(statement.encode())
+
+        self._again(run)
 
     def close(self) -> None:
         self._connections.close()

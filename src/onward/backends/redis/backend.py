@@ -140,6 +140,16 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
             found = server.inspect(connection)
         return health.checks(found, self._connections.place, self._run("stranded", self._now()))
 
+    def empty(self) -> None:
+        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+            cursor: Any = b"0"
+            while True:
+                cursor, keys = connection.ask("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", 1000)
+                if keys:
+                    connection.ask("UNLINK", *keys)
+                if int(cursor) == 0:
+                    return
+
     def close(self) -> None:
         self._connections.close()
 

@@ -26,6 +26,7 @@ from onward.backend import (
 )
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.steps import Ask, Asks, Rows, rendered
+from onward.backends.sql.tables import emptying
 from onward.backends.sqlite import (
     claiming,
     enqueueing,
@@ -80,7 +81,6 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
         busy_timeout: float = 30.0,
     ) -> SqliteBackend:
         """Open the file, and create it and its tables if they are not there."""
-        clock = clock or SystemClock()
         backend = cls.at(path, clock=clock, namespace=namespace, durability=durability, busy_timeout=busy_timeout)
         backend.connect()
         return backend
@@ -96,6 +96,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
         busy_timeout: float = 30.0,
     ) -> SqliteBackend:
         """For the file at this path, which is neither opened nor created before it is needed."""
+        clock = clock or SystemClock()
         durable = checked_durability(durability) == "full"
         prefix = prefix_of(namespace)
         file = _checked(path)
@@ -115,7 +116,6 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
         backend.url = anchored(url, Path(path).absolute())
         return backend
 
-    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
     @property
     def capabilities(self) -> Capabilities:
         return DURABLE if self._connections.durable else LOSSY
@@ -123,6 +123,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
     def connect(self) -> None:
         self._connections.connect()
 
+    def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
         if not retried and all(envelope.unique_key is None for envelope in envelopes):
@@ -294,6 +295,11 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
         told = (failure.kind, failure.message, failure.traceback)
         with self._writing() as tx:
             return tx.run("remark", (lease.envelope.id, lease.token, tx.now, duration_ms, *told)) > 0
+
+    def empty(self) -> None:
+        with self._connections.writing() as connection:
+            for statement in emptying(self._prefix):
+                connection.execute(statement)
 
     def close(self) -> None:
         self._connections.close()
