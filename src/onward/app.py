@@ -489,6 +489,6 @@ def _name_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
     """The name that a job gets if it is given none."""
     name = getattr(function, "__name__", None)
     if "name" not in options and (name is None or name == "<lambda>"):
-        kind = "a lambda" if name is not None else f"{type(function).__name__} object"
+        kind = "a lambda" if name is not None else f"a {type(function).__name__} object"
         raise DefinitionError(f"{kind} has no name for workers to find it by: give it one, jobs.job(name=…)(…)")
     return str(name)

@@ -51,7 +51,7 @@ class Arguments:
         if self.takes_context:
             del parameters[0]
         elif parameters:
-            _refuse_untold(parameters[0], hints, name)
+            _refuse_untold(parameters[0], hints, name, is_method=_is_in_class(function))
         _refuse_impossible(parameters, hints, name)
         self._positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
@@ -168,7 +168,12 @@ def _is_context(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
     return by_position and _names_context(hints.get(parameter.name))
 
 
-def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str) -> None:
+def _is_in_class(function: Callable[..., Any]) -> bool:
+    outside = getattr(plain(function), "__qualname__", "").rpartition(".")[0]
+    return outside != "" and not outside.endswith("<locals>")
+
+
+def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str, *, is_method: bool) -> None:
     """A first parameter whose name says that somebody else fills it in, and whose annotation does not."""
     if first.name in hints:
         return
@@ -177,7 +182,7 @@ def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str
             f"job {name!r}: its first parameter {first.name!r} has no annotation: write `{first.name}: JobContext` to be "
             f"given the job's context, or annotate it with the type of the argument that it is"
         )
-    if first.name in ("self", "cls"):
+    if is_method and first.name in ("self", "cls"):
         raise DefinitionError(
             f"job {name!r} is a method, and its {first.name!r} does not travel: make a job of a function, or of a "
             f"@staticmethod (@jobs.job above it), and pass it what it needs to find the object"
