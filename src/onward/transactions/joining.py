@@ -80,7 +80,7 @@ class Joins:
         return self._backend
 
     def one(self, job: Job[..., Any, Any, T] | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Letters[Any]:
-        if isinstance(job, str):
+        if not callable(job):  # what is no name either is refused as one
             envelope = self._by_name(job, *args, **kwargs)
             return Letters([envelope], lambda answers: self._handles.handle(answers[0]))
         found = self._own(job)
