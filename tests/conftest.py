@@ -60,6 +60,13 @@ def redis(request):
         yield server
 
 
+@pytest.fixture(scope="session")
+def any_redis():
+    """For what does not depend on the product."""
+    with redis_server(PRODUCTS[0]) as server:
+        yield server
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item, call):
     """A server that crashes by itself is not our failure: the test is skipped, loudly, and the server started again."""

@@ -25,7 +25,7 @@ from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
 from onward.durations import Duration
 from onward.encryption import Encryption
-from onward.errors import BackendUnavailable, OnwardError, OptionError
+from onward.errors import BackendUnavailable, DefinitionError, OnwardError, OptionError
 from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
 from onward.inspector import Inspector
@@ -59,6 +59,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Onward:
     """An application: its jobs, its store and how they meet.
 
+    To make one reaches no server and creates no file: the first use of the store does, or `connect`.
     Settings not given here come from the environment, then from the configuration file, then from the defaults
     (`onward.config`).
     """
@@ -112,6 +113,7 @@ class Onward:
             max_crashes=settings.max_crashes,
             max_payload=settings.max_payload,
             idempotency_ttl=settings.idempotency_ttl,
+            enqueue_timeout=settings.enqueue_timeout,
             encryption=self._encryption,
             sign=signing.sign,
             keys=None if keys is None else keys.look,
@@ -175,6 +177,14 @@ class Onward:
             dead_letter_copy=self.dead_letters.copy_of,
         )
 
+    def connect(self) -> Self:
+        """Reach the store now, check it and bring its tables up to date; else the first use of it does.
+
+        For programs that shall not start without their store: ``jobs = Onward(url).connect()``.
+        """
+        self.backend.connect()
+        return self
+
     # Defining and enqueueing
 
     @overload
@@ -209,15 +219,25 @@ class Onward:
         commands = keyed.the(keyed.Commands, self._keyed, "command")
         return lambda function: commands.register(name, function)
 
-    def enqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
-        """Enqueue by name, for jobs that only another service knows."""
-        envelope = self.client.seal_by_name(job, payload, EnqueueOptions.check(options))
-        return self._handles.handle(self.client.enqueue([envelope])[0])
+    @overload
+    def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    def enqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
+    def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Enqueue a call of a job, ``jobs.enqueue(send, 42)``; or by name, for jobs that only another service knows,
+        ``jobs.enqueue("send", {"user_id": 42}, delay="5m")``.
+        """
+        letters = self._joins.one(job, args, kwargs)
+        return letters.handles(self.client.enqueue(letters.envelopes))
 
-    async def aenqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
+    @overload
+    async def aenqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    async def aenqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
+    async def aenqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
         """The same without blocking the event loop."""
-        envelope = self.client.seal_by_name(job, payload, EnqueueOptions.check(options))
-        return self._handles.handle((await self.client.aenqueue([envelope]))[0])
+        letters = self._joins.one(job, args, kwargs)
+        return letters.handles(await self.client.aenqueue(letters.envelopes))
 
     def enqueue_many(
         self, job: str, payloads: Iterable[Any], **options: Unpack[UsingOptions]
@@ -385,10 +405,13 @@ class Onward:
         self._refuse_without_key()
         return self._runner.process_once(queue)
 
-    def drain(self, *queues: str) -> int:
-        """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled."""
+    def drain(self, *queues: str, raising: bool = False) -> int:
+        """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled.
+
+        ``raising``: the first attempt that fails is stored as such, and then its exception is raised here: for tests.
+        """
         self._refuse_without_key()
-        return self._runner.drain(queues or None)
+        return self._runner.drain(queues or None, raising=raising)
 
     def worker(
         self,
@@ -459,7 +482,7 @@ class Onward:
     def _define(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
         if not callable(function):
             raise OptionError("@jobs.job decorates a function; options are keywords: @jobs.job(queue='mail')")
-        entry = FunctionEntry(define(getattr(function, "__name__", ""), options), function)
+        entry = FunctionEntry(define(_name_of(function, options), options), function)
         definition = entry.definition
         refuse_what_it_lacks(
             self.backend.capabilities,
@@ -541,3 +564,12 @@ class Onward:
             return self._inspection.progress(lease, msgspec.json.encode(progress))
         except BackendUnavailable:
             return True  # it is told next time; a job does not fail for it
+
+
+def _name_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    """The name that a job gets if it is given none."""
+    name = getattr(function, "__name__", None)
+    if "name" not in options and (name is None or name == "<lambda>"):
+        kind = "a lambda" if name is not None else f"a {type(function).__name__} object"
+        raise DefinitionError(f"{kind} has no name for workers to find it by: give it one, jobs.job(name=…)(…)")
+    return str(name)

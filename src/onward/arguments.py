@@ -9,6 +9,7 @@ What a worker cannot read all the same was enqueued by another version of the co
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
 import re
@@ -19,13 +20,14 @@ from typing import Any
 import msgspec
 
 from onward.context import JobContext
+from onward.definition import refused_as_argument
 from onward.errors import ArgumentError, DefinitionError
 from onward.masking import MASK, Secret, is_telling, names_secret
 from onward.names import suggestion
 from onward.shape import DEEPEST, refuse_misshapen
 from onward.wording import a
 
-__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_value", "read_as"]
+__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_value", "plain", "read_as"]
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 _PLACE = re.compile(r"(.*) - at `\$\.(\w+)[^`]*`")
@@ -56,6 +58,8 @@ class Arguments:
         self.takes_context = bool(parameters) and _is_context(parameters[0], hints)
         if self.takes_context:
             del parameters[0]
+        elif parameters:
+            _refuse_untold(parameters[0], hints, name, is_method=_is_in_class(function))
         _refuse_impossible(parameters, hints, name)
         self._positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
@@ -152,6 +156,8 @@ class Arguments:
             if name in by_position:
                 return f"{self._name}() got {name!r} twice, by position and by name"
             if name not in self._names:
+                if (refused := refused_as_argument(self._name, name)) is not None:
+                    return refused
                 known = suggestion(name, (*self._positional, *self._keyword))
                 return f"{self._name}() has no parameter {name!r}{known}"
         missing = ", ".join(sorted(self._required.difference(by_position, kwargs)))
@@ -170,10 +176,17 @@ class Arguments:
                 )
 
 
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that a partial one calls: its annotations are there."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
 def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], dict[str, Any]]:
     try:
         parameters = list(inspect.signature(function).parameters.values())
-        return parameters, typing.get_type_hints(function, include_extras=True)
+        return parameters, typing.get_type_hints(plain(function), include_extras=True)
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"job {name!r}: {function!r:.60} is not a plain function: {error}") from None
     except Exception as error:  # noqa: BLE001  an annotation in quotes may be any expression
@@ -186,6 +199,27 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Pa
 def _is_context(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
     by_position = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     return by_position and _names_context(hints.get(parameter.name))
+
+
+def _is_in_class(function: Callable[..., Any]) -> bool:
+    outside = getattr(plain(function), "__qualname__", "").rpartition(".")[0]
+    return outside != "" and not outside.endswith("<locals>")
+
+
+def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str, *, is_method: bool) -> None:
+    """A first parameter whose name says that somebody else fills it in, and whose annotation does not."""
+    if first.name in hints:
+        return
+    if first.name in ("ctx", "context"):
+        raise DefinitionError(
+            f"job {name!r}: its first parameter {first.name!r} has no annotation: write `{first.name}: JobContext` to be "
+            f"given the job's context, or annotate it with the type of the argument that it is"
+        )
+    if is_method and first.name in ("self", "cls"):
+        raise DefinitionError(
+            f"job {name!r} is a method, and its {first.name!r} does not travel: make a job of a function, or of a "
+            f"@staticmethod (@jobs.job above it), and pass it what it needs to find the object"
+        )
 
 
 def _names_context(hint: Any) -> bool:

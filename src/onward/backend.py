@@ -2,6 +2,9 @@
 
 Blocking, batch first, one colour.  Times are integer microseconds UTC by the *store's* clock; ``<=`` is due.
 
+    connect        Reach the store and check it, and bring its tables up to date.  To make a backend reaches nothing; every
+                   verb connects by itself where it must, again if that failed before.  What a store can do is known
+                   without a connection; only ``durable`` may turn out otherwise, once the server was asked.
     enqueue        Store envelopes, durably, before returning.  A client-made id makes repeating harmless: an id that is
                    live already answers created=False, existing_id=id.  ``retried`` also looks among the finished: insert
                    first, look second, take back what was there.  A unique key has at most one live holder.  All or
@@ -94,6 +97,8 @@ from onward.lease import Answer, Hold, Lease, Settled, Settlement
 from onward.states import State
 
 __all__ = [
+    "DURABLE",
+    "LOSSY",
     "Advising",
     "Answer",
     "Backend",
@@ -102,6 +107,7 @@ __all__ = [
     "Claim",
     "Counting",
     "DeadLettering",
+    "Emptying",
     "Enqueued",
     "Envelope",
     "Failure",
@@ -161,6 +167,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     remembers: bool = True  # what was settled is known to every client, for as long as the contract says
     lists_queues: bool = True  # it names the queues that have work, so a worker can serve a pattern of names
     keeps_place: bool = True  # what is given back unharmed stands where it stood; else it is as new as its copy
+
+
+DURABLE, LOSSY = Capabilities(), Capabilities(durable=False)  # of stores that do all else
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -349,7 +358,13 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 class Backend(Protocol):
     """Where envelopes live.  The abstract methods are the contract; the others are one-line conveniences over it."""
 
-    capabilities: Capabilities
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    def connect(self) -> None:
+        """Reach the store, and say what is wrong with it."""
+        return  # a store in this process is there
 
     @abstractmethod
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]: ...
@@ -534,6 +549,15 @@ class Inspection(Protocol):
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         """Note how far a run has come.  Fenced like a settlement: False if the lease was lost."""
+        ...
+
+
+@runtime_checkable
+class Emptying(Protocol):
+    """A store that can be made as new, for tests."""
+
+    def empty(self) -> None:
+        """Remove every job, record, key, session and pause of this namespace."""
         ...
 
 

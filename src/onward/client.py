@@ -55,6 +55,7 @@ class Client:
         max_crashes: int,
         max_payload: int,
         idempotency_ttl: float,
+        enqueue_timeout: float,
         encryption: Encryption,
         sign: Sign | None = None,
         keys: Callable[[], object] | None = None,  # the ring that counts now, where it may change
@@ -75,7 +76,7 @@ class Client:
         self._keys = keys
         self._after_enqueue = after_enqueue
         self._new_id = IdMaker(clock)
-        self._commit = GroupCommit(backend.enqueue, repeats=backend.capabilities.knows_ids)
+        self._commit = GroupCommit(backend.enqueue, timeout=enqueue_timeout, repeats=backend.capabilities.knows_ids)
         self._warned_about_loop = False
 
     def enqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:

@@ -70,6 +70,7 @@ class SettingsOptions(TypedDict, total=False):
     lease_for: Duration
     transaction_timeout: Duration
     idempotency_ttl: Duration
+    enqueue_timeout: Duration
     metrics: bool
     signing_keys: KeySource | None
     signing: Mode | None
@@ -95,6 +96,7 @@ class Settings:
     lease_for: float = 30.0
     transaction_timeout: float = 5.0
     idempotency_ttl: float = 86_400.0
+    enqueue_timeout: float = 5.0
     metrics: bool = True
     signing_keys: KeyRing | None = None
     signing: Mode | None = None  # None: warn where there are keys, off where there are none
@@ -305,7 +307,7 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return None
         case "dead_letter_queue":
             return names.queue_name(value)
-        case "unknown_grace" | "lease_for" | "transaction_timeout" | "idempotency_ttl":
+        case "unknown_grace" | "lease_for" | "transaction_timeout" | "enqueue_timeout" | "idempotency_ttl":
             return _at_least(_LOWEST.get(name, 1), seconds(value, where), where)
         case "max_crashes" | "default_max_retries" | "max_payload":
             return _at_least(_LOWEST[name], _of_type(int, value, where), where)
@@ -324,6 +326,7 @@ _LOWEST = {
     "default_max_retries": 0,
     "max_payload": 1024,
     "transaction_timeout": 0.1,
+    "enqueue_timeout": 0.1,
     "idempotency_ttl": 0,
 }
 

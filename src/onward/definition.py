@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypedDict
@@ -13,11 +13,12 @@ from onward import names
 from onward.durations import Duration, instant, seconds
 from onward.envelope import Isolation, UniqueStrategy
 from onward.errors import OptionError
+from onward.other_words import OPTIONS
 from onward.retry import RetryPolicy, travels
 from onward.retry_config import PolicyLike, read_policy
 from onward.wording import a, counted
 
-__all__ = ["EnqueueOptions", "JobDefinition", "JobOptions", "UsingOptions", "define"]
+__all__ = ["EnqueueOptions", "JobDefinition", "JobOptions", "UsingOptions", "define", "refused_as_argument"]
 
 _STRATEGIES = ("ignore_new", "cancel_existing")
 
@@ -275,4 +276,23 @@ def _refuse_unknown(options: Mapping[str, Any], known: Any, where: str) -> None:
     allowed = known.__annotations__.keys() | SharedOptions.__annotations__.keys()
     for option in options:
         if option not in allowed:
-            raise OptionError(f"{where} has no option {option!r}{names.suggestion(option, allowed)}")
+            raise OptionError(f"{where} has no option {option!r}{_meant(option, allowed)}")
+
+
+def _meant(option: str, allowed: Collection[str]) -> str:
+    ours = OPTIONS.get(option, option)
+    if ours in allowed:
+        return f": here it is called {ours!r}"
+    if ours in UsingOptions.__annotations__:
+        return f": {ours!r} is said where a job is enqueued, f.using({ours}=…).enqueue(…)"
+    if ours in JobOptions.__annotations__:
+        return f": {ours!r} is said where a job is defined, @jobs.job({ours}=…)"
+    return names.suggestion(option, allowed)
+
+
+def refused_as_argument(job: str, option: str) -> str | None:
+    """What to say of an option that was given among the arguments of a call; None if it is no option."""
+    ours = OPTIONS.get(option, option)
+    if ours not in UsingOptions.__annotations__ and ours not in SharedOptions.__annotations__:
+        return None
+    return f"{job}() has no parameter {option!r}, which is an option: write {job}.using({ours}=…).enqueue(…)"

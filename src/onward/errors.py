@@ -26,7 +26,8 @@
     ├── EncryptionUnavailable            encryption is on, and there is no key or no library for it
     ├── SigningKeyMissing                signatures are required, and there is no key
     └── BackendError
-        ├── BackendUnavailable           the store cannot be reached now: try again
+        ├── BackendUnavailable           the store does not answer now: try again
+        │   ├── BackendUnreachable       … and nothing was sent to it
         │   └── StoreFull                no space left; nothing was half-written
         ├── BackendRefused               the store is fine but refuses this very item
         ├── BackendMisconfigured         do not start: the message says what to change
@@ -53,6 +54,7 @@ __all__ = [
     "BackendMisconfigured",
     "BackendRefused",
     "BackendUnavailable",
+    "BackendUnreachable",
     "DecryptionFailed",
     "DecryptionKeyMissing",
     "DefinitionError",
@@ -230,6 +232,10 @@ class BackendError(OnwardError):
 
 class BackendUnavailable(BackendError):
     """The store cannot be reached or is busy beyond patience.  Try again: nothing is known to be wrong with the request."""
+
+
+class BackendUnreachable(BackendUnavailable):
+    """No connection to the store, or no lock on it, was to be had.  Nothing was sent, so nothing was stored."""
 
 
 class StoreFull(BackendUnavailable):

@@ -31,6 +31,7 @@ from onward.context import JobContext
 from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.event_loop import LoopThread
 from onward.failure import Failure
+from onward.first_error import FirstError
 from onward.ids import random_owner
 from onward.lease import Settled, Settlement
 from onward.names import queue_name
@@ -93,15 +94,18 @@ class Runner:
         """Exactly one cycle: claim one job, run one attempt, settle it."""
         return self._next(queue_name(queue)) or WorkerResult("empty")
 
-    def drain(self, queues: Sequence[str] | None = None) -> int:
+    def drain(self, queues: Sequence[str] | None = None, *, raising: bool = False) -> int:
         """Run what is due, everywhere unless told where, until nothing is.  Never waits.  Returns the number of cycles."""
         cycles = 0
+        watch = FirstError() if raising else None
         named = None if queues is None else [queue_name(queue) for queue in queues]
         while True:
             found = 0
             for queue in self._queues() if named is None else named:
-                while self._next(queue) is not None:
+                while self._next(queue, watch) is not None:
                     found += 1
+                    if watch is not None:
+                        watch.raise_it()
             if found == 0:
                 return cycles
             cycles += found
@@ -133,7 +137,7 @@ class Runner:
             raise Unsupported("this store cannot say which queues it has: name them, drain('default', …)")
         return [queue.name for queue in self._backend.queues() if queue.live and not queue.paused]
 
-    def _next(self, queue: str) -> WorkerResult | None:
+    def _next(self, queue: str, watch: FirstError | None = None) -> WorkerResult | None:
         """One cycle; None if nothing is due."""
         while True:
             # A handler that calls this may be interrupted between two cycles, and never in the middle of one.
@@ -141,17 +145,17 @@ class Runner:
                 answer = exchange(self._backend, owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
                     self._ledger.fetched(queue)
-                    return self._cycle(answer.leases[0])
+                    return self._cycle(answer.leases[0], watch)
                 if answer.alive:
                     return None
                 self._session.forget(owner)  # it was reaped while nothing ran: again, under a new name
 
-    def _cycle(self, lease: Lease) -> WorkerResult:
+    def _cycle(self, lease: Lease, watch: FirstError | None = None) -> WorkerResult:
         ready = prepare(lease, self._runtime)
         if not isinstance(ready, Ready):
             return self._settle(ready)
         try:
-            attempt = self._run(ready)
+            attempt = self._run(ready) if watch is None else watch.watching(ready, self._run)
         except (
             KeyboardInterrupt
         ):  # of this program, not a failure of the job; its code has ended, so it can be given back

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from onward import BackendUnavailable, group_commit
+from onward import BackendUnavailable
 from onward.errors import BackendRefused, StoreFull
 from onward.telemetry import JobDeduplicated, JobEnqueued
 
@@ -298,7 +298,7 @@ class TestAnEnqueueOfUnknownFate:
         assert (ran, handle.state()) == ([7], "completed")
 
     def test_a_store_that_stays_away_is_told_to_the_caller(self, jobs, work, monkeypatch):
-        monkeypatch.setattr(group_commit, "_PATIENCE", 0.0)
+        monkeypatch.setattr(jobs.client._commit, "_timeout", 0.0)
 
         def away(envelopes):
             raise BackendUnavailable("away")

@@ -310,7 +310,7 @@ def test_a_setting_that_does_not_exist_or_cannot_be(setting):
         Onward("memory://", **setting)
 
 
-@pytest.mark.parametrize("address", ["mongo://here", "sqllite:///jobs.db", "", "jobs.db"])
+@pytest.mark.parametrize("address", ["mongo://here", "sqllite:///jobs.db", ""])
 def test_a_url_of_no_backend(address):
     with pytest.raises(BackendMisconfigured, match="no backend"):
         Onward(address)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pymysql
 
 from onward.backends.mysql import MySQLBackend
+from tests.servers.connecting import connected
 from tests.servers.crashes import watch
 from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
 
@@ -114,7 +115,7 @@ class MariaDBServer:
     def emptied(self):
         """The URL of a database that has the tables of the default namespace, and nothing in them."""
         if not getattr(self, "has_tables", False):
-            MySQLBackend.from_url(self.url()).close()
+            connected(MySQLBackend.from_url(self.url())).close()
             self.has_tables = True
         with contextlib.closing(self.connect("jobs", autocommit=False)) as connection, connection.cursor() as cursor:
             for table in TABLES:

@@ -113,3 +113,17 @@ async def the_results_of_many_can_be_awaited() -> None:
 def many_at_once() -> None:
     add.enqueue_many([(1,), (2,), add.call(3, y=4)])
     add.call("a")  # E: Argument 1
+
+
+def the_application_enqueues_a_job_with_its_arguments() -> None:
+    number: int = jobs.enqueue(add, 1, y=2).result()
+    text: str = jobs.enqueue(add, 1).result()  # E: Incompatible types in assignment
+    jobs.enqueue(add, "a")  # E: No overload variant
+    jobs.enqueue(add, 1, z=2)  # E: Unexpected keyword argument "z"
+    jobs.enqueue(add.using(delay="5m"), 1)
+    jobs.enqueue("elsewhere", {"a": 1}, delay="5m")
+    jobs.enqueue("elsewhere", payload={"a": 1})
+
+
+def words_from_elsewhere_are_no_attributes() -> None:
+    add.delay(1)  # E: has no attribute "delay"

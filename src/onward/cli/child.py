@@ -52,6 +52,7 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application wants to hear them
+        app.connect()
         worker = _worker(app, options, Board(int(board_fd)))
     except BaseException as error:  # noqa: BLE001  an application may even exit while it is imported
         line.send(_failed(error, options))

@@ -63,6 +63,7 @@ def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> Hous
     except (OptionError, InvalidName, InvalidTime) as error:
         raise CommandError(str(error), Exit.CONFIG) from error
     store = stores.enter_context(closing(open_store(settings)))
+    store.connect()
     place = scheme_of(url)  # not the rest of it: a URL may carry a password
     if not store.capabilities.shared:
         raise CommandError(f"a {place} store is seen by one process only: there is nothing to move", Exit.CONFIG)

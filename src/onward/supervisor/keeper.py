@@ -110,7 +110,13 @@ class Keeper:
     def _backend(self) -> Backend:
         """Opened by this thread, when it is first needed: that may take a while, and may have to be tried again."""
         if self._store is None:
-            self._store = self._open_store(self._settings)
+            store = self._open_store(self._settings)
+            try:
+                store.connect()
+            except BaseException:
+                store.close()
+                raise
+            self._store = store
             _warn_of_unserved(self._store, self._served)
             for advice in self._store.advice() if isinstance(self._store, Advising) else ():
                 logger.info("about the store: %s", advice)

@@ -132,6 +132,7 @@ class Worker:
         """Open a session and begin to work, on threads that keep no program alive."""
         if self._pid is not None:
             raise OnwardError("this worker was started before: make a new one with jobs.worker()")
+        self._parts.backend.connect()
         self._session.open(random_owner())
         self._pid = os.getpid()
         try:

@@ -12,6 +12,7 @@ import pytest
 
 from onward.backends.mysql import MySQLBackend
 from onward.testing import FakeClock
+from tests.servers.connecting import connected
 from tests.servers.mariadb import mariadb_server
 from tests.servers.proxy import proxy_to
 
@@ -79,7 +80,7 @@ def open_backend(url, clock):
     with ExitStack() as opened:
 
         def open_it(at=url, **options):
-            return opened.enter_context(closing(MySQLBackend.from_url(at, **{"clock": clock, **options})))
+            return opened.enter_context(closing(connected(MySQLBackend.from_url(at, **{"clock": clock, **options}))))
 
         yield open_it
 

@@ -12,6 +12,7 @@ from onward.backends.mysql import MySQLBackend, queries
 from onward.backends.mysql.literals import literal
 from onward.states import State
 from onward.testing.contract.builders import a_session, some_envelopes
+from tests.servers.connecting import connected
 
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
@@ -163,7 +164,7 @@ def test_a_turn_looks_at_as_many_rows_as_it_moves(full, mariadb, open_full, repo
 def open_full(full, mariadb):
     """Open the full tables without emptying them."""
     with ExitStack() as opened:
-        yield lambda: opened.enter_context(closing(MySQLBackend.from_url(mariadb.url())))
+        yield lambda: opened.enter_context(closing(connected(MySQLBackend.from_url(mariadb.url()))))
 
 
 @pytest.mark.promise("F45")

@@ -12,6 +12,7 @@ import pytest
 
 from onward.backends.postgres import PostgresBackend
 from onward.testing import FakeClock
+from tests.servers.connecting import connected
 from tests.servers.proxy import proxy_to
 from tests.servers.stores import emptied
 
@@ -58,7 +59,7 @@ def open_backend(url, clock):
     with ExitStack() as opened:
 
         def open_it(at=url, **options):
-            return opened.enter_context(closing(PostgresBackend.from_url(at, **{"clock": clock, **options})))
+            return opened.enter_context(closing(connected(PostgresBackend.from_url(at, **{"clock": clock, **options}))))
 
         yield open_it
 

@@ -13,6 +13,7 @@ from onward.backends.postgres import PostgresBackend, queries, settling
 from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
 from onward.backends.postgres.marks import Marks
 from onward.testing.contract.builders import a_lease, some_envelopes
+from tests.servers.connecting import connected
 
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
@@ -96,7 +97,7 @@ def plans(postgres):
     with psycopg.connect(postgres.url(), autocommit=True) as admin:
         admin.execute("DROP DATABASE IF EXISTS plans WITH (FORCE)")
         admin.execute("CREATE DATABASE plans")
-    backend = PostgresBackend.from_url(postgres.url("plans"))
+    backend = connected(PostgresBackend.from_url(postgres.url("plans")))
     with backend._connections.borrowed() as connection:
         # What autovacuum finds out must not help us.
         connection.execute("ALTER TABLE onward_jobs SET (autovacuum_enabled = off)")

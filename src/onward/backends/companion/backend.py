@@ -55,7 +55,7 @@ from onward.backends.companion.messages import REFUSALS, message
 from onward.backends.companion.store import Store
 from onward.backends.companion.sweeping import Sweep
 from onward.clock import SECOND, Clock, SystemClock
-from onward.errors import BackendError, BackendMisconfigured
+from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable, BackendUnreachable
 from onward.logs import get_logger
 from onward.shield import shield
 from onward.states import LIVE, State
@@ -74,12 +74,19 @@ class AccompaniedBackend(Backend):
         self.broker = broker
         self.store = store
         self.clock = clock or SystemClock()
-        self.capabilities = _together(broker.capabilities, store.capabilities)
         self._deliveries = Deliveries(broker, store, self.clock)
         put = self._deliveries.put_missing
         self._sweep = Sweep(broker, store, self.clock, put) if isinstance(broker, Counting) else None
         self._closed = threading.Event()
         forks.watch(self)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _together(self.broker.capabilities, self.store.capabilities)
+
+    def connect(self) -> None:
+        self.store.connect()
+        self.broker.connect()
 
     # Enqueueing
 
@@ -98,6 +105,8 @@ class AccompaniedBackend(Backend):
             except (*REFUSALS, BackendMisconfigured):  # nothing of it was stored, and it would not be by trying again
                 self._take_back([envelope.id for envelope in told])
                 raise
+            except BackendUnreachable as error:  # by the broker; the store has it, and a sweep will tell the broker
+                raise BackendUnavailable(str(error)) from error
         return answers
 
     def _put(self, envelopes: Sequence[Envelope]) -> None:

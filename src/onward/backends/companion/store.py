@@ -25,7 +25,10 @@ __all__ = ["Store"]
 class Store(Companion, Protocol):
     """A backend of its own right, that can be asked for jobs by their ids."""
 
-    capabilities: Capabilities
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def connect(self) -> None: ...
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]: ...
 

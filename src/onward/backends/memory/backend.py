@@ -141,6 +141,10 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
             self._closed = True
             self._changed.notify_all()
 
+    def empty(self) -> None:
+        with self._writing():
+            self._store = Store()
+
     @contextmanager
     def _writing(self) -> Iterator[int]:
         """Hold the lock; gives the time, read once the lock is held."""

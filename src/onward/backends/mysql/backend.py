@@ -10,6 +10,8 @@ from math import inf
 from typing import TypeVar
 
 from onward.backend import (
+    DURABLE,
+    LOSSY,
     Backend,
     Capabilities,
     Check,
@@ -40,6 +42,7 @@ from onward.backends.sql.home import same_home
 from onward.backends.sql.rows import Row
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
+from onward.backends.sql.tables import emptying
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
@@ -59,7 +62,6 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
     dialect: Dialect = "mysql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
-        self.capabilities = Capabilities(durable=connections.durable)
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
@@ -70,13 +72,18 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> MySQLBackend:
-        """Open ``mysql://user@host/database``, and create the tables if they are not there."""
+        """For ``mysql://user@host/database``; whoever is first to use it creates the tables."""
         address, options = parse_url(url)
         prefix = prefix_of(namespace)
         prepare = preparation(prefix, None if clock is None else clock.micros())
-        backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
-        backend._open()
-        return backend
+        return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return DURABLE if self._connections.durable else LOSSY
+
+    def connect(self) -> None:
+        self._home = self._again(lambda connection: self._transaction(connection).ask("home").row())
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
@@ -197,6 +204,8 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         return foreign(self._sql, joining(envelopes), self._moved)
 
     def recognizing(self, style: Style) -> Steps[None]:
+        if self._home is None:
+            self.connect()
         return foreign(self._sql, same_home(self._home), self._moved)
 
     def begin(self, *, at_most: float) -> MySQLCompletion:
@@ -216,14 +225,13 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         fence = {"id": lease.envelope.id, "token": lease.token}
         return self._write(lambda tx: tx.ask("remark", **fence, **told, duration_ms=duration_ms).count > 0)
 
+    def empty(self) -> None:
+        whole = "; ".join(["BEGIN", *emptying(self._prefix), "COMMIT"]).encode()
+        self._again(lambda connection: connection.send(whole))
+
     def close(self) -> None:
         self._connections.close()
         self._bell.ring()
-
-    def _open(self) -> None:
-        """Connect, so that what is wrong with the URL or the server is said now."""
-        self._home = self._again(lambda connection: self._transaction(connection).ask("home").row())
-        self.capabilities = Capabilities(durable=self._connections.durable)
 
     # Transactions
 

@@ -10,6 +10,8 @@ from math import inf
 from typing import TypeVar
 
 from onward.backend import (
+    DURABLE,
+    LOSSY,
     Backend,
     Capabilities,
     Check,
@@ -40,6 +42,7 @@ from onward.backends.sql.home import same_home
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
 from onward.backends.sql.steps import rendered
+from onward.backends.sql.tables import emptying
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
@@ -59,7 +62,6 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
     dialect: Dialect = "postgresql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
-        self.capabilities = Capabilities(durable=connections.durable)
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
@@ -74,13 +76,18 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> PostgresBackend:
-        """Open ``postgresql://user@host/database``, and create the tables if they are not there."""
+        """For ``postgresql://user@host/database``; whoever is first to use it creates the tables."""
         address, options = parse_url(url)
         prefix = prefix_of(namespace)
         prepare = tables.preparation(prefix, None if clock is None else clock.micros())
-        backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
-        backend._open()
-        return backend
+        return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return DURABLE if self._connections.durable else LOSSY
+
+    def connect(self) -> None:
+        (self._home,) = self._ask("home")
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
@@ -209,6 +216,8 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         )
 
     def recognizing(self, style: Style) -> Steps[None]:
+        if self._home is None:
+            self.connect()
         return rendered(same_home(self._home), lambda asked: foreign(self._sql[asked.name], {}, style))
 
     def begin(self, *, at_most: float) -> PostgresCompletion:
@@ -245,15 +254,18 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
             )
         )
 
+    def empty(self) -> None:
+        def run(connection: Connection) -> None:
+            with connection.transaction():
+                for statement in emptying(self._prefix):
+                    connection.execute(statement.encode())
+
+        self._again(run)
+
     def close(self) -> None:
         self._connections.close()
         self._lender.close()
         self._ear.close()
-
-    def _open(self) -> None:
-        """Connect, so that what is wrong with the URL or the server is said now."""
-        (self._home,) = self._ask("home")
-        self.capabilities = Capabilities(durable=self._connections.durable)
 
     # Transactions
 

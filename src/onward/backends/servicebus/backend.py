@@ -87,11 +87,6 @@ class ServiceBusBackend(Backend):
         self._names = Names(namespace)
         self._closed = threading.Event()
         self._begin_anew()
-        try:
-            bus.look_at_all(self._names.queue)
-        except BaseException:
-            self.close()
-            raise
         forks.watch(self)
 
     @classmethod
@@ -100,6 +95,11 @@ class ServiceBusBackend(Backend):
     ) -> ServiceBusBackend:
         """``credential``: who we are, if the URL has no key; None asks azure-identity."""
         return cls(Bus(parse_url(url), credential), namespace=namespace, clock=clock)
+
+    def connect(self) -> None:
+        """Look at all our queues; else each is looked at when it is first used."""
+        self._refuse_if_closed()
+        self._bus.look_at_all(self._names.queue)
 
     # Enqueueing
 

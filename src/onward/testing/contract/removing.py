@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from onward.backend import TOMBSTONE, Inspection, Query, Settlement
+from onward.backend import TOMBSTONE, Hold, Inspection, Query, Settlement
 from onward.states import FINISHED, LIVE, State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.stage import Stage
 
-__all__ = ["PruneContract", "PurgeContract", "TombstonePruneContract"]
+__all__ = ["EmptyContract", "PruneContract", "PurgeContract", "TombstonePruneContract"]
 
 
 @needs("inspection")
@@ -54,6 +54,44 @@ class PurgeContract:
 
     def test_nothing_is_purged_from_an_empty_store(self, backend):
         assert backend.purge(Query()) == 0
+
+
+@needs("emptying", "inspection")
+class EmptyContract:
+    @pytest.mark.parametrize("state", sorted(State))
+    def test_an_emptied_store_knows_no_job(self, backend, clock, state):
+        stage = Stage(backend, clock).bring(state)
+
+        backend.empty()
+
+        assert stage.stored() is None
+        assert (set(backend.counts().values()), list(backend.queues()), list(backend.sessions())) == ({0}, [], [])
+        assert backend.claim(a_claim()) == []
+
+    def test_it_is_as_good_as_new(self, backend):
+        confirmed = a_lease(backend, idempotency_key="k")
+        backend.ack(confirmed)
+        backend.enqueue([an_envelope(unique_key="u")])
+        backend.pause("default")
+
+        backend.empty()
+
+        envelopes = [an_envelope(unique_key="u"), an_envelope(idempotency_key="k")]
+        assert [answer.created for answer in backend.enqueue(envelopes)] == [True, True]
+        assert [lease.hold for lease in backend.claim(a_claim(limit=5))] == [Hold.FREE, Hold.HELD]
+
+    def test_a_lease_of_before_changes_nothing(self, backend):
+        lease = a_lease(backend)
+        backend.empty()
+
+        assert not backend.ack(lease).applied
+        assert set(backend.counts().values()) == {0}
+
+    def test_an_empty_one_may_be_emptied(self, backend):
+        backend.empty()
+        backend.empty()
+
+        assert backend.enqueue([an_envelope()])[0].created
 
 
 def _walk(backend: Inspection, cutoffs: Mapping[State, int], limit: int) -> dict[State, int]:

@@ -37,7 +37,7 @@ from onward.testing.contract.overview import OverviewContract, SessionListContra
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
 from onward.testing.contract.records import DeadLetterContract, RunRecordsContract, TombstoneContract
-from onward.testing.contract.removing import PruneContract, PurgeContract, TombstonePruneContract
+from onward.testing.contract.removing import EmptyContract, PruneContract, PurgeContract, TombstonePruneContract
 from onward.testing.contract.replaying import ReplayContract, SkippedReplayContract
 from onward.testing.contract.sessions import DeadSessionsContract, SessionsContract, SweepsContract
 from onward.testing.contract.settling import CountersContract, FatesContract, MarksContract
@@ -107,6 +107,7 @@ class BackendContract(
     PurgeContract,
     PruneContract,
     TombstonePruneContract,
+    EmptyContract,
     PausingContract,
     BatchesContract,
     TurnsContract,
