@@ -28,6 +28,10 @@ SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
+POSTGRES = "src/onward/backends/postgres"
+MYSQL = "src/onward/backends/mysql"
+KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
+KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
@@ -478,5 +482,62 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         ("tests/unit/test_envelope.py::test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one",),
+    ),
+    Mutant(
+        "M27",
+        "a turn ends keys and takes keys in one transaction",
+        (Edit("src/onward/backends/sql/turns.py", "return turn.claim is not None and any(", "return False and any("),),
+        (
+            f"{KEYS_ON_POSTGRES}::test_two_turns_that_end_the_key_that_the_other_takes_both_go_through",
+            f"{KEYS_ON_MARIADB}::test_two_turns_that_end_the_key_that_the_other_takes_both_go_through",
+        ),
+    ),
+    Mutant(
+        "M27",
+        "keys are locked in the order in which jobs were claimed (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/holds.py",
+                "wanted = sorted({key for keyed in claimed for key in keyed.carried()})",
+                "wanted = list(dict.fromkeys(key for keyed in claimed for key in keyed.carried()))",
+            ),
+        ),
+        (f"{KEYS_ON_POSTGRES}::test_two_claims_of_the_same_keys_in_opposite_order_both_go_through",),
+    ),
+    Mutant(
+        "M27",
+        "keys are locked in the order in which jobs were claimed (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/holds.py",
+                "wanted = sorted({key for keyed in claimed for key in keyed.carried()})",
+                "wanted = list(dict.fromkeys(key for keyed in claimed for key in keyed.carried()))",
+            ),
+        ),
+        (f"{KEYS_ON_MARIADB}::test_two_claims_of_the_same_keys_in_opposite_order_both_go_through",),
+    ),
+    Mutant(
+        "M27",
+        "keys are ended in the order in which jobs were settled (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/holds.py",
+                "ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])",
+                "ordered = list(range(len(pointers)))",
+            ),
+        ),
+        (f"{KEYS_ON_POSTGRES}::test_a_turn_that_ends_keys_in_the_opposite_order_of_a_claim_goes_through",),
+    ),
+    Mutant(
+        "M27",
+        "keys are ended in the order in which jobs were settled (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/holds.py",
+                "ended=sorted(self._held, key=lambda pointer: pointer[:2])",
+                "ended=self._held",
+            ),
+        ),
+        (f"{KEYS_ON_MARIADB}::test_a_turn_that_ends_keys_in_the_opposite_order_of_a_claim_goes_through",),
     ),
 )

@@ -16,6 +16,7 @@ Blocking, batch first, one colour.  Times are integer microseconds UTC by the *s
     turn           One exchange, atomic: lock the own session row (no row: apply and claim nothing, only classify the
                    settlements); settle; expire and promote what is due in the claimed queues, up to the limit in each;
                    claim.  It never claims what it just released.  A fixed number of statements, whatever the batch.
+                   Where a settlement may end a hold, settling and claiming may be two transactions, one after the other.
     extend         Renew the one session row.  An expired session that nobody reaped is alive.
     reap           Delete a dead session and give its leases back in the same transaction: all expired sessions and every
                    orphan (executing, owner without a session), or one owner's.  ``started`` names the leases that had begun:

@@ -15,6 +15,7 @@ import pymysql
 from onward.backends.mysql import MySQLBackend
 from tests.servers.connecting import connected
 from tests.servers.crashes import watch
+from tests.servers.deadlocks import none_counted
 from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
 
 PATIENCE = 60
@@ -100,6 +101,17 @@ class MariaDBServer:
 
     def resume(self):
         os.killpg(self._process.pid, signal.SIGCONT)
+
+    def deadlocks(self):
+        """How many it has counted since it was started."""
+        with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")
+            ((_, count),) = cursor.fetchall()
+            return int(count)
+
+    def without_deadlock(self):
+        """Fail if it counts one in the block."""
+        return none_counted(self.deadlocks)
 
     def end_sessions(self):
         """End whoever is connected, and wait until they are gone: who was killed may not have ended here yet."""

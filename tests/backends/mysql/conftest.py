@@ -75,6 +75,13 @@ def sql(mariadb, url):
 
 
 @pytest.fixture
+def no_deadlock(mariadb):
+    """Fail the test if the server has undone a transaction of it because of a deadlock."""
+    with mariadb.without_deadlock():
+        yield
+
+
+@pytest.fixture
 def open_backend(url, clock):
     """Open the database as often as asked for; what was opened is closed at the end."""
     with ExitStack() as opened:

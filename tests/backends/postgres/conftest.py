@@ -54,6 +54,13 @@ def _rows(cursor):
 
 
 @pytest.fixture
+def no_deadlock(postgres):
+    """Fail the test if the server has undone a transaction of it because of a deadlock."""
+    with postgres.without_deadlock():
+        yield
+
+
+@pytest.fixture
 def open_backend(url, clock):
     """Open the database as often as asked for; what was opened is closed at the end."""
     with ExitStack() as opened:

@@ -39,10 +39,12 @@ from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.home import same_home
+from onward.backends.sql.reaping import singly
 from onward.backends.sql.rows import Row
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
 from onward.backends.sql.tables import emptying
+from onward.backends.sql.turns import in_two, is_parted
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
@@ -111,7 +113,8 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
             reply = opened(tx)
             if adopts != session.owner:
                 tx.ask("end_session", owner=adopts)
-                tx.ask("adopt", adopted=adopts, owner=session.owner)
+                held = [row[0] for row in tx.ask("leases_of", owner=adopts).rows()]
+                tx.ask("adopt", ids=held, adopted=adopts, owner=session.owner)
             expires_at = reply.value()
             return claiming.adopted(tx, owner=session.owner, expires_at=expires_at, now=expires_at - lease_for)
 
@@ -121,18 +124,21 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         return []
 
     def turn(self, turn: Turn) -> TurnResult:
-        """Settle, promote what is due, claim: one transaction, one answer per settlement."""
-        try:
-            try:
-                result = self._write(lambda tx: _turn(tx, turn))
-            except LeaseLost:
-                result = self._write(lambda tx: _turn(tx, turn, careful=True))
-        except _SessionLost:
-            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
-            return TurnResult(settled=settled, leases=[], alive=False)
+        """Settle, promote what is due, claim: one answer per settlement, and one transaction if it ends no key."""
+        result = in_two(turn, self._made) if is_parted(turn) else self._made(turn)
         if result.leases:
             self._rest.found_work()
         return result
+
+    def _made(self, turn: Turn, released: Sequence[str] = ()) -> TurnResult:
+        try:
+            try:
+                return self._write(lambda tx: _turn(tx, turn, released))
+            except LeaseLost:
+                return self._write(lambda tx: _turn(tx, turn, released, careful=True))
+        except _SessionLost:
+            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
+            return TurnResult(settled=settled, leases=[], alive=False)
 
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         try:
@@ -166,13 +172,11 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
             lost = reaping.end(tx, owner, queue)
             return reaping.give_back(tx, lost, started, reason) if lost else []
 
-        def one_by_one(tx: Transaction) -> list[Reaped]:
-            return reaping.give_back_singly(tx, reaping.end(tx, owner, queue), started, reason)
-
         try:
             return self._write(reap)
-        except BackendRefused:
-            return self._write(one_by_one)
+        except BackendRefused:  # one that the store refuses must not keep the others: each in a transaction of its own
+            lost = self._write(lambda tx: reaping.end(tx, owner, queue))
+            return singly(lost, self._write, lambda tx, leases: reaping.give_back(tx, leases, started, reason))
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until there is work here, a job falls due or it is time to look."""
@@ -334,7 +338,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         )
 
 
-def _turn(tx: Transaction, turn: Turn, *, careful: bool = False) -> TurnResult:
+def _turn(tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
     """What does not need an answer is asked before the first one is read."""
     session, to_cancel = tx.ask("lock_session", owner=turn.owner), tx.ask("asked_to_cancel", owner=turn.owner)
     settling = Settling(tx, turn.owner, turn.settlements, careful=careful)
@@ -342,7 +346,7 @@ def _turn(tx: Transaction, turn: Turn, *, careful: bool = False) -> TurnResult:
         _alive(session)
         settling.answer()
     claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
-    asked = None if claim is None else claiming.ask(tx, claim, released=settling.released)
+    asked = None if claim is None else claiming.ask(tx, claim, released=[*released, *settling.released])
     expires_at, now = _alive(session)
     settled = settling.answer()
     promoted = 0

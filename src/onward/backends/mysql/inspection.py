@@ -59,7 +59,8 @@ class MySQLInspection(SqlInspection):
         return self._write(lambda tx: _replay(tx, query))
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
-        tx.ask("drop_spent_holds", limit=limit)
+        if keys := sorted(tx.ask("spent_holds", limit=limit).rows()):  # in their order, like whoever takes them
+            tx.ask("drop_spent_holds", keys=keys)
 
     def _forget(self, tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:
         if not doomed:
@@ -101,9 +102,9 @@ def _replay(tx: Transaction, query: Query) -> Replayed:
     named = tx.ask("tombstones_among", ids=list(query.ids or ()))
     skipped = {job_id: "tombstone" for (job_id,) in named.rows()}
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
-    found = {row[0]: row[1:] for row in tx.ask("replayable", ids=ids).rows()} if ids else {}
+    found = {row[0]: row[1:] for row in tx.ask("replayable", ids=sorted(ids)).rows()} if ids else {}
     keys = [key for _, key, _, _ in found.values() if key is not None]
-    holders: dict[str, str] = dict(tx.ask("lock_key_holders", keys=keys).rows()) if keys else {}
+    holders: dict[str, str] = dict(tx.ask("key_holders", keys=keys).rows()) if keys else {}
     live = {job_id for (job_id,) in tx.ask("live_among", ids=ids).rows()} if ids else set()
     revived: dict[str, str] = {}
     for job_id in (job_id for job_id in ids if job_id in found):

@@ -6,6 +6,11 @@
 -- How they are built, again and again: STRAIGHT_JOIN and FORCE INDEX leave one plan, row by row along an index in the order of
 -- the batch, whatever the statistics say.  Rows are locked first and written by their primary key then, in a second statement
 -- which compares the fence again.  Tests compare the plans.
+--
+-- Whoever locks a row by way of another index locks the entry there first, and keeps it even if the row itself is skipped.  The
+-- transaction that has the row cannot change that entry then.  So by another index rows are only looked for, and locked by
+-- their primary key.  But what is due, what waits and what is available is locked along `place_idx` and in this order, for
+-- MariaDB takes the moment in which a locked row is found and skipped for a wait.
 
 -- name: begin
 START TRANSACTION;
@@ -20,12 +25,6 @@ COMMIT;
 
 -- name: rollback
 ROLLBACK;
-
--- name: savepoint
-SAVEPOINT attempt;
-
--- name: undo
-ROLLBACK TO SAVEPOINT attempt;
 
 -- name: enqueue
 -- All or nothing: an id that is live, or a key that is held, makes it fail.
@@ -73,9 +72,11 @@ SELECT wanted.name, holder.id
  STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (held_idx) ON holder.key_held = wanted.name;
 
 -- name: lock_key_holders
-SELECT wanted.name, holder.id
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (name varchar(2500) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (held_idx) ON holder.key_held = wanted.name
+-- Those that still hold the key.
+SELECT found.name, holder.id
+  FROM JSON_TABLE(:holders, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS found
+ STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (PRIMARY) ON holder.id = found.id
+ WHERE holder.key_held = found.name
    FOR UPDATE;
 
 -- name: open_session
@@ -92,10 +93,9 @@ SELECT expires_at FROM onward_sessions WHERE owner = :owner;
 SELECT expires_at, :now FROM onward_sessions WHERE owner = :owner FOR UPDATE;
 
 -- name: lock_sessions
-SELECT owner
-  FROM onward_sessions
- WHERE owner IN (SELECT name FROM JSON_TABLE(:owners, '$[*]' COLUMNS (name varchar(64) PATH '$')) AS wanted)
- ORDER BY owner
+SELECT session.owner
+  FROM JSON_TABLE(:owners, '$[*]' COLUMNS (name varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_sessions AS session FORCE INDEX (PRIMARY) ON session.owner = wanted.name
    FOR UPDATE;
 
 -- name: renew_session
@@ -124,7 +124,10 @@ DELETE session
 
 -- name: adopt
 -- The tokens stay: what the old owner's process has run can be settled under the new name.
-UPDATE onward_jobs FORCE INDEX (owner_idx) SET owner = :owner WHERE owner = :adopted AND state = 'executing';
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.owner = :owner
+ WHERE job.owner = :adopted AND job.state = 'executing';
 
 -- name: leases_of
 -- In the shape of `candidates`.
@@ -166,12 +169,18 @@ SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS 
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue);
 
 -- name: expired
--- What another turn is at is left to it.
 SELECT id
   FROM onward_jobs FORCE INDEX (expiry_idx)
  WHERE queue = :queue AND expires_at <= :now AND state <> 'executing'
  ORDER BY expires_at, id
- LIMIT :limit
+ LIMIT :limit;
+
+-- name: lock_expired
+-- What another turn is at is left to it.
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.queue = :queue AND job.expires_at <= :now AND job.state <> 'executing'
    FOR UPDATE SKIP LOCKED;
 
 -- name: due
@@ -192,6 +201,7 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- name: candidates
 -- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  What another turn has locked is its own.  The
 -- token is that of the claim that follows; what a job that is claimed for the first time leaves at its defaults is left out.
+-- If something has to be promoted first, `hopeful` finds nothing: all turns lock what is due before what is available.
 SELECT id, queue, delivery + 1, sealed,
        CASE WHEN attempts + crashes + interruptions + waits > 0
               OR coalesce(parked_since, spent, idempotency_key, single_instance) IS NOT NULL
@@ -201,6 +211,11 @@ SELECT id, queue, delivery + 1, sealed,
   FROM onward_jobs FORCE INDEX (place_idx)
  WHERE state = 'available' AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
    AND (:released = '[]' OR NOT JSON_CONTAINS(:released, JSON_QUOTE(id)))
+   AND (NOT :hopeful
+        OR NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                        WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND available_at <= :now)
+       AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                        WHERE state = 'retryable' AND queue = :queue AND place = 0 AND available_at <= :now))
  ORDER BY place, available_at, id
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
@@ -233,8 +248,8 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- name: lock_holds
 -- Every key that is wanted has a row now, and it is ours until the commit.  In the order of the keys, so that two who want the
 -- same ones do not wait for each other.
-INSERT INTO onward_holds (kind, `key`, job_id, token)
-SELECT wanted.kind, wanted.name, '', 0
+INSERT INTO onward_holds (kind, `key`, job_id, token, done_until)
+SELECT wanted.kind, wanted.name, '', 0, :now
   FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS wanted
     ON DUPLICATE KEY UPDATE token = onward_holds.token;
 
@@ -252,35 +267,23 @@ UPDATE JSON_TABLE(:taken, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name var
 STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = taken.kind AND hold.`key` = taken.name
    SET hold.job_id = taken.job_id, hold.token = taken.token, hold.done_until = NULL;
 
--- name: drop_blank_holds
--- Rows that were made to be locked, and then nobody took the key.
-DELETE hold
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS wanted
- STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = wanted.kind AND hold.`key` = wanted.name
- WHERE hold.job_id = '';
-
 -- name: ended_holds
--- Which of them were held at all.
+-- Which of them were held at all.  Without a lock: while a lease is valid no other transaction writes the pointer to it.
 SELECT ended.number
   FROM JSON_TABLE(:ended, '$[*]' COLUMNS (number FOR ORDINALITY, kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
                                           job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS ended
  STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
- WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL
-   FOR UPDATE;
+ WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
 
--- name: confirm_holds
+-- name: end_holds
+-- A time to live confirms.  Without one the key is free, and its row stays for the next that takes it: where a deleted row is
+-- removed for good while two wait for it, both are left with the gap, and neither can insert the row anew.
 UPDATE JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
                                           job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]',
                                           ttl bigint PATH '$[4]')) AS ended
 STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
-   SET hold.done_until = :now + ended.ttl
- WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
-
--- name: drop_holds
-DELETE hold
-  FROM JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
-                                          job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS ended
- STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
+   SET hold.done_until = :now + coalesce(ended.ttl, 0),
+       hold.job_id = CASE WHEN ended.ttl IS NULL THEN '' ELSE hold.job_id END
  WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
 
 -- name: keys_waited_for
@@ -296,20 +299,29 @@ SELECT ended.number
  ORDER BY number;
 
 -- name: once_waiters
--- The first in claim order.  One that is locked is on its way already.
-SELECT id
+-- The first in claim order.
+SELECT `rank`, available_at, id, queue
   FROM onward_jobs FORCE INDEX (once_idx)
  WHERE idempotency_key = :key AND waiting = true AND state = 'scheduled'
  ORDER BY `rank`, available_at, id
- LIMIT :limit
-   FOR UPDATE SKIP LOCKED;
+ LIMIT :limit;
 
 -- name: single_waiters
-SELECT id
+SELECT `rank`, available_at, id, queue
   FROM onward_jobs FORCE INDEX (single_idx)
  WHERE single_instance = :key AND waiting = true AND state = 'scheduled'
  ORDER BY `rank`, available_at, id
- LIMIT :limit
+ LIMIT :limit;
+
+-- name: lock_waiters
+-- One that is locked is on its way already.  Along the index by which what is due is locked, and in its order.
+SELECT job.id
+  FROM JSON_TABLE(:waiters, '$[*]' COLUMNS (queue varchar(100) PATH '$[0]', at bigint PATH '$[1]', id varchar(64) PATH '$[2]'))
+    AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (place_idx)
+    ON job.state = 'scheduled' AND job.queue = wanted.queue AND job.place = 0 AND job.available_at = wanted.at
+   AND job.id = wanted.id
+ WHERE job.waiting = true
    FOR UPDATE SKIP LOCKED;
 
 -- name: wake_waiters
@@ -639,8 +651,19 @@ SELECT :now FROM onward_holds WHERE kind = 'once' AND `key` = :key FOR UPDATE;
 -- Asked for by people, of a key that is done.
 DELETE FROM onward_holds WHERE kind = 'once' AND `key` = :key AND done_until IS NOT NULL;
 
+-- name: spent_holds
+-- A minute later: who takes a key often finds its row.
+SELECT kind, convert(`key` USING utf8mb4)
+  FROM onward_holds FORCE INDEX (done_idx)
+ WHERE done_until <= :now - 60000000
+ ORDER BY done_until
+ LIMIT :limit;
+
 -- name: drop_spent_holds
-DELETE FROM onward_holds WHERE done_until <= :now ORDER BY done_until LIMIT :limit;
+DELETE hold
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS spent
+ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = spent.kind AND hold.`key` = spent.name
+ WHERE hold.done_until <= :now - 60000000;
 
 -- name: pause
 INSERT INTO onward_queues (name, paused_at) VALUES (:queue, NULL) ON DUPLICATE KEY UPDATE name = :queue;
@@ -750,7 +773,7 @@ SELECT job.id, job.job, job.sealed, job.state, -job.`rank`, job.available_at, jo
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
   LEFT JOIN onward_holds AS hold FORCE INDEX (PRIMARY)
-    ON hold.kind = 'once' AND hold.`key` = job.idempotency_key AND hold.done_until IS NOT NULL
+    ON hold.kind = 'once' AND hold.`key` = job.idempotency_key AND hold.done_until IS NOT NULL AND hold.job_id <> ''
  WHERE job.queue = :queue AND job.state <> 'executing'
  UNION ALL
 SELECT done.id, done.job, done.sealed, done.state, -done.`rank`, done.available_at, done.expires_at, done.enqueued_at,
@@ -761,7 +784,7 @@ SELECT done.id, done.job, done.sealed, done.state, -done.`rank`, done.available_
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
   LEFT JOIN onward_holds AS hold FORCE INDEX (PRIMARY)
-    ON hold.kind = 'once' AND hold.`key` = done.idempotency_key AND hold.done_until IS NOT NULL
+    ON hold.kind = 'once' AND hold.`key` = done.idempotency_key AND hold.done_until IS NOT NULL AND hold.job_id <> ''
  WHERE done.queue = :queue AND done.state = 'discarded' AND done.tombstone = false;
 
 -- name: staged

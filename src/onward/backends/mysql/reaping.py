@@ -5,16 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from onward.backend import Held, Reaped
-from onward.backends.mysql import faults, settling
-from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql import settling
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.settling import Lost
-from onward.errors import BackendRefused
-from onward.logs import get_logger
 
-__all__ = ["end", "give_back", "give_back_singly"]
-
-_logger = get_logger("onward.backend.mysql")
+__all__ = ["end", "give_back"]
 
 
 def end(tx: Transaction, owner: str | None, queue: str | None) -> list[Lost]:
@@ -46,26 +41,4 @@ def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] |
         to = answers[at].state
         assert to is not None
         reaped.append(lost[at].reaped(to, cause, crashed=(lost[at].id, lost[at].token) in crashed))
-    return reaped
-
-
-def give_back_singly(
-    tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str
-) -> list[Reaped]:
-    """One that the store refuses to give back must not keep the others: it stays an orphan for the next sweep."""
-    reaped: list[Reaped] = []
-    for lease in lost:
-        tx.ask("savepoint")
-        ended = tx.ended
-        try:
-            given_back = give_back(tx, [lease], started, cause)
-            tx.flush()
-        except pymysql.err.MySQLError as error:
-            if not isinstance(faults.translation(error, ""), BackendRefused):
-                raise
-            tx.ended = ended
-            tx.ask("undo")
-            _logger.exception("job %s cannot be taken back: %s", lease.id, error.args[-1])
-        else:
-            reaped += given_back
     return reaped

@@ -39,10 +39,12 @@ from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.home import same_home
+from onward.backends.sql.reaping import singly
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
 from onward.backends.sql.steps import rendered
 from onward.backends.sql.tables import emptying
+from onward.backends.sql.turns import in_two, is_parted
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
@@ -123,20 +125,23 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         return self._write(adopt)
 
     def turn(self, turn: Turn) -> TurnResult:
-        """Settle, promote what is due, claim: one transaction, one answer per settlement."""
+        """Settle, promote what is due, claim: one answer per settlement, and one transaction if it ends no key."""
         self._ear.empty()
-        try:
-            try:
-                result = self._write(lambda tx: _turn(tx, turn, self._marks))
-            except (LeaseLost, BackendRefused):
-                result = self._write(lambda tx: _turn(tx, turn, self._marks, careful=True))
-        except _SessionLost:
-            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
-            return TurnResult(settled=settled, leases=[], alive=False)
+        result = in_two(turn, self._made) if is_parted(turn) else self._made(turn)
         if result.leases:
             self._sent_for_work = False
             self._patience.found_work()
         return result
+
+    def _made(self, turn: Turn, released: Sequence[str] = ()) -> TurnResult:
+        try:
+            try:
+                return self._write(lambda tx: _turn(tx, turn, self._marks, released))
+            except (LeaseLost, BackendRefused):
+                return self._write(lambda tx: _turn(tx, turn, self._marks, released, careful=True))
+        except _SessionLost:
+            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
+            return TurnResult(settled=settled, leases=[], alive=False)
 
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         try:
@@ -165,13 +170,11 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
             lost = reaping.end(tx, owner, queue)
             return reaping.give_back(tx, lost, started, reason) if lost else []
 
-        def one_by_one(tx: Transaction) -> list[Reaped]:
-            return reaping.give_back_singly(tx, reaping.end(tx, owner, queue), started, reason)
-
         try:
             return self._write(reap)
-        except BackendRefused:
-            return self._write(one_by_one, pipelined=False)
+        except BackendRefused:  # one that the store refuses must not keep the others: each in a transaction of its own
+            lost = self._write(lambda tx: reaping.end(tx, owner, queue))
+            return singly(lost, self._write, lambda tx, leases: reaping.give_back(tx, leases, started, reason))
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until somebody says that there is work, a job falls due or it is time to look."""
@@ -372,7 +375,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         return False
 
 
-def _turn(tx: Transaction, turn: Turn, marks: Marks, *, careful: bool = False) -> TurnResult:
+def _turn(tx: Transaction, turn: Turn, marks: Marks, released: Sequence[str], *, careful: bool = False) -> TurnResult:
     """What does not need an answer is asked before the first one is read."""
     session = tx.ask("lock_session", owner=turn.owner)
     claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
@@ -381,7 +384,8 @@ def _turn(tx: Transaction, turn: Turn, marks: Marks, *, careful: bool = False) -
     if not settling.is_plain:
         _alive(session)
         settling.answer()
-    asked = None if claim is None else claiming.ask(tx, claim, marks, owner=turn.owner, released=settling.released)
+    given_back = [*released, *settling.released]
+    asked = None if claim is None else claiming.ask(tx, claim, marks, owner=turn.owner, released=given_back)
     expires_at, now, to_cancel = _alive(session)
     settled = settling.answer()
     leases: list[Lease] = []

@@ -15,6 +15,7 @@ from onward.backend import (
     Replayed,
 )
 from onward.backends.postgres import glancing
+from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
@@ -48,8 +49,15 @@ class PostgresInspection(SqlInspection):
         return self._read(lambda tx: glancing.overview(tx, at_most))
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+        states: list[Row] = []
         wanted = sorted(set(ids))
-        states = self._ask("cancel", ids=wanted, reasons=[reason] * len(wanted), replaced=False)
+        if len(wanted) > 1:  # a turn may have one of them and wait for another: what is locked is cancelled alone
+            states = self._write(lambda tx: _cancel_free(tx, wanted, reason))
+            done = {job_id for job_id, _ in states}
+            left = self._ask("live_among", ids=[job_id for job_id in wanted if job_id not in done])
+            wanted = [job_id for (job_id,) in left]
+        for job_id in wanted:
+            states += self._ask("cancel", ids=[job_id], reasons=[reason], replaced=False)
         found = {job_id: State(word) for job_id, word in states}
         # A waiting job can be cancelled once: named a second time, there is nothing left to cancel.
         return [cancelled(found, job_id) for job_id in ids]
@@ -94,12 +102,20 @@ class PostgresInspection(SqlInspection):
         )
 
 
+def _cancel_free(tx: Transaction, ids: Sequence[str], reason: str) -> list[Row]:
+    free = [job_id for (job_id,) in tx.ask("try_jobs", ids=ids).rows()]
+    return tx.ask("cancel", ids=free, reasons=[reason] * len(free), replaced=False).rows() if free else []
+
+
 def _replay(tx: Transaction, query: Query) -> Replayed:
     named = tx.ask("tombstones_among", ids=list(query.ids or ()))
     skipped = {job_id: "tombstone" for (job_id,) in named.rows()}
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
-    found = {row[0]: row[1:] for row in tx.ask("replayable", ids=ids).rows()}
+    locked = {row[0]: row[1:] for row in tx.ask("replayable", ids=sorted(ids)).rows()}
+    found = {job_id: locked[job_id] for job_id in ids if job_id in locked}
     fresh = [job_id for job_id in found if not found[job_id][-1]]
+    if rivals := rivalry(found[job_id][1] for job_id in fresh):
+        tx.ask("lock_unique_keys", numbers=rivals)
     alive = tx.ask("revive", ids=fresh).rows()
     revived = {job_id for job_id, _ in alive}
     tx.wakes |= {queue for _, queue in alive}

@@ -27,12 +27,6 @@ COMMIT;
 -- name: rollback
 ROLLBACK;
 
--- name: savepoint
-SAVEPOINT attempt;
-
--- name: undo
-ROLLBACK TO SAVEPOINT attempt;
-
 -- name: listen
 -- The channel's name is the table prefix's.
 LISTEN onward_wake;
@@ -118,10 +112,22 @@ SELECT holder.key_held, holder.id
   FROM unnest(cast(:keys AS text[])) AS wanted (key)
  CROSS JOIN LATERAL (SELECT key_held, id FROM onward_jobs WHERE key_held = wanted.key LIMIT 1) AS holder;
 
+-- name: lock_unique_keys
+-- Numbers instead of rows: who may only enqueue may write nothing but jobs.
+SELECT pg_advisory_xact_lock(number) FROM unnest(cast(:numbers AS bigint[])) AS wanted (number);
+
 -- name: lock_key_holders
+-- Those that still hold the key.
 SELECT holder.key_held, holder.id
-  FROM unnest(cast(:keys AS text[])) AS wanted (key)
- CROSS JOIN LATERAL (SELECT key_held, id FROM onward_jobs WHERE key_held = wanted.key FOR UPDATE) AS holder;
+  FROM unnest(cast(:ids AS text[]), cast(:keys AS text[])) AS found (id, key)
+ CROSS JOIN LATERAL (SELECT key_held, id FROM onward_jobs WHERE id = found.id AND key_held = found.key FOR UPDATE) AS holder;
+
+-- name: try_key_holders
+SELECT holder.key_held, holder.id
+  FROM unnest(cast(:ids AS text[]), cast(:keys AS text[])) AS found (id, key)
+ CROSS JOIN LATERAL (SELECT key_held, id
+                       FROM onward_jobs
+                      WHERE id = found.id AND key_held = found.key FOR UPDATE SKIP LOCKED) AS holder;
 
 -- name: open_session
 -- Its time is counted from when the row is ours: whoever waits for a turn that is under way loses nothing.
@@ -623,6 +629,12 @@ SELECT job.*
                        FROM onward_jobs
                       WHERE id = lost.id AND delivery = lost.delivery AND owner = lost.owner AND state = 'executing'
                         FOR UPDATE SKIP LOCKED) AS job;
+
+-- name: try_jobs
+-- Those that no other transaction has.
+SELECT job.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id FOR UPDATE SKIP LOCKED) AS job;
 
 -- name: cancel
 -- What waits is cancelled; what runs is asked to, and the first reason stands.  A running job that is replaced loses its key at

@@ -91,9 +91,10 @@ class SqlInspection:
             return PruneBatch.of(tx.ask("next_finished", after=after, limit=limit).rows(), cutoffs, queue, limit)
 
         def remove(tx: Asking) -> Pruned:
-            self._tidy(tx, limit)
             batch = look(tx)
-            return batch.pruned(self._forget(tx, batch.seen()))
+            gone = self._forget(tx, batch.seen())
+            self._tidy(tx, limit)  # last: whoever locks jobs and keys locks keys after jobs
+            return batch.pruned(gone)
 
         if dry_run:
             batch = self._read(look)
