@@ -197,7 +197,7 @@ class TestUndone:
 
         monkeypatch.setattr(backend, "_transaction", fail)
 
-        with pytest.raises(BackendUnavailable, match="undone 10 times"):
+        with pytest.raises(BackendUnavailable, match="rolled back 10 times"):
             backend.enqueue([an_envelope()])
 
 

@@ -12,6 +12,7 @@ from onward.backends.postgres.tables import PostgresTables
 from onward.errors import BackendMisconfigured
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
 from tests.servers.connecting import connected
+from tests.waiting import eventually
 
 PAGE = Path(__file__).parents[3] / "docs" / "postgres.md"
 ROLES = ("shop_owner", "shop_worker", "shop_producer")
@@ -84,6 +85,7 @@ class TestWorker:
             failing = work.enqueue(fail=True)
             with jobs.worker(concurrency=2):
                 assert keyed.result(30) == replacing.result(30) == 3
+                eventually(lambda: failing.state() is State.RETRYABLE)
 
             jobs.retry(failing.id)
             jobs.drain()

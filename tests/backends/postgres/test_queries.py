@@ -240,7 +240,8 @@ class TestCost:
         for _ in range(4):
             fill(5_000)
 
-        assert look() < before * 1.5
+        # An index of twenty thousand is a page or two deeper than one of a hundred, at each of the walks.
+        assert look() < before + 15
 
     def test_a_settlement_costs_the_same_whatever_the_owner_holds(self, backend, pages, sql):
         lease = a_lease(backend)
