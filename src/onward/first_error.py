@@ -8,7 +8,9 @@ from typing import Any
 import msgspec
 
 from onward._attempt import Attempt, Ready
+from onward.arguments import DoesNotFit
 from onward.context import JobContext
+from onward.errors import JobTimeout
 from onward.registry import Entry
 from onward.signals import Signal
 
@@ -26,10 +28,13 @@ class FirstError:
         watched = _Watched(ready.entry)
         attempt = run(msgspec.structs.replace(ready, entry=watched))
         failure, error = attempt.failure, watched.error
-        if failure is not None and not isinstance(error, Signal):  # a signal is a handler's wish, and was granted
-            if error is None or type(error).__name__ != failure.kind:  # it was cancelled at its time-out, for one
-                error = TimeoutError(failure.message) if failure.kind == "TimeoutError" else RuntimeError(str(failure))
+        if isinstance(error, DoesNotFit):  # such a job is parked, and a test would wait for it in vain
             self._error = error
+        elif failure is not None and failure.kind == JobTimeout.__name__:  # which ends a thread that does not expect it
+            self._error = TimeoutError(failure.message)
+        elif failure is not None and not isinstance(error, Signal):  # a signal is a handler's wish, and was granted
+            known = error is not None and type(error).__name__ == failure.kind
+            self._error = error if known else RuntimeError(str(failure))
         return attempt
 
     def raise_it(self) -> None:

@@ -123,6 +123,7 @@ def test_a_job_of_a_callers_transaction_is_counted_when_it_is_handed_over(jobs, 
     @jobs.job
     def work(n: int = 0): ...
 
+    jobs.connect()
     connection = sqlite3.connect(folder / "jobs.db")
     with contextlib.closing(connection):
         connection.execute("BEGIN IMMEDIATE")

@@ -189,7 +189,7 @@ def test_a_strategy_in_the_environment_that_makes_no_sense_is_refused_at_once(op
 
 def test_a_strategy_of_a_job_that_makes_no_sense_is_refused_where_it_is_given(jobs):
     with pytest.raises(OptionError, match=r"retry: .* did you mean 'exponential'"):
-        jobs.job(retry="exponental")(lambda: None)
+        jobs.job(name="work", retry="exponental")(lambda: None)
 
     @jobs.job
     def work(): ...

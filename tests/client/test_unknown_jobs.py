@@ -419,7 +419,7 @@ class TestArgumentsOfAnotherVersion:
         assert (result.status, record.state, record.attempts, record.errors) == ("parked", "scheduled", 0, ())
         assert wait_of(jobs, handle.id, clock) == 10
         (line,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
-        assert f"job.parked charge {handle.id} attempt 1: {reason}" in line.getMessage()
+        assert f"job.parked charge {handle.id}, looked at again in 10 s: {reason}" in line.getMessage()
 
     @misfits
     @pytest.mark.promise("F56")
