@@ -125,11 +125,11 @@ MUTANTS: tuple[Mutant, ...] = (
             Edit(
                 f"{SQLITE}/queries.sql",
                 """\
- WHERE state = 'executing'
+ WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1)
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
 """,
                 """\
- WHERE state = 'executing'
+ WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1)
 """,
             ),
         ),
@@ -153,8 +153,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 "src/onward/runner.py",
-                "            attempt = self._run(ready)\n",
-                "            self._backend.ack(lease)\n            attempt = self._run(ready)\n",
+                "            attempt = self._run(ready) if watch is None",
+                "            self._backend.ack(lease)\n            attempt = self._run(ready) if watch is None",
             ),
         ),
         (f"{PROGRAMS}::test_a_job_whose_process_was_killed_in_the_middle_comes_back",),
@@ -291,8 +291,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/group_commit.py",
-                "pause, retried = min(pause * 2, 1.0), True",
-                "pause = min(pause * 2, 1.0)",
+                "pause, retried = min(pause * 2, _LONGEST_PAUSE), True",
+                "pause = min(pause * 2, _LONGEST_PAUSE)",
             ),
         ),
         (f"{PROGRAMS}::test_an_enqueue_that_is_repeated_because_its_answer_was_lost_stores_one_job",),
@@ -361,7 +361,14 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M19",
         "a job that nobody here knows is dropped",
-        (Edit("src/onward/_attempt.py", "outcome=parked(lease, reason))", "outcome=Skipped(reason))"),),
+        (
+            Edit(
+                "src/onward/_attempt.py",
+                'is its module imported?"\n    if _has_waited(lease, runtime):\n',
+                'is its module imported?"\n    return Attempt(lease=lease, letter=letter, outcome=Skipped(reason))\n'
+                "    if _has_waited(lease, runtime):\n",
+            ),
+        ),
         (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),
     ),
     Mutant(

@@ -69,6 +69,7 @@ def read_policy(value: PolicyLike, where: str) -> RetryPolicy:
 def worded(policy: PortablePolicy) -> str:
     """A policy as one text, which `read_policy` reads.
 
+    >>> from onward import Exponential, NoDelay
     >>> worded(Exponential(base=5, jitter=None)), worded(NoDelay())
     ('exponential,base=5,multiplier=2.0,max=3600,jitter=none,cap=hard', 'none,max=none,jitter=none,cap=hard')
     """

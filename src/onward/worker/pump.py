@@ -52,6 +52,7 @@ from onward.logs import get_logger
 from onward.outage import Outage
 from onward.outcome import Crashed, Released
 from onward.states import MOVES
+from onward.wording import counted
 from onward.worker.breaker import Breaker
 from onward.worker.facts import Facts
 from onward.worker.options import QueuePlan, WorkerParts
@@ -306,7 +307,7 @@ class Pump:
             try:
                 self._parts.rescued(crashed)
             except Exception:  # it is settled: what is told of it does not end a worker
-                logger.exception("%d jobs that crashed were given back, which could not be told", len(crashed))
+                logger.exception("no event could be made of %s that crashed", counted(len(crashed), "job"))
 
     def _certain(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
         """Of what was sent before, that was applied which left no trace or is known to have left the session."""
