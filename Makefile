@@ -3,6 +3,7 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 PEERS := .venv-bench
 # More processes than cores: most tests wait for a server or for another process.
@@ -18,11 +19,16 @@ export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
 setup: $(STAMP) ## Build .venv from constraints.txt (only when something changed)
 
-# pip learned --group (PEP 735) in 25.1; the one that comes with Debian's Python is older.
-$(STAMP): pyproject.toml constraints.txt
+# The package and what it depends on: all that `make demo` needs.
+$(PACKAGE): pyproject.toml constraints.txt
 	@test -x $(BIN)/pip || $(PYTHON) -m venv --clear $(VENV) || $(MAKE) --no-print-directory venv-from-debian
+	@$(BIN)/pip install --quiet --constraint constraints.txt --editable .
+	@touch $@
+
+# The tools for tests, checks and documentation.  pip learned --group (PEP 735) in 25.1; Debian's is older.
+$(STAMP): $(PACKAGE)
 	@$(BIN)/python -m pip install --quiet --upgrade "pip>=25.1"
-	@$(BIN)/pip install --quiet --constraint constraints.txt --group dev --editable .
+	@$(BIN)/pip install --quiet --constraint constraints.txt --group dev
 	@touch $@
 
 # Debian ships Python without the means to build a virtual environment.
@@ -31,7 +37,7 @@ venv-from-debian:
 	apt-get update --quiet && apt-get install --yes --quiet python3-venv
 	$(PYTHON) -m venv --clear $(VENV)
 
-demo: setup ## Watch an example shop at work, live on a terminal
+demo: $(PACKAGE) ## Watch an example shop at work, live on a terminal
 	@$(BIN)/onward demo
 
 # Real servers and killed processes on a busy machine: a test that fails is run once more, and the summary shows both.
@@ -46,6 +52,7 @@ check: setup ## Style, types, layers, promises, documentation
 	$(BIN)/python -m tools.promises check
 	$(BIN)/python -m tools.lifecycle check
 	$(BIN)/python -m tools.cli_reference check
+	$(BIN)/python -m tools.options_reference check
 	$(BIN)/zensical build --strict
 
 format: setup ## Format the code and mend what the linter can
@@ -54,6 +61,7 @@ format: setup ## Format the code and mend what the linter can
 	$(BIN)/python -m tools.promises write
 	$(BIN)/python -m tools.lifecycle write
 	$(BIN)/python -m tools.cli_reference write
+	$(BIN)/python -m tools.options_reference write
 
 proof: setup ## The tests' claims at full scale (takes long)
 	HYPOTHESIS_PROFILE=proof $(BIN)/python -m tools.proof

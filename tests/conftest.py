@@ -10,11 +10,15 @@ from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.redis import PRODUCTS, redis_server
 
+pytest_plugins = ["tests.ignored_signals", "tests.standstill"]
+
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)
 settings.register_profile("proof", max_examples=5_000, deadline=None, print_blob=True)
 # How many tests of a whole run may fail once and pass when run again (`make test` runs them again; plain pytest does not).
 RERUNS = 3
+
+collect_ignore = ["hostile.py"]  # whatever looks for examples in there meets what it is made of
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
 
@@ -63,6 +67,13 @@ def mariadb():
 def redis(request):
     """A Redis and a Valkey server of its own for every process of the test run."""
     with redis_server(request.param) as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def any_redis():
+    """For what does not depend on the product."""
+    with redis_server(PRODUCTS[0]) as server:
         yield server
 
 

@@ -57,6 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--scale", type=float, default=float(os.environ.get("ONWARD_PROOF_SCALE", "1")))
     parser.add_argument("--only", default="", metavar="WORD", help="the proofs with this in their names")
     options = parser.parse_args(arguments)
+    # A shell has it ignored for what runs in the background, and the runs that we end by it would inherit that.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
     chosen = {name: run for name, run in _everything().items() if options.only in name}
     if not chosen:

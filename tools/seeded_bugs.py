@@ -28,6 +28,10 @@ SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
+POSTGRES = "src/onward/backends/postgres"
+MYSQL = "src/onward/backends/mysql"
+KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
+KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
@@ -122,11 +126,11 @@ MUTANTS: tuple[Mutant, ...] = (
             Edit(
                 f"{SQLITE}/queries.sql",
                 """\
- WHERE state = 'executing'
+ WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1)
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
 """,
                 """\
- WHERE state = 'executing'
+ WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1)
 """,
             ),
         ),
@@ -150,8 +154,8 @@ MUTANTS: tuple[Mutant, ...] = (
         (
             Edit(
                 "src/onward/runner.py",
-                "            attempt = self._run(ready)\n",
-                "            self._backend.ack(lease)\n            attempt = self._run(ready)\n",
+                "            attempt = self._run(ready) if watch is None",
+                "            self._backend.ack(lease)\n            attempt = self._run(ready) if watch is None",
             ),
         ),
         (f"{PROGRAMS}::test_a_job_whose_process_was_killed_in_the_middle_comes_back",),
@@ -288,8 +292,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/group_commit.py",
-                "pause, retried = min(pause * 2, 1.0), True",
-                "pause = min(pause * 2, 1.0)",
+                "pause, retried = min(pause * 2, _LONGEST_PAUSE), True",
+                "pause = min(pause * 2, _LONGEST_PAUSE)",
             ),
         ),
         (f"{PROGRAMS}::test_an_enqueue_that_is_repeated_because_its_answer_was_lost_stores_one_job",),
@@ -358,7 +362,14 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M19",
         "a job that nobody here knows is dropped",
-        (Edit("src/onward/_attempt.py", "outcome=parked(lease, reason))", "outcome=Skipped(reason))"),),
+        (
+            Edit(
+                "src/onward/_attempt.py",
+                'is its module imported?"\n    if _has_waited(lease, runtime):\n',
+                'is its module imported?"\n    return Attempt(lease=lease, letter=letter, outcome=Skipped(reason))\n'
+                "    if _has_waited(lease, runtime):\n",
+            ),
+        ),
         (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),
     ),
     Mutant(
@@ -481,9 +492,70 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ("tests/unit/test_envelope.py::test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one",),
     ),
     Mutant(
+        "M27",
+        "a turn ends keys and takes keys in one transaction",
+        (Edit("src/onward/backends/sql/turns.py", "return turn.claim is not None and any(", "return False and any("),),
+        (
+            f"{KEYS_ON_POSTGRES}::test_two_turns_that_end_the_key_that_the_other_takes_both_go_through",
+            f"{KEYS_ON_MARIADB}::test_two_turns_that_end_the_key_that_the_other_takes_both_go_through",
+        ),
+    ),
+    Mutant(
+        "M27",
+        "keys are locked in the order in which jobs were claimed (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/holds.py",
+                "wanted = sorted({key for keyed in claimed for key in keyed.carried()})",
+                "wanted = list(dict.fromkeys(key for keyed in claimed for key in keyed.carried()))",
+            ),
+        ),
+        (f"{KEYS_ON_POSTGRES}::test_two_claims_of_the_same_keys_in_opposite_order_both_go_through",),
+    ),
+    Mutant(
+        "M27",
+        "keys are locked in the order in which jobs were claimed (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/holds.py",
+                "wanted = sorted({key for keyed in claimed for key in keyed.carried()})",
+                "wanted = list(dict.fromkeys(key for keyed in claimed for key in keyed.carried()))",
+            ),
+        ),
+        (f"{KEYS_ON_MARIADB}::test_two_claims_of_the_same_keys_in_opposite_order_both_go_through",),
+    ),
+    Mutant(
+        "M27",
+        "keys are ended in the order in which jobs were settled (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/holds.py",
+                "ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])",
+                "ordered = list(range(len(pointers)))",
+            ),
+        ),
+        (f"{KEYS_ON_POSTGRES}::test_a_turn_that_ends_keys_in_the_opposite_order_of_a_claim_goes_through",),
+    ),
+    Mutant(
+        "M27",
+        "keys are ended in the order in which jobs were settled (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/holds.py",
+                "ended=sorted(self._held, key=lambda pointer: pointer[:2])",
+                "ended=self._held",
+            ),
+        ),
+        (f"{KEYS_ON_MARIADB}::test_a_turn_that_ends_keys_in_the_opposite_order_of_a_claim_goes_through",),
+    ),
+    Mutant(
         "M40",
         "a text is cut before it is scrubbed",
-        (Edit("src/onward/failure.py", "return scrub(str(error))", "return scrub(storable(str(error), 1_000))"),),
+        (
+            Edit(
+                "src/onward/failure.py", "return scrub(_plain(str(error)))", "return scrub(storable(str(error), 1_000))"
+            ),
+        ),
         (f"{SECRETS}::TestLimits::test_of_a_secret_at_the_edge_of_a_message_nothing_is_kept",),
     ),
     Mutant(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import msgspec
@@ -65,7 +65,8 @@ _DELETE = "DELETE FROM onward_jobs WHERE id IN %s"
 
 
 def reset() -> None:
-    MySQLBackend.from_url(on_mysql.fresh(DATABASE)).close()  # the real schema
+    with closing(MySQLBackend.from_url(on_mysql.fresh(DATABASE))) as backend:
+        backend.connect()  # makes the real schema
 
 
 @contextmanager

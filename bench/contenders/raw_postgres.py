@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from typing import Any
 
 import msgspec
@@ -78,7 +78,8 @@ def connect() -> Connection:
 
 
 def reset() -> None:
-    PostgresBackend.from_url(on_postgres.fresh(DATABASE)).close()  # the real schema
+    with closing(PostgresBackend.from_url(on_postgres.fresh(DATABASE))) as backend:
+        backend.connect()  # makes the real schema
 
 
 @contextmanager

@@ -10,16 +10,16 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
 from onward._attempt import Attempt
 from onward.backend import Reaped
+from onward.durations import spoken
 from onward.envelope import Sealed
 from onward.failure import Failure
 from onward.lease import Settled, Settlement
 from onward.logs import get_logger
-from onward.outcome import Dead, RetryLater
+from onward.outcome import Cancelled, Dead, RetryLater
 from onward.states import State
 from onward.telemetry import (
     JobCancelled,
@@ -35,8 +35,9 @@ from onward.telemetry import (
     Metrics,
     Telemetry,
 )
+from onward.wording import counted
 
-__all__ = ["Ledger"]
+__all__ = ["REJECTIONS", "Ledger"]
 
 logger = get_logger("onward.job")
 
@@ -48,9 +49,15 @@ _DISCARDS = {
     "failed": ("jobs_failed", "jobs_failed_permanently"),
     "spent": ("jobs_failed", "jobs_failed_permanently"),
     "rejected": ("jobs_rejected_signature",),
+    "unreadable": ("jobs_unreadable",),
+    "undecryptable": ("jobs_undecryptable",),
     "refused": ("jobs_refused",),
     "unknown": ("jobs_unknown",),
+    "misfit": ("jobs_misfit",),
 }
+
+_SWALLOWED = {"JobTimeout": "jobs_overran", "JobStopped": "jobs_cancel_ignored"}
+REJECTIONS = frozenset({"rejected", "unreadable", "undecryptable"})  # nothing of the job was read
 
 
 class Ledger:
@@ -88,13 +95,21 @@ class Ledger:
         unheard = not self._telemetry.wants(JobCompleted) and not logger.isEnabledFor(logging.DEBUG)
         for attempt, item, answer in zip(attempts, made, answers, strict=True):
             queue = attempt.lease.envelope.queue
+            if attempt.swallowed is not None:
+                counts[_SWALLOWED[attempt.swallowed.kind], queue] += 1
+                _log_swallowed(attempt, attempt.swallowed)
             if unheard and item.move == "ack" and answer.state is State.COMPLETED:
                 counts["jobs_succeeded", queue] += 1
                 continue
             for name in _counters(attempt, item, answer):
                 counts[name, queue] += 1
-            self._tell(attempt, item, answer)
-            _log(attempt, item, answer)
+            if item.dead_letter is not None and answer.state is State.DISCARDED:
+                counts["jobs_enqueued", item.dead_letter.queue] += 1
+            try:
+                self._tell(attempt, item, answer)
+                _log(attempt, item, answer)
+            except Exception:  # it is settled: what is told of it does not end a worker
+                logger.exception("the end of job %s could not be told", attempt.lease.envelope.id)
         self._metrics.add_all(counts)
 
     def reaped(self, reaped: Sequence[Reaped]) -> None:
@@ -116,7 +131,7 @@ class Ledger:
                 self._metrics.add("jobs_cancelled", each.queue)
                 self._telemetry.emit(JobCancelled(**common, reason=each.cause))
             elif each.to is State.DISCARDED:
-                reason = f"crashed {each.crashes} times"
+                reason = f"crashed {counted(each.crashes, 'time')}"
                 self._telemetry.emit(
                     JobDiscarded(**common, attempt=0, duration_ms=0, error=each.cause, kind="Crash", reason=reason)
                 )
@@ -124,14 +139,16 @@ class Ledger:
                 self._telemetry.emit(JobRescued(**common, cause=each.cause, crashes=each.crashes))
 
     def _tell(self, attempt: Attempt, item: Settlement, answer: Settled) -> None:
-        kind = _EVENTS.get(_happened(item, answer))
+        kind = _EVENTS.get(_happened(attempt, item, answer))
         if kind is not None and self._telemetry.wants(kind):
             self._telemetry.emit(_event(kind, attempt, item))
 
 
-def _happened(item: Settlement, answer: Settled) -> str:
+def _happened(attempt: Attempt, item: Settlement, answer: Settled) -> str:
     if not answer.counts:
         return "lost"
+    if _was_dropped(attempt, item):
+        return "abandon"
     if _was_cancelled(answer):
         return "cancelled"
     # No retry follows a refused dead letter, and the discard is told when it is stored at last.
@@ -142,9 +159,16 @@ def _was_cancelled(answer: Settled) -> bool:
     return answer.state is State.CANCELLED
 
 
+def _was_dropped(attempt: Attempt, item: Settlement) -> bool:
+    """Whether it failed for good, and its dead letter was refused: `drop_on_dlq_failure`."""
+    return item.move == "cancelled" and not isinstance(attempt.outcome, Cancelled)
+
+
 def _counters(attempt: Attempt, item: Settlement, answer: Settled) -> tuple[str, ...]:
     if not answer.counts:
         return ("leases_lost",)
+    if _was_dropped(attempt, item):
+        return (*_DISCARDS[_cause(attempt)], "jobs_dlq_failed")
     if _was_cancelled(answer):
         return ("jobs_cancelled",)
     match item.move:
@@ -155,14 +179,17 @@ def _counters(attempt: Attempt, item: Settlement, answer: Settled) -> tuple[str,
         case "nack":
             return ("jobs_dlq_failed",) if item.spent is not None else ("jobs_failed", "jobs_requeued")
         case "abandon":
-            cause = attempt.outcome.cause if isinstance(attempt.outcome, Dead) else "failed"
-            return _DISCARDS[cause]
+            return _DISCARDS[_cause(attempt)]
         case "snooze":
             return ("jobs_snoozed",)
         case "park":
             return ("jobs_parked",)
         case _:
             return ()
+
+
+def _cause(attempt: Attempt) -> str:
+    return attempt.outcome.cause if isinstance(attempt.outcome, Dead) else "failed"
 
 
 _EVENTS: dict[str, type[JobEvent]] = {
@@ -208,43 +235,94 @@ def _log(attempt: Attempt, item: Settlement, answer: Settled) -> None:
     level, event = _line(item, answer, attempt)
     if not logger.isEnabledFor(level):
         return
-    lease = attempt.lease
-    failure = item.failure or attempt.failure
-    told = item.reason or ""
-    if failure is not None and failure.message != told:
-        error = f"{failure.kind}: {failure.message}".removesuffix(": ")
-        told = f"{told}; {error}" if told else error
     problem = attempt.outcome.problem if isinstance(attempt.outcome, RetryLater) else None
     if problem is not None:
         _say(logging.ERROR, "retry policy of %s: %s", _job_of(attempt), problem)
+    lease = attempt.lease
+    failure = item.failure or attempt.failure
+    facts = {"job": _job_of(attempt), "attempt": lease.attempts + 1}
     _say(
         level,
-        "%s %s %s attempt %d%s%s",
-        event,
-        _job_of(attempt),
-        lease.envelope.id,
-        lease.attempts + 1,
-        f" retry in {item.delay:g}s" if item.move == "nack" else "",
-        f": {told}" if told else "",
+        _TEMPLATES[event] if _was_attempted(attempt) else _UNRUN.get(event, _TEMPLATES[event]),
+        {
+            **facts,
+            "id": lease.envelope.id,
+            "took": spoken(item.duration_ms / 1000),
+            "delay": spoken(item.delay),
+            "why": _why(item, failure),
+        },
         extra={
+            **facts,
             "event": event,
             "job_id": lease.envelope.id,
-            "job": _job_of(attempt),
             "queue": lease.envelope.queue,
-            "attempt": lease.attempts + 1,
             "duration_ms": item.duration_ms,
+        },
+        traceback=failure.traceback.rstrip() if failure is not None and event == "job.discarded" else "",
+    )
+
+
+def _log_swallowed(attempt: Attempt, swallowed: Failure) -> None:
+    event = _SWALLOWED[swallowed.kind].replace("jobs_", "job.")
+    _say(
+        logging.WARNING,
+        "%s %s %s attempt %d: %s",
+        event,
+        _job_of(attempt),
+        attempt.lease.envelope.id,
+        attempt.lease.attempts + 1,
+        swallowed.message,
+        extra={
+            "event": event,
+            "job_id": attempt.lease.envelope.id,
+            "job": _job_of(attempt),
+            "queue": attempt.lease.envelope.queue,
+            "attempt": attempt.lease.attempts + 1,
+            "duration_ms": attempt.duration_ms,
         },
     )
 
 
-def _say(level: int, message: str, *args: object, extra: Mapping[str, object] | None = None) -> None:
-    with suppress(Exception):  # a log handler that raises hurts no job
+# One template per event: tools group lines by it.
+_TEMPLATES = {
+    "job.completed": "job.completed %(job)s %(id)s attempt %(attempt)d in %(took)s",
+    "job.skipped": "job.skipped %(job)s %(id)s: %(why)s",
+    "job.failed": "job.failed %(job)s %(id)s attempt %(attempt)d in %(took)s, retry in %(delay)s: %(why)s",
+    "job.discarded": "job.discarded %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
+    "job.dropped": "job.dropped %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
+    "job.dead_letter_refused": "job.dead_letter_refused %(job)s %(id)s, again in %(delay)s: %(why)s",
+    "job.snoozed": "job.snoozed %(job)s %(id)s attempt %(attempt)d in %(took)s, again in %(delay)s",
+    "job.parked": "job.parked %(job)s %(id)s, looked at again in %(delay)s: %(why)s",
+    "job.cancelled": "job.cancelled %(job)s %(id)s attempt %(attempt)d: %(why)s",
+    "job.released": "job.released %(job)s %(id)s",
+    "job.crashed": "job.crashed %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
+    "lease.lost": "lease.lost %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
+}
+_UNRUN = {"job.discarded": "job.discarded %(job)s %(id)s, which was not run: %(why)s"}
+
+
+def _why(item: Settlement, failure: Failure | None) -> str:
+    why = item.reason or ""
+    if failure is not None and failure.message != why:
+        error = f"{failure.kind}: {failure.message}".removesuffix(": ")
+        why = f"{why}; {error}" if why else error
+    return why or f"it was to be settled by {item.move}"
+
+
+def _say(
+    level: int, message: str, *args: object, extra: Mapping[str, object] | None = None, traceback: str = ""
+) -> None:
+    if traceback:
+        logger.log_traceback(level, message, *args, extra=extra, traceback=traceback)
+    else:
         logger.log(level, message, *args, extra=extra)
 
 
 def _line(item: Settlement, answer: Settled, attempt: Attempt) -> tuple[int, str]:
     if not answer.counts:
         return logging.WARNING, "lease.lost"
+    if _was_dropped(attempt, item):
+        return logging.CRITICAL, "job.dropped"
     if _was_cancelled(answer):
         return logging.INFO, "job.cancelled"
     match item.move:
@@ -256,4 +334,14 @@ def _line(item: Settlement, answer: Settled, attempt: Attempt) -> tuple[int, str
             # Loud the first time; after that it only waits.
             return (logging.WARNING if attempt.lease.parked_since is None else logging.DEBUG), "job.parked"
         case _:
-            return logging.DEBUG, {"ack": "job.completed", "skip": "job.skipped"}.get(item.move, f"job.{item.move}")
+            return logging.DEBUG, _QUIET[item.move]
+
+
+_QUIET = {
+    "ack": "job.completed",
+    "skip": "job.skipped",
+    "snooze": "job.snoozed",
+    "release": "job.released",
+    "cancelled": "job.cancelled",
+    "crashed": "job.crashed",
+}

@@ -1,22 +1,23 @@
 """From outcomes to the store: settlements, and the turn that carries them.
 
-A batch that the store refuses is halved until the bad item stands alone.  A refused item never takes others with it and is
-never lost: it becomes an abandon that says so; if even its dead letter is refused, the job goes back for a minute, marked
-as spent, and only its dead letter is tried again.
+A batch that the store refuses, or fails on in a way that it does not know itself, is halved until the bad item stands
+alone.  A refused item never takes others with it and is never lost: it becomes an abandon that says so; if even its dead
+letter is refused, the job goes back for a minute, marked as spent, and only its dead letter is tried again.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from itertools import chain
 
 import msgspec
 
 from onward._attempt import Attempt
 from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.envelope import Envelope
-from onward.errors import BackendRefused
-from onward.failure import Failure, storable
+from onward.errors import BackendError, BackendRefused
+from onward.failure import Failure, kind_of, message_of, storable
 from onward.lease import Settled, Settlement
 from onward.logs import get_logger
 from onward.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
@@ -34,14 +35,30 @@ _Take = Callable[[Sequence[Settlement], Claim | None], TurnResult]  # one turn o
 
 
 def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy) -> Settlement:
-    """The one move that an outcome means."""
+    """The one move that an outcome means.  Raises only `BackendError`: a dead letter is made of what the store knows."""
+    try:
+        return _move(attempt, keep=keep, dead_letter_copy=dead_letter_copy)
+    except BackendError:
+        raise
+    except Exception:
+        job_id = attempt.lease.envelope.id
+        logger.critical("job %s is discarded, but no dead letter can be made of it", job_id, exc_info=True)
+        return _move(attempt, keep=keep, dead_letter_copy=_no_copy)
+
+
+def _move(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy) -> Settlement:
     lease, failure, duration_ms = attempt.lease, attempt.failure, attempt.duration_ms
     match attempt.outcome:
         case Done():
-            return _quoting(
-                Settlement.ack(lease, attempt.result, reason=attempt.note, duration_ms=duration_ms, keep=keep),
-                quotes=attempt.note is not None,
+            item = Settlement.ack(
+                lease,
+                attempt.result,
+                reason=attempt.note,
+                failure=attempt.swallowed,
+                duration_ms=duration_ms,
+                keep=keep,
             )
+            return _quoting(item, quotes=attempt.note is not None)
         case Skipped(reason):
             return Settlement.skip(lease, reason)
         case RetryLater(delay):
@@ -115,7 +132,15 @@ def exchange(
     """
 
     def take(items: Sequence[Settlement], claim: Claim | None = None) -> TurnResult:
-        return backend.turn(Turn(owner=owner, settlements=[protect(item) for item in items], claim=claim))
+        try:
+            return backend.turn(Turn(owner=owner, settlements=[protect(item) for item in items], claim=claim))
+        except BackendError:
+            raise
+        except Exception as unexpected:
+            if not items:
+                raise
+            # The last net: what one job carries does not end a worker.
+            raise _Unexpected(f"{kind_of(unexpected)}: {message_of(unexpected)}") from unexpected
 
     try:
         return Exchange(take(settlements, claim), settlements)
@@ -127,6 +152,10 @@ def exchange(
     result = take((), claim)
     answered = msgspec.structs.replace(result, settled=[settled for _, settled in made])
     return Exchange(answered, [each for each, _ in made])
+
+
+class _Unexpected(BackendRefused):
+    """The store, or what is done to a settlement on its way there, failed in a way that nobody knows."""
 
 
 def _in_halves(
@@ -146,14 +175,34 @@ def _in_halves(
 
 def _alone(take: _Take, item: Settlement, refusal: BackendRefused, instead: _Instead) -> tuple[Settlement, Settled]:
     """The store refuses this very settlement: dead-letter the job, or at the least keep it."""
-    with suppress(Exception):  # a log handler that raises hurts no job
-        logger.error("the store refused the %s of job %s: %s", item.move, item.lease.envelope.id, refusal)
+    if isinstance(refusal, _Unexpected):
+        return _alone_unexpectedly(take, item, refusal, instead)
+    logger.error("the store refused the %s of job %s: %s", item.move, item.lease.envelope.id, refusal)
     for other in instead.of(item, refusal):
         try:
             return other, take([other], None).settled[0]
         except BackendRefused as again:
             refusal = again
     raise refusal
+
+
+def _alone_unexpectedly(
+    take: _Take, item: Settlement, refusal: _Unexpected, instead: _Instead
+) -> tuple[Settlement, Settled]:
+    """What nobody knows may have been a passing fault, and a success is not given up for that: it is tried again first.
+
+    If the store fails on everything, it is not this job's doing, and whoever called is told what happened.
+    """
+    for other in chain((item,), instead.of(item, refusal)):
+        try:
+            settled = take([other], None).settled[0]
+        except BackendRefused:
+            continue
+        level = logging.ERROR if other is item else logging.CRITICAL
+        text = "the store failed on the %s of job %s, which is now settled as %s: %s"
+        logger.log(level, text, item.move, item.lease.envelope.id, other.move, refusal, exc_info=refusal.__cause__)
+        return other, settled
+    raise refusal.__cause__ or refusal
 
 
 class _Instead(msgspec.Struct, frozen=True):
@@ -174,8 +223,11 @@ class _Instead(msgspec.Struct, frozen=True):
             )
             yield settlement(dead, keep=True, dead_letter_copy=self.dead_letter_copy)
         if self.drop_dead:
-            dropped = Settlement.cancelled(lease, f"dropped: its dead letter was refused ({reason})", ran=ran)
-            yield _quoting(dropped, quotes=quotes)
+            told = f"dropped: its dead letter was refused ({reason})"
+            if item.failure is not None:
+                kept = Settlement.cancelled(lease, told, ran=ran, failure=item.failure, duration_ms=item.duration_ms)
+                yield _quoting(kept, quotes=quotes)
+            yield _quoting(Settlement.cancelled(lease, told, ran=ran, duration_ms=item.duration_ms), quotes=quotes)
         if item.failure is not None:
             own = Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=item.failure, ran=ran, spent=reason)
             yield _quoting(own, quotes=quotes)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import TracebackType
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar, Unpack, overload
+from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -24,16 +25,19 @@ from onward.dead_letters import DeadLetters
 from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
 from onward.durations import Duration
 from onward.encryption import Encryption
-from onward.errors import BackendUnavailable, OptionError
+from onward.errors import BackendUnavailable, DefinitionError, OnwardError, OptionError
 from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
 from onward.inspector import BY_REQUEST, Inspector
 from onward.job import Job, JobDecorator
 from onward.key_file import KeyFile
 from onward.key_ring import KeyRing
+from onward.pruning import Age, Removed
 from onward.record import JobRecord, Records, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
-from onward.retry import DEFAULT_POLICY, RetryPolicy
+from onward.results import Results
+from onward.results_of_many import aresults, results
+from onward.retry import DEFAULT_POLICY
 from onward.runner import Runner, WorkerResult
 from onward.signing import Signing
 from onward.states import State
@@ -55,6 +59,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Onward:
     """An application: its jobs, its store and how they meet.
 
+    To make one reaches no server and creates no file: the first use of the store does, or `connect`.
     Settings not given here come from the environment, then from the configuration file, then from the defaults
     (`onward.config`).
     """
@@ -64,8 +69,6 @@ class Onward:
         url: str | None = None,
         *,
         clock: Clock | None = None,
-        default_retry: RetryPolicy | None = None,
-        queue_retry: Mapping[str, RetryPolicy] | None = None,
         handlers: Mapping[str, keyed.Configured] | None = None,
         queue_handlers: Mapping[str, Sequence[str]] | None = None,
         **settings: Unpack[SettingsOptions],
@@ -85,9 +88,9 @@ class Onward:
         self._keyed = keyed.build(handlers or {}, store=self._whereabouts())
         for key, handler in self._keyed.items():
             self._registry.add(HandlerEntry(key, handler))
-        self._wire(default_retry or DEFAULT_POLICY, queue_retry or {})
+        self._wire()
 
-    def _wire(self, default_retry: RetryPolicy, queue_retry: Mapping[str, RetryPolicy]) -> None:
+    def _wire(self) -> None:
         settings, backend = self.settings, self.backend
         keys = self._keys = self._key_file()
         inspection = self._inspection = inspection_of(backend)
@@ -103,12 +106,14 @@ class Onward:
             backend,
             self._registry,
             self.telemetry,
+            self.metrics,
             clock=self._clock,
             namespace=settings.namespace,
             default_max_retries=settings.default_max_retries,
             max_crashes=settings.max_crashes,
             max_payload=settings.max_payload,
             idempotency_ttl=settings.idempotency_ttl,
+            enqueue_timeout=settings.enqueue_timeout,
             encryption=self._encryption,
             sign=signing.sign,
             keys=None if keys is None else keys.look,
@@ -118,6 +123,7 @@ class Onward:
         self.dead_letters = DeadLetters(
             inspection,
             self.client,
+            clock=self._clock,
             queue=settings.dead_letter_queue,
             encryption=self._encryption,
             records=records,
@@ -134,12 +140,13 @@ class Onward:
             records=records,
             retention=settings.retention,
         )
+        results = Results(self._registry, settings.max_payload)
         self._joins = joins = Joins(backend, self.client, self._handles)
         blocks = Blocks(
             joins,
             at_most=min(settings.transaction_timeout, settings.lease_for / 3),
             patience=settings.lease_for,
-            max_result=settings.max_payload,
+            results=results,
             keep=settings.retention[State.COMPLETED] != 0,
             protect=self._encryption.settlement,
         )
@@ -148,10 +155,10 @@ class Onward:
             clock=self._clock,
             namespace=settings.namespace,
             default_max_retries=settings.default_max_retries,
-            default_retry=default_retry,
-            queue_retry=queue_retry,
+            default_retry=DEFAULT_POLICY if settings.default_retry is None else settings.default_retry,
+            queue_retry=settings.queue_retry,
             unknown_grace=settings.unknown_grace,
-            max_result=settings.max_payload,
+            results=results,
             report=self._report_progress,
             transact=blocks.open,
             remark=self._remark,
@@ -169,6 +176,14 @@ class Onward:
             drop_dead=settings.drop_on_dlq_failure,
             dead_letter_copy=self.dead_letters.copy_of,
         )
+
+    def connect(self) -> Self:
+        """Reach the store now, check it and bring its tables up to date; else the first use of it does.
+
+        For programs that shall not start without their store: ``jobs = Onward(url).connect()``.
+        """
+        self.backend.connect()
+        return self
 
     # Defining and enqueueing
 
@@ -204,15 +219,25 @@ class Onward:
         commands = keyed.the(keyed.Commands, self._keyed, "command")
         return lambda function: commands.register(name, function)
 
-    def enqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
-        """Enqueue by name, for jobs that only another service knows."""
-        envelope = self.client.seal_by_name(job, payload, EnqueueOptions.check(options))
-        return self._handles.handle(self.client.enqueue([envelope])[0])
+    @overload
+    def enqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    def enqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
+    def enqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
+        """Enqueue a call of a job, ``jobs.enqueue(send, 42)``; or by name, for jobs that only another service knows,
+        ``jobs.enqueue("send", {"user_id": 42}, delay="5m")``.
+        """
+        letters = self._joins.one(job, args, kwargs)
+        return letters.handles(self.client.enqueue(letters.envelopes))
 
-    async def aenqueue(self, job: str, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]:
+    @overload
+    async def aenqueue(self, job: Job[P, Any, Any, T], /, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]: ...
+    @overload
+    async def aenqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
+    async def aenqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
         """The same without blocking the event loop."""
-        envelope = self.client.seal_by_name(job, payload, EnqueueOptions.check(options))
-        return self._handles.handle((await self.client.aenqueue([envelope]))[0])
+        letters = self._joins.one(job, args, kwargs)
+        return letters.handles(await self.client.aenqueue(letters.envelopes))
 
     def enqueue_many(
         self, job: str, payloads: Iterable[Any], **options: Unpack[UsingOptions]
@@ -236,6 +261,54 @@ class Onward:
     def handle(self, job_id: str) -> JobHandle[Any]:
         """A handle for a job by its id."""
         return JobHandle(job_id, self._handles)
+
+    @overload
+    def results(
+        self,
+        handles: Sequence[JobHandle[T]],
+        timeout: float | None = None,
+        *,
+        return_exceptions: Literal[False] = False,
+    ) -> builtins.list[T]: ...
+    @overload
+    def results(
+        self, handles: Sequence[JobHandle[T]], timeout: float | None = None, *, return_exceptions: bool
+    ) -> builtins.list[T | OnwardError]: ...
+    def results(
+        self, handles: Sequence[JobHandle[Any]], timeout: float | None = None, *, return_exceptions: bool = False
+    ) -> builtins.list[Any]:
+        """Wait for the end of many jobs and return their results, in the order of the handles.
+
+        The first that is seen to have failed raises as `JobHandle.result` does; with ``return_exceptions`` the exception
+        takes the place of its result, `ResultTimeout` that of a job that has not ended in time.
+        """
+        return results(self._inspection, handles, timeout, return_exceptions=return_exceptions)
+
+    @overload
+    async def aresults(
+        self,
+        handles: Sequence[JobHandle[T]],
+        timeout: float | None = None,  # noqa: ASYNC109  the same words as `results`
+        *,
+        return_exceptions: Literal[False] = False,
+    ) -> builtins.list[T]: ...
+    @overload
+    async def aresults(
+        self,
+        handles: Sequence[JobHandle[T]],
+        timeout: float | None = None,  # noqa: ASYNC109
+        *,
+        return_exceptions: bool,
+    ) -> builtins.list[T | OnwardError]: ...
+    async def aresults(
+        self,
+        handles: Sequence[JobHandle[Any]],
+        timeout: float | None = None,  # noqa: ASYNC109
+        *,
+        return_exceptions: bool = False,
+    ) -> builtins.list[Any]:
+        """The same without blocking the event loop."""
+        return await aresults(self._inspection, handles, timeout, return_exceptions=return_exceptions)
 
     def get(self, job_id: str) -> JobRecord | None:
         """Everything known about one job, or None."""
@@ -297,13 +370,29 @@ class Onward:
         """Allow claims from a queue again."""
         return self._inspector.pause(queue, paused=False)
 
-    def reap(self) -> Sequence[Reaped]:
-        """Give back the jobs of workers that died, now."""
-        return self._inspector.reap()
+    def reap(self, queue: str | None = None) -> Sequence[Reaped]:
+        """Give back the jobs of workers that died, now: all of them, or those of one queue."""
+        return self._inspector.reap(queue)
 
-    def prune(self, *, completed_before: datetime | None = None) -> int:
-        """Remove finished jobs that are past their retention, or the completed ones that ended before an instant."""
-        return self._inspector.prune(completed_before=completed_before)
+    def prune(
+        self,
+        *,
+        older_than: Age | None = None,
+        completed_before: datetime | None = None,
+        queue: str | None = None,
+        state: State | str | Sequence[State | str] | None = None,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Remove finished jobs that are past their retention; with ``older_than``, instead, completed jobs that ended so
+        long ago, or before that instant.  ``completed_before`` says the latter, and of completed jobs only.
+
+        ``queue`` and ``state`` narrow either.  With ``dry_run`` nothing is removed; the number says what would be.
+        """
+        if completed_before is not None:
+            if older_than is not None or state is not None:
+                raise OptionError("completed_before says an age and a state already: leave out older_than and state")
+            older_than, state = completed_before, State.COMPLETED
+        return self._inspector.prune(older_than=older_than, queue=queue, state=state, dry_run=dry_run)
 
     def health(self) -> Sequence[Check]:
         """How the store is."""
@@ -316,10 +405,13 @@ class Onward:
         self._refuse_without_key()
         return self._runner.process_once(queue)
 
-    def drain(self, *queues: str) -> int:
-        """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled."""
+    def drain(self, *queues: str, raising: bool = False) -> int:
+        """Run what is due, in all queues unless some are named; never waits.  Returns the number of jobs handled.
+
+        ``raising``: the first attempt that fails is stored as such, and then its exception is raised here: for tests.
+        """
         self._refuse_without_key()
-        return self._runner.drain(queues or None)
+        return self._runner.drain(queues or None, raising=raising)
 
     def worker(
         self,
@@ -328,15 +420,16 @@ class Onward:
         concurrency: int = 10,
         limits: Mapping[str, int] | None = None,
         shutdown_timeout: Duration = 25,
+        blocked_loop_after: Duration = 1,
     ) -> Worker:
         """A worker on threads of this program: ``with jobs.worker(): ...``, or ``start()`` and ``stop()``.
 
-        ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.
-        ``limits`` bounds how many jobs of single queues may run at once.
+        ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.  A ``*``
+        stands for any part of a name: ``tenant.*``.  ``limits`` bounds how many jobs of single queues may run at once.
+        ``blocked_loop_after``: when an async handler that blocks the event loop is told of in the log; 0: never.
         """
-        options = WorkerOptions.check(
-            queues if queues is not None else self._registry.queues(), concurrency, limits or {}, shutdown_timeout
-        )
+        served = self._registry.queues() if queues is None else queues
+        options = WorkerOptions.check(served, concurrency, limits or {}, shutdown_timeout, blocked_loop_after)
         worker = Worker(self.parts(), options)
         self._workers.add(worker)
         return worker
@@ -389,7 +482,7 @@ class Onward:
     def _define(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
         if not callable(function):
             raise OptionError("@jobs.job decorates a function; options are keywords: @jobs.job(queue='mail')")
-        entry = FunctionEntry(define(getattr(function, "__name__", ""), options), function)
+        entry = FunctionEntry(define(_name_of(function, options), options), function)
         definition = entry.definition
         refuse_what_it_lacks(
             self.backend.capabilities,
@@ -471,3 +564,12 @@ class Onward:
             return self._inspection.progress(lease, msgspec.json.encode(progress))
         except BackendUnavailable:
             return True  # it is told next time; a job does not fail for it
+
+
+def _name_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    """The name that a job gets if it is given none."""
+    name = getattr(function, "__name__", None)
+    if "name" not in options and (name is None or name == "<lambda>"):
+        kind = "a lambda" if name is not None else f"a {type(function).__name__} object"
+        raise DefinitionError(f"{kind} has no name for workers to find it by: give it one, jobs.job(name=…)(…)")
+    return str(name)

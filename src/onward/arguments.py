@@ -3,13 +3,16 @@
 The payload is a JSON object by parameter name.  What was given is in it, even where it equals a default; what was not is
 left to the worker's own default.
 Enqueueing decodes its own bytes before anything is stored, so what a worker could not read is refused where it was written.
+What a worker cannot read all the same was enqueued by another version of the code: `DoesNotFit`.
 """
 
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import math
+import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -17,16 +20,23 @@ from typing import Any
 import msgspec
 
 from onward.context import JobContext
+from onward.definition import refused_as_argument
 from onward.errors import ArgumentError, DefinitionError
 from onward.masking import MASK, Secret, is_telling, secrets_in, within
 from onward.names import suggestion
 from onward.scrubbing import scrubber
 from onward.secret_places import places_of
 from onward.shape import DEEPEST, refuse_misshapen
+from onward.wording import a
 
-__all__ = ["Arguments", "decode_result", "encode_result", "encode_value", "read_as"]
+__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_result", "encode_value", "plain", "read_as"]
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
+_PLACE = re.compile(r"(.*) - at `\$\.(\w+)[^`]*`")
+
+
+class DoesNotFit(Exception):
+    """Arguments that this version of a job cannot be called with.  Another one can, that which they were enqueued for."""
 
 
 class Arguments:
@@ -50,6 +60,8 @@ class Arguments:
         self.takes_context = bool(parameters) and _is_context(parameters[0], hints)
         if self.takes_context:
             del parameters[0]
+        elif parameters:
+            _refuse_untold(parameters[0], hints, name, is_method=_is_in_class(function))
         _refuse_impossible(parameters, hints, name)
         self._positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
@@ -93,8 +105,11 @@ class Arguments:
             raise ArgumentError(f"{self._name}: {scrubber(payload, self.secrets)(_explain(error))}") from None
 
     def unpack(self, payload: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What to call the handler with."""
-        values = msgspec.structs.astuple(self._decode(payload))
+        """What to call the handler with.  `DoesNotFit` if it cannot be called with this."""
+        try:
+            values = msgspec.structs.astuple(self._decode(payload))
+        except msgspec.ValidationError as error:
+            raise self._misread(payload, error) from None
         if not self._keyword:
             return values, {}
         positional = len(self._positional)
@@ -103,6 +118,24 @@ class Arguments:
     def by_name(self, payload: bytes) -> dict[str, Any]:
         """What the handler would be called with, defaults included."""
         return msgspec.structs.asdict(self._decode(payload))
+
+    def _misread(self, payload: bytes | msgspec.Raw, error: msgspec.ValidationError) -> Exception:
+        """Why a payload does not fit; the error itself if no version of the job could read it."""
+        try:
+            given = msgspec.json.decode(payload, type=dict[str, Any])
+        except Exception:  # noqa: BLE001  it is damaged
+            return error
+        job, another = f"job {self._name!r}", "it was enqueued by another version of the code, so"
+        if missing := sorted(self._required - given.keys()):
+            fix = f"{another} give the parameter a default, or run that version until its jobs are done"
+            return DoesNotFit(f"{job} has no value for parameter {missing[0]!r}: {fix}")
+        if unknown := sorted(given.keys() - self._names):
+            fix = f"{another} keep the parameter, or run that version until its jobs are done"
+            return DoesNotFit(f"{job} has no parameter {unknown[0]!r:.100}: {fix}")
+        problem = " ".join(str(error).split())
+        if place := _PLACE.match(problem):
+            return DoesNotFit(f"{job}: parameter {place[2]!r} does not fit this version of the code: {place[1]}")
+        return DoesNotFit(f"{job}: its arguments do not fit this version of the code: {problem}")
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """What was given, by name."""
@@ -125,6 +158,8 @@ class Arguments:
             if name in by_position:
                 return f"{self._name}() got {name!r} twice, by position and by name"
             if name not in self._names:
+                if (refused := refused_as_argument(self._name, name)) is not None:
+                    return refused
                 known = suggestion(name, (*self._positional, *self._keyword))
                 return f"{self._name}() has no parameter {name!r}{known}"
         missing = ", ".join(sorted(self._required.difference(by_position, kwargs)))
@@ -152,10 +187,17 @@ class Arguments:
                 )
 
 
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that a partial one calls: its annotations are there."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
 def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], dict[str, Any]]:
     try:
         parameters = list(inspect.signature(function).parameters.values())
-        return parameters, typing.get_type_hints(function, include_extras=True)
+        return parameters, typing.get_type_hints(plain(function), include_extras=True)
     except (TypeError, ValueError) as error:
         raise DefinitionError(f"job {name!r}: {function!r:.60} is not a plain function: {error}") from None
     except Exception as error:  # noqa: BLE001  an annotation in quotes may be any expression
@@ -168,6 +210,27 @@ def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Pa
 def _is_context(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
     by_position = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
     return by_position and _names_context(hints.get(parameter.name))
+
+
+def _is_in_class(function: Callable[..., Any]) -> bool:
+    outside = getattr(plain(function), "__qualname__", "").rpartition(".")[0]
+    return outside != "" and not outside.endswith("<locals>")
+
+
+def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str, *, is_method: bool) -> None:
+    """A first parameter whose name says that somebody else fills it in, and whose annotation does not."""
+    if first.name in hints:
+        return
+    if first.name in ("ctx", "context"):
+        raise DefinitionError(
+            f"job {name!r}: its first parameter {first.name!r} has no annotation: write `{first.name}: JobContext` to be "
+            f"given the job's context, or annotate it with the type of the argument that it is"
+        )
+    if is_method and first.name in ("self", "cls"):
+        raise DefinitionError(
+            f"job {name!r} is a method, and its {first.name!r} does not travel: make a job of a function, or of a "
+            f"@staticmethod (@jobs.job above it), and pass it what it needs to find the object"
+        )
 
 
 def _names_context(hint: Any) -> bool:
@@ -274,7 +337,9 @@ def _decode_hook(kind: Any, value: Any) -> Any:
         try:
             return Secret(msgspec.convert(value, inner, dec_hook=_decode_hook))
         except msgspec.ValidationError:
-            raise ValueError(f"the secret is not a {getattr(inner, '__name__', inner)}") from None  # and not what it is
+            raise ValueError(
+                f"the secret is not {a(getattr(inner, '__name__', str(inner)))}"
+            ) from None  # and not what it is
     if hasattr(kind, "model_validate"):
         try:
             return kind.model_validate(value)

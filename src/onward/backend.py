@@ -2,6 +2,9 @@
 
 Blocking, batch first, one colour.  Times are integer microseconds UTC by the *store's* clock; ``<=`` is due.
 
+    connect        Reach the store and check it, and bring its tables up to date.  To make a backend reaches nothing; every
+                   verb connects by itself where it must, again if that failed before.  What a store can do is known
+                   without a connection; only ``durable`` may turn out otherwise, once the server was asked.
     enqueue        Store envelopes, durably, before returning.  A client-made id makes repeating harmless: an id that is
                    live already answers created=False, existing_id=id.  ``retried`` also looks among the finished: insert
                    first, look second, take back what was there.  A unique key has at most one live holder.  All or
@@ -13,10 +16,13 @@ Blocking, batch first, one colour.  Times are integer microseconds UTC by the *s
     turn           One exchange, atomic: lock the own session row (no row: apply and claim nothing, only classify the
                    settlements); settle; expire and promote what is due in the claimed queues, up to the limit in each;
                    claim.  It never claims what it just released.  A fixed number of statements, whatever the batch.
+                   Where a settlement may end a hold, settling and claiming may be two transactions, one after the other.
     extend         Renew the one session row.  An expired session that nobody reaped is alive.
     reap           Delete a dead session and give its leases back in the same transaction: all expired sessions and every
                    orphan (executing, owner without a session), or one owner's.  ``started`` names the leases that had begun:
                    they get a crash; the others come back unharmed, as interruptions.  None: nobody can know, so all had.
+                   With ``queue`` only the leases of that queue come back, and only the sessions end that held one: what
+                   else these held is orphaned, for the next reap.
     wait           Sleep until there may be work in these queues, at most ``timeout`` seconds.  May return early.
 
 Settling.  Every write after a claim is conditional on (id, token, owner, executing) in the same statement.
@@ -92,6 +98,9 @@ from onward.lease import Answer, Hold, Lease, Settled, Settlement
 from onward.states import State
 
 __all__ = [
+    "DURABLE",
+    "LOSSY",
+    "Advising",
     "Answer",
     "Backend",
     "Capabilities",
@@ -99,6 +108,7 @@ __all__ = [
     "Claim",
     "Counting",
     "DeadLettering",
+    "Emptying",
     "Enqueued",
     "Envelope",
     "Failure",
@@ -112,6 +122,7 @@ __all__ = [
     "Pruned",
     "Query",
     "QueueCounts",
+    "QueuePage",
     "QueueState",
     "Reaped",
     "Renewal",
@@ -155,7 +166,11 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     )
     promotes: bool = True  # a turn makes due what is due, so a queue is served strictly by priority, due time and id
     remembers: bool = True  # what was settled is known to every client, for as long as the contract says
+    lists_queues: bool = True  # it names the queues that have work, so a worker can serve a pattern of names
     keeps_place: bool = True  # what is given back unharmed stands where it stood; else it is as new as its copy
+
+
+DURABLE, LOSSY = Capabilities(), Capabilities(durable=False)  # of stores that do all else
 
 
 class Enqueued(msgspec.Struct, frozen=True):
@@ -284,9 +299,9 @@ class Replayed(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Pruned(msgspec.Struct, frozen=True, kw_only=True):
-    """How many finished jobs one batch removed, by state, and where the next batch starts."""
+    """How many finished jobs one batch removed, by queue and state, and where the next batch starts."""
 
-    removed: dict[State, int]
+    removed: dict[tuple[str, State], int]
     next: str | None
 
 
@@ -296,6 +311,13 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     paused: bool
     live: int
+
+
+class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of queues in their order, and where the next page of them starts."""
+
+    names: list[str]
+    next: str | None
 
 
 class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
@@ -337,7 +359,13 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 class Backend(Protocol):
     """Where envelopes live.  The abstract methods are the contract; the others are one-line conveniences over it."""
 
-    capabilities: Capabilities
+    @property
+    @abstractmethod
+    def capabilities(self) -> Capabilities: ...
+
+    def connect(self) -> None:
+        """Reach the store, and say what is wrong with it."""
+        return  # a store in this process is there
 
     @abstractmethod
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]: ...
@@ -353,7 +381,12 @@ class Backend(Protocol):
 
     @abstractmethod
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]: ...
 
     @abstractmethod
@@ -422,11 +455,15 @@ class DeadLettering(Protocol):
 class Inspection(Protocol):
     """Looking at jobs, and asking for what only people ask.
 
-    ``get``, ``list`` and ``counts`` see live and finished jobs in one snapshot: a job that moves is seen once.
+    ``get``, ``get_many``, ``list`` and ``counts`` see live and finished jobs in one snapshot: a job that moves is seen once.
     """
 
     def get(self, job_id: str) -> StoredJob | None:
         """One job with the records of its runs; tombstones included."""
+        ...
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        """Those of these jobs that there are, each once and as `get` shows it, in no order."""
         ...
 
     def list(self, query: Query) -> Sequence[StoredJob]:
@@ -439,6 +476,16 @@ class Inspection(Protocol):
 
     def queues(self) -> Sequence[QueueState]:
         """Every queue that holds live jobs or is paused, by name."""
+        ...
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        """The queues that a claim would find work in now, whose names begin with ``prefix``: something is available or due,
+        and the queue is not paused.
+
+        One page of a walk by name over the queues in which jobs wait, of which it passes at most ``limit``, or fewer where
+        every name costs a look of its own; how many wait does not matter.  The walk is over when ``next`` is None, else
+        the next page comes ``after`` it.
+        """
         ...
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
@@ -473,9 +520,19 @@ class Inspection(Protocol):
         """Remove finished jobs for good."""
         ...
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
         """One batch of a walk over the finished jobs by id: remove those that finished before their state's cutoff, and
-        tombstones past their ten minutes.  The walk is over when ``next`` is None.
+        tombstones past their ten minutes; with ``queue``, only of that queue.  The walk is over when ``next`` is None.
+
+        With ``dry_run`` nothing is written, and the answer says what the same call would remove now.
         """
         ...
 
@@ -497,6 +554,15 @@ class Inspection(Protocol):
 
 
 @runtime_checkable
+class Emptying(Protocol):
+    """A store that can be made as new, for tests."""
+
+    def empty(self) -> None:
+        """Remove every job, record, key, session and pause of this namespace."""
+        ...
+
+
+@runtime_checkable
 class Inline(Protocol):
     """A backend whose jobs are run by whoever enqueues them."""
 
@@ -510,6 +576,13 @@ class Health(Protocol):
     """A backend that can say how it is."""
 
     def health(self) -> list[Check]: ...
+
+
+@runtime_checkable
+class Advising(Protocol):
+    """A backend that has something to tell a person who starts workers on it."""
+
+    def advice(self) -> Sequence[str]: ...
 
 
 class Migration(NamedTuple):

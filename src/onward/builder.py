@@ -15,7 +15,7 @@ from onward.envelope import UniqueStrategy
 from onward.errors import ArgumentError
 from onward.handle import HandleSource, JobHandle
 from onward.registry import HandlerEntry
-from onward.retry import RetryPolicy
+from onward.retry_config import PolicyLike
 from onward.secret_places import places_in
 
 __all__ = ["Builder"]
@@ -49,7 +49,7 @@ class Builder:
     def max_attempts(self, attempts: int) -> Builder:
         return self._with(max_attempts=attempts)
 
-    def retry(self, policy: RetryPolicy) -> Builder:
+    def retry(self, policy: PolicyLike) -> Builder:
         return self._with(retry=policy)
 
     def timeout(self, timeout: Duration) -> Builder:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -23,11 +24,11 @@ from onward.logs import get_logger
 from onward.names import job_name, queue_name
 from onward.names import key as checked_key
 from onward.registry import Entry, Registry
-from onward.retry import PortablePolicy, RetryPolicy
+from onward.retry import RetryPolicy, travels
 from onward.secret_places import places_in
 from onward.shape import refuse_misshapen
 from onward.shield import shield
-from onward.telemetry import JobDeduplicated, JobEnqueued, Telemetry
+from onward.telemetry import JobDeduplicated, JobEnqueued, Metrics, Telemetry
 from onward.transacts import refuse_to_wait
 from onward.unique_key import UniqueKey
 
@@ -46,6 +47,7 @@ class Client:
         backend: Backend,
         registry: Registry,
         telemetry: Telemetry,
+        metrics: Metrics,
         *,
         clock: Clock,
         namespace: str,
@@ -53,6 +55,7 @@ class Client:
         max_crashes: int,
         max_payload: int,
         idempotency_ttl: float,
+        enqueue_timeout: float,
         encryption: Encryption,
         sign: Sign | None = None,
         keys: Callable[[], object] | None = None,  # the ring that counts now, where it may change
@@ -61,6 +64,7 @@ class Client:
         self.registry = registry
         self._backend = backend
         self._telemetry = telemetry
+        self._metrics = metrics
         self._clock = clock
         self._namespace = namespace
         self._default_max_retries = default_max_retries
@@ -72,7 +76,7 @@ class Client:
         self._keys = keys
         self._after_enqueue = after_enqueue
         self._new_id = IdMaker(clock)
-        self._commit = GroupCommit(backend.enqueue, repeats=backend.capabilities.knows_ids)
+        self._commit = GroupCommit(backend.enqueue, timeout=enqueue_timeout, repeats=backend.capabilities.knows_ids)
         self._warned_about_loop = False
 
     def enqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
@@ -243,9 +247,7 @@ class Client:
             payload=msgspec.Raw(payload),
             enqueued_at=now,
             not_before=options.at if options.at is not None else (now + delay if delay else None),
-            retry=retry
-            if retry is not None and isinstance(retry, PortablePolicy)
-            else None,  # a function stays with its decorator
+            retry=retry if travels(retry) else None,  # code stays with its decorator
             unique_key=self._encryption.key("unique", owner, options.unique_key or None),
             idempotency_key=self._encryption.key("idempotency", owner, options.idempotency_key),
             idempotency_ttl=self._idempotency_ttl(options),
@@ -285,12 +287,23 @@ class Client:
         refuse_to_wait(self._backend)
         with shield():  # a handler that enqueues may be interrupted, but not here
             answers = self._commit.submit(envelopes) if envelopes else []
+            self.count(envelopes, answers)
             if self._telemetry.wants(JobEnqueued) or self._telemetry.wants(JobDeduplicated):
                 for envelope, answer in zip(envelopes, answers, strict=True):
                     self._tell(envelope, answer)
         if self._after_enqueue is not None:
             self._after_enqueue()
         return answers
+
+    def count(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> None:
+        """Count what was stored, or handed over to a transaction of the caller's, and what stands for another job."""
+        if len(envelopes) == 1:  # nearly always
+            self._metrics.add("jobs_enqueued" if answers[0].created else "jobs_deduplicated", envelopes[0].queue)
+            return
+        counts: Counter[tuple[str, str]] = Counter()
+        for envelope, answer in zip(envelopes, answers, strict=True):
+            counts["jobs_enqueued" if answer.created else "jobs_deduplicated", envelope.queue] += 1
+        self._metrics.add_all(counts)
 
     def _tell(self, envelope: Envelope, answer: Enqueued) -> None:
         kind = JobEnqueued if answer.created else JobDeduplicated
@@ -323,7 +336,7 @@ _NEEDED = {
 }
 
 
-_ANY_FIX = "leave it away, or use a database as the url"
+_ANY_FIX = "leave it out, or use a database as the url"
 _FIXES = {
     "holds": 'give the broker a store, Onward(url, store="sqlite:///onward.db") or ONWARD_STORE, or use a database as url',
     "deduplicates": "no key can be taken in a broker and a store at once; use a database as the url, or an idempotency_key",

@@ -1,15 +1,17 @@
 """Settings, and where they may come from: defaults < configuration file < environment < arguments < the command line.
 
 The file is the nearest ``onward.toml``, or ``pyproject.toml`` with a ``[tool.onward]`` table, from the working directory
-upwards.  The environment says ``ONWARD_URL``, ``ONWARD_NAMESPACE`` and so on.  Keys do not lie in a configuration file: it
-names the file that holds them, as the environment can too.
+upwards.  The environment says ``ONWARD_URL``, ``ONWARD_NAMESPACE`` and so on; a variable ``ONWARD_…`` that is no setting is
+told in the log, once.  Keys do not lie in a configuration file: it names the file that holds them, as the environment can
+too.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
@@ -23,16 +25,32 @@ from onward.errors import OptionError
 from onward.key_ring import MODES, KeyRing, KeySource, Mode
 from onward.logs import get_logger
 from onward.ownership import intruder
+from onward.retry import RetryPolicy, travels
+from onward.retry_config import PolicyLike, read_policy, worded
 from onward.states import FINISHED, State
 
-__all__ = ["Origin", "Settings", "SettingsOptions", "explain", "load", "overruled", "to_environment"]
-
-T = TypeVar("T")
+__all__ = [
+    "Origin",
+    "Settings",
+    "SettingsOptions",
+    "explain",
+    "load",
+    "overruled",
+    "to_environment",
+    "unknown_variables",
+]
 
 logger = get_logger("onward")
 
+T = TypeVar("T")
+
 _KEY_FILE = "signing_keys_file"  # in a file and in the environment: where the keys are
-_UNSPEAKABLE = ("retention",)  # what the environment cannot tell
+_UNSPEAKABLE = ("retention", "queue_retry")  # what the environment cannot tell
+# What Kubernetes and container links put there for a service whose name begins with `onward`.
+_OF_A_SERVICE = re.compile(
+    r"ONWARD_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)"
+)
+_told: set[str] = set()  # variables that this process was told of
 
 _command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", default=MappingProxyType({}))
 
@@ -44,6 +62,8 @@ class SettingsOptions(TypedDict, total=False):
     namespace: str
     max_crashes: int
     default_max_retries: int
+    default_retry: PolicyLike | None
+    queue_retry: Mapping[str, PolicyLike]
     dead_letter_queue: str | None
     drop_on_dlq_failure: bool
     unknown_grace: Duration
@@ -51,6 +71,7 @@ class SettingsOptions(TypedDict, total=False):
     lease_for: Duration
     transaction_timeout: Duration
     idempotency_ttl: Duration
+    enqueue_timeout: Duration
     metrics: bool
     signing_keys: KeySource | None
     signing: Mode | None
@@ -67,6 +88,8 @@ class Settings:
     namespace: str = "default"
     max_crashes: int = 3
     default_max_retries: int = 0
+    default_retry: RetryPolicy | None = None  # None: Exponential()
+    queue_retry: Mapping[str, RetryPolicy] = field(default_factory=dict)
     dead_letter_queue: str | None = None
     drop_on_dlq_failure: bool = False
     unknown_grace: float = 86_400.0
@@ -74,6 +97,7 @@ class Settings:
     lease_for: float = 30.0
     transaction_timeout: float = 5.0
     idempotency_ttl: float = 86_400.0
+    enqueue_timeout: float = 5.0
     metrics: bool = True
     signing_keys: KeyRing | None = None
     signing: Mode | None = None  # None: warn where there are keys, off where there are none
@@ -89,6 +113,8 @@ class Settings:
 
 def load(given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, start: Path | None = None) -> Settings:
     """The effective settings.  Unknown names in files and arguments are errors; the environment is everybody's."""
+    for problem in unknown_variables(environ):
+        logger.warning("%s", problem)
     settings = Settings()
     for source, values in _sources(given, environ, start):
         settings = _overlay(settings, values, source)
@@ -220,8 +246,33 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
     return said | {"signing_keys": Path(key_file)}
 
 
+def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
+    """What is wrong with variables that look like settings and are none; each is told once in a process.
+
+    They are not refused: the environment is everybody's, and a container gets variables that nobody of ours has named.
+    """
+    known = {_variable(each.name) for each in fields(Settings)} | {_variable(_KEY_FILE)}
+    file_only = {_variable(name) for name in _UNSPEAKABLE}
+    problems = []
+    for name in sorted(os.environ if environ is None else environ):
+        if not name.startswith("ONWARD_") or name in _told or (name in known and name not in file_only):
+            continue
+        if _OF_A_SERVICE.fullmatch(name):
+            continue
+        _told.add(name)
+        if name in file_only:
+            setting = name.removeprefix("ONWARD_").lower()
+            problems.append(f"{name} is ignored: the environment cannot say {setting}; onward.toml and Onward(...) can")
+        else:
+            hint = names.suggestion(name, known - file_only)
+            problems.append(f"{name} is ignored: it is no setting{hint if 'mean' in hint else ''}")
+    return problems
+
+
 def to_environment(settings: Settings) -> dict[str, str | None]:
-    """The environment of a process that is to have the same settings, but for retention.  None: it must not be set.
+    """The environment of a process that is to have the same settings.  None: it must not be set.
+
+    It cannot tell retention, policies of queues, and a default policy that is code.
 
     Keys that lie in a file stay there; others are in it.  So it is for a process of our own, and not to be shown.
     """
@@ -248,6 +299,8 @@ def _worded(value: Any) -> str | None:
             return "true" if value else "false"
         case KeyRing():
             return value.to_text()
+        case RetryPolicy():
+            return worded(value) if travels(value) else None
         case _:
             return str(value)
 
@@ -287,22 +340,22 @@ def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
             return None if name == "store" and value in (None, "") else _of_type(str, value, where)
         case "namespace":
             return names.namespace_name(value)
-        case "dead_letter_queue" | "signing_keys" | "signing" if value is None:
+        case "dead_letter_queue" | "signing_keys" | "signing" | "default_retry" if value is None:
             return None
         case "dead_letter_queue":
             return names.queue_name(value)
-        case "unknown_grace" | "lease_for" | "transaction_timeout" | "idempotency_ttl":
+        case "unknown_grace" | "lease_for" | "transaction_timeout" | "enqueue_timeout" | "idempotency_ttl":
             return _at_least(_LOWEST.get(name, 1), seconds(value, where), where)
         case "max_crashes" | "default_max_retries" | "max_payload":
             return _at_least(_LOWEST[name], _of_type(int, value, where), where)
         case "metrics" | "drop_on_dlq_failure" | "encryption":
             return _of_type(bool, value, where)
-        case "signing_keys" | "signing":
-            return KeyRing.of(value, where) if name == "signing_keys" else _mode(value, where)
-        case "retention":
-            return {**settings.retention, **_retention(value, where)}
+        case "signing_keys" | "signing" | "default_retry":
+            return _READERS[name](value, where)
+        case "retention" | "queue_retry":
+            return {**getattr(settings, name), **_READERS[name](value, where)}
         case _:
-            raise AssertionError(f"nobody checks {name}")
+            raise AssertionError(f"there is no check for {name}")
 
 
 _LOWEST = {
@@ -310,6 +363,7 @@ _LOWEST = {
     "default_max_retries": 0,
     "max_payload": 1024,
     "transaction_timeout": 0.1,
+    "enqueue_timeout": 0.1,
     "idempotency_ttl": 0,
 }
 
@@ -336,6 +390,12 @@ def _at_least(low: float, value: float, where: str) -> float:
     return value
 
 
+def _queue_retry(value: Mapping[str, PolicyLike], where: str) -> dict[str, RetryPolicy]:
+    if not isinstance(value, Mapping):
+        raise OptionError(f"{where} must name a policy for each queue, such as {{'mail': 'fixed'}}, not {value!r:.60}")
+    return {names.queue_name(queue): read_policy(policy, f"{where}.{queue}") for queue, policy in value.items()}
+
+
 def _retention(value: Mapping[str, Duration | None], where: str) -> dict[State, float | None]:
     if not isinstance(value, Mapping):
         raise OptionError(f"{where} must name a length of time for each state, not {value!r:.60}")
@@ -344,3 +404,12 @@ def _retention(value: Mapping[str, Duration | None], where: str) -> dict[State, 
         if state not in finished:
             raise OptionError(f"{where} has no state {state!r}{names.suggestion(str(state), finished)}")
     return {State(state): None if length is None else seconds(length, where) for state, length in value.items()}
+
+
+_READERS: dict[str, Callable[[Any, str], Any]] = {
+    "signing_keys": KeyRing.of,
+    "signing": _mode,
+    "default_retry": read_policy,
+    "retention": _retention,
+    "queue_retry": _queue_retry,
+}

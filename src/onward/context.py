@@ -11,8 +11,13 @@ import msgspec
 
 from onward.credentials import without_credentials
 from onward.errors import TransactionError
+from onward.logs import Once, get_logger
 
 __all__ = ["Block", "Completed", "JobContext"]
+
+logger = get_logger("onward.job")
+
+_warns = Once()
 
 
 class Block(Protocol):
@@ -44,6 +49,25 @@ class JobContext:
     ``delivery`` is the fencing token: it grows with every claim of this job, so a system downstream that remembers the
     highest it has seen can refuse a worker that woke up late.
     """
+
+    id: str
+    """The job's id."""
+    job: str
+    """The name under which its handler is registered."""
+    name: str
+    """Its name for people: the same, unless it was built with `named(...)`."""
+    queue: str
+    """The queue that it was claimed from."""
+    attempt: int
+    """Which run this is, counted from 1. A crash does not count."""
+    max_retries: int
+    """How often it may be retried."""
+    meta: dict[str, Any]
+    """What was given as `meta`."""
+    delivery: int
+    """The fencing token: it grows with every claim of this job."""
+    deadline: datetime | None
+    """When this run is interrupted, if it has a time-out."""
 
     __slots__ = (
         "_attend",
@@ -125,11 +149,27 @@ class JobContext:
         return self._lost
 
     def progress(self, fraction: float, note: str | None = None) -> None:
-        """Note how far the run has come, between 0 and 1.  Everybody who looks at the job can see it."""
-        if not 0 <= fraction <= 1:
-            raise ValueError(f"progress must lie between 0 and 1, not {fraction!r}")
-        if self._report is not None and not self._report(fraction, None if note is None else self.scrub(note)):
-            self._lost = True
+        """Note how far the run has come, between 0 and 1.  Everybody who looks at the job can see it.
+
+        It never fails the job: what cannot be noted is left out, and the log says why, once for each job name.
+        """
+        if note is not None and not isinstance(note, str):
+            self._refuse_progress("note", f"a note is text, not a {type(note).__name__}: pass str(...) of it")
+            note = None
+        number = _fraction(fraction)
+        if number is None:
+            self._refuse_progress("fraction", f"{_shown(fraction)} is no number between 0 and 1: pass done / total")
+            return
+        try:
+            if self._report is not None and not self._report(number, None if note is None else self.scrub(note)):
+                self._lost = True
+        except Exception as error:  # noqa: BLE001  whatever the store or its driver says: the job goes on
+            self._refuse_progress("report", f"{type(error).__name__}: {_shown(error, str)}")
+
+    def _refuse_progress(self, what: str, problem: str) -> None:
+        if _warns(self.job, what):
+            told = self.scrub(problem)
+            logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, told)
 
     def transaction(self) -> Block:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
@@ -176,3 +216,21 @@ class JobContext:
 
     def __repr__(self) -> str:
         return f"<JobContext {self.name} {self.id} attempt {self.attempt}>"
+
+
+def _fraction(value: Any) -> float | None:
+    """A number between 0 and 1, of whichever type; None for anything else."""
+    if isinstance(value, str | bytes | bytearray):  # which `float` would read
+        return None
+    try:
+        number = float(value)
+    except Exception:  # noqa: BLE001  a type of the handler's own may raise anything
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def _shown(value: Any, show: Callable[[Any], str] = repr) -> str:
+    try:
+        return show(value)
+    except Exception:  # noqa: BLE001  a type of the handler's own may raise anything
+        return f"a {type(value).__name__}"

@@ -9,22 +9,28 @@ whoever can write to the store could have anything signed, by having it refused.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from typing import Any, Self
+from typing import Any, NamedTuple, Self
+
+import msgspec
 
 from onward._attempt import Attempt
 from onward.backend import Inspection, Query, Reaped, StoredJob
 from onward.client import Client
+from onward.clock import Clock
 from onward.encryption import Encryption
 from onward.envelope import Envelope, Letter, Sealed, Verify, open_sealed
-from onward.errors import EnvelopeError, OnwardError, Unsupported
+from onward.errors import BackendError, EnvelopeError, OnwardError, Unsupported
 from onward.ids import derived_id
 from onward.logs import get_logger
 from onward.masking import masked, within
 from onward.outcome import Dead
+from onward.pruning import Age, Removed, cutoff
 from onward.record import JobRecord, Records, payload_of
 from onward.states import State
 from onward.uninspected import stored_of
+from onward.wording import counted
 
 __all__ = ["DEAD_LETTER_JOB", "DeadLetters", "Replay"]
 
@@ -32,8 +38,17 @@ logger = get_logger("onward")
 
 DEAD_LETTER_JOB = "dead_letter"
 _BATCH = 500
-Ids = list[str]
 _DISCARDED = frozenset({State.DISCARDED})
+
+
+class Died(NamedTuple):
+    """A dead job, as much as is needed to remove it."""
+
+    id: str
+    queue: str
+
+
+Found = list[Died]
 
 
 class Replay(int):
@@ -58,6 +73,7 @@ class DeadLetters:
         backend: Inspection,
         client: Client,
         *,
+        clock: Clock,
         queue: str | None,
         encryption: Encryption,
         records: Records,
@@ -65,6 +81,7 @@ class DeadLetters:
     ) -> None:
         self._backend = backend
         self._client = client
+        self._clock = clock
         self._queue = queue
         self._encryption = encryption
         self._records = records
@@ -103,10 +120,28 @@ class DeadLetters:
         *,
         queue: str | None = None,
         job: str | None = None,
+        older_than: Age | None = None,
         limit: int | None = None,
-    ) -> int:
-        """Remove dead jobs for good.  All of them, unless told which."""
-        return sum(self._backend.purge(query) for query in self._pages(ids, queue, job, limit))
+        dry_run: bool = False,
+    ) -> Removed:
+        """Remove dead jobs for good.  All of them, unless told which; with ``older_than`` those that died so long ago, or
+        before that instant.
+
+        With ``dry_run`` nothing is removed; the number says what would be.
+        """
+        before = None if older_than is None else cutoff(older_than, self._clock)
+        if ids is None:
+            doomed = self._matching(queue, job, before, limit)
+        else:
+            pages = [self._backend.list(query) for query in self._pages(ids, queue, job, limit)]
+            doomed = [each for page in pages for each in _died_before(page, before)]
+        counted: Counter[tuple[str, State]] = Counter()
+        for start in range(0, len(doomed), _BATCH):
+            batch = doomed[start : start + _BATCH]
+            named = Query(ids=tuple(each.id for each in batch), states=_DISCARDED, limit=_BATCH)
+            gone = len(batch) if dry_run else self._backend.purge(named)  # fewer: others have removed some meanwhile
+            counted.update((each.queue, State.DISCARDED) for each in batch[:gone])
+        return Removed(counted)
 
     def store(self, payload: Any, handler: str, reason: str, attempts: int) -> bool:
         """Put something that died elsewhere on the dead-letter queue.  False if there is none, or it could not be stored."""
@@ -146,23 +181,32 @@ class DeadLetters:
     def copy_crashed(self, reaped: Sequence[Reaped]) -> None:
         """Crash discards happen in maintenance, which has no letter to write: it is written here, as often as need be."""
         for each in reaped:
-            stored = self._stored(each.id, each.queue) if each.to is State.DISCARDED else None
-            if stored is not None:
-                told = self._encryption.read_reason(stored.id, stored.queue, stored.reason)
-                reason = told or f"crashed {each.crashes} times: {each.cause}"
-                letter = self._letter(Sealed(stored.id, stored.queue, stored.data))
-                errors = self._errors(stored)
-                copy = self._copy(
-                    stored, letter, token=each.token, reason=reason, attempts=stored.attempts, errors=errors
-                )
-                self._client.enqueue([copy])
+            if each.to is not State.DISCARDED:
+                continue
+            try:
+                self._copy_crashed(each)
+            except BackendError:
+                raise
+            except Exception:  # the others' letters are written all the same
+                logger.critical("no dead letter can be made of job %s, which is discarded", each.id, exc_info=True)
+
+    def _copy_crashed(self, each: Reaped) -> None:
+        stored = self._stored(each.id, each.queue)
+        if stored is None:
+            return
+        told = self._encryption.read_reason(stored.id, stored.queue, stored.reason)
+        reason = told or f"crashed {counted(each.crashes, 'time')}: {each.cause}"
+        letter = self._letter(Sealed(stored.id, stored.queue, stored.data))
+        errors = self._errors(stored)
+        copy = self._copy(stored, letter, token=each.token, reason=reason, attempts=stored.attempts, errors=errors)
+        self._client.enqueue([copy])
 
     def _pages(
         self, ids: Sequence[str] | None, queue: str | None, job: str | None, limit: int | None
     ) -> Sequence[Query]:
         """Small batches, so that a million dead jobs do not hold the store's lock: the ids are read first."""
         named = [ids] if isinstance(ids, str) else ids
-        chosen = list(named) if named is not None else self._ids(queue, job, limit)
+        chosen = list(named) if named is not None else [each.id for each in self._matching(queue, job, None, limit)]
         if limit is not None:
             chosen = chosen[:limit]
         return [
@@ -170,16 +214,14 @@ class DeadLetters:
             for start in range(0, len(chosen), _BATCH)
         ]
 
-    def _ids(self, queue: str | None, job: str | None, limit: int | None) -> Sequence[str]:
-        found: Ids = []
-        after: str | None = None
-        while limit is None or len(found) < limit:
-            page = self._backend.list(Query(states=_DISCARDED, queue=queue, job=job, limit=_BATCH, after=after))
-            found += [stored.id for stored in page]
-            if len(page) < _BATCH:
-                break
-            after = page[-1].id
-        return found
+    def _matching(self, queue: str | None, job: str | None, before: int | None, limit: int | None) -> Found:
+        found: Found = []
+        query: Query | None = Query(states=_DISCARDED, queue=queue, job=job, limit=_BATCH)
+        while query is not None and (limit is None or len(found) < limit):
+            page = self._backend.list(query)
+            found += _died_before(page, before)
+            query = msgspec.structs.replace(query, after=page[-1].id) if len(page) == _BATCH else None
+        return found[:limit]
 
     def _stored(self, job_id: str, queue: str) -> StoredJob | None:
         if self._queue is None or queue == self._queue:  # a dead letter's own death leaves no letter
@@ -240,3 +282,11 @@ class DeadLetters:
             {"attempt": run.attempt, "kind": failure.kind, "message": failure.message}
             for run, failure in zip(runs, failures, strict=True)
         ]
+
+
+def _died_before(page: Sequence[StoredJob], before: int | None) -> Found:
+    return [
+        Died(stored.id, stored.queue)
+        for stored in page
+        if before is None or (stored.finished_at or stored.enqueued_at) < before
+    ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, TypedDict
@@ -13,9 +13,12 @@ from onward import names
 from onward.durations import Duration, instant, seconds
 from onward.envelope import Isolation, UniqueStrategy
 from onward.errors import OptionError
-from onward.retry import PortablePolicy, RetryPolicy
+from onward.other_words import OPTIONS
+from onward.retry import RetryPolicy, travels
+from onward.retry_config import PolicyLike, read_policy
+from onward.wording import a, counted
 
-__all__ = ["EnqueueOptions", "JobDefinition", "JobOptions", "UsingOptions", "define"]
+__all__ = ["EnqueueOptions", "JobDefinition", "JobOptions", "UsingOptions", "define", "refused_as_argument"]
 
 _STRATEGIES = ("ignore_new", "cancel_existing")
 
@@ -26,41 +29,70 @@ class SharedOptions(TypedDict, total=False):
     """What may be said both where a job is defined and where it is enqueued."""
 
     queue: str
+    """The queue that it waits in; `default` if none is named."""
     priority: int
+    """From -100 to 100; higher runs sooner, within its queue. 0 by default."""
     max_retries: int
+    """How often it is retried after a failure: n retries are n + 1 runs. Else the setting `default_max_retries`, 0."""
     max_attempts: int
-    retry: RetryPolicy | None
+    """The same counted in runs: `max_attempts=3` is `max_retries=2`."""
+    retry: PolicyLike | None
+    """How long to wait before a retry: a policy such as `Exponential(base=5)`, its name, or a table. Else that of the
+    queue, then that of the application."""
     timeout: Duration | None
+    """How long one run may take; then it is interrupted, and fails. None by default: as long as it likes."""
     single_instance: bool
+    """Whether at most one job of this name runs at any time, in the whole fleet; the others wait and lose no attempt."""
     expires: Duration | datetime | None
+    """When it is no longer worth beginning: after so long, or at that instant, it is cancelled instead of run."""
     meta: Mapping[str, Any]
+    """Plain data that travels with the job beside its arguments: `ctx.meta`."""
 
 
 class JobOptions(SharedOptions, total=False):
     """What `@jobs.job(...)` takes."""
 
     name: str
+    """What it is called in the store; else the function's name."""
     aliases: tuple[str, ...] | list[str]
+    """Names that it had before: jobs that were enqueued under these still find it."""
     retry_on: ExceptionTypes | None
+    """The exceptions that are retried; every other makes it a dead letter at once. None by default: all are retried."""
     discard_on: ExceptionTypes
+    """Exceptions that make it a dead letter at once, whatever its budget."""
     max_crashes: int
+    """How often its process may die under it before it becomes a dead letter. Else the setting `max_crashes`, which is 3."""
     isolation: Isolation
+    """`"process"`: every run has a process of its own, which is killed at its time-out. `"thread"` by default."""
     max_memory: int
+    """Bytes that such a process may use; with `isolation="process"` only."""
     interrupt: bool
-    unique_key: str | Callable[..., str]  # a template of the arguments, or a function of those that it names
+    """Whether a sync run is interrupted at its time-out and when it is cancelled, by an exception at the next line of
+    Python. True by default; where that would harm, `False` leaves it to `ctx.deadline` and `ctx.cancelled`."""
+    unique_key: str | Callable[..., str]
+    """The key of a call, by which one live job stands for all: a template of the arguments such as `"welcome:{user_id}"`,
+    or a function of those that it names."""
     unique_strategy: UniqueStrategy
+    """If another job holds the key: `"ignore_new"` returns its handle, `"cancel_existing"` replaces it."""
 
 
 class UsingOptions(SharedOptions, total=False):
     """What `job.using(...)` takes."""
 
     delay: Duration
+    """How long to wait before it is due."""
     at: datetime
-    unique_key: str | None  # None: no key, even if the definition has one
+    """When it is due, as an aware datetime; instead of `delay`."""
+    unique_key: str | None
+    """One live job per key. None: no key, even if the definition has one."""
     unique_strategy: UniqueStrategy
+    """If another job holds the key: `"ignore_new"` returns its handle, `"cancel_existing"` replaces it."""
     idempotency_key: str
+    """The work of one key is done once: a job whose key is done is completed without a run."""
     idempotency_ttl: Duration | None
+    """How long a done key is remembered. Else the setting `idempotency_ttl`, a day."""
     key_scope: Literal["job", "global"]
+    """`"job"`: keys belong to the job's name, as they do by default. `"global"`: to all jobs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -91,9 +123,9 @@ class EnqueueOptions:
         if "delay" in options and "at" in options:
             raise OptionError("give delay or at, not both")
         checked = _shared(options)
-        if not isinstance(checked.get("retry"), PortablePolicy | None):
+        if "retry" in checked and not travels(checked["retry"]):
             kind = type(checked["retry"]).__name__
-            raise OptionError(f"a {kind} policy is code and cannot travel with a job: give it to @jobs.job(retry=…)")
+            raise OptionError(f"{a(kind)} policy is code and cannot travel with a job: give it to @jobs.job(retry=…)")
         if "delay" in options:
             checked["delay"] = seconds(options["delay"], "delay")
         if "at" in options:
@@ -179,12 +211,6 @@ def _shared(options: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _policy(value: Any) -> RetryPolicy:
-    if not isinstance(value, RetryPolicy):
-        raise OptionError(f"retry must be a policy such as Exponential(base=5), not {value!r:.60}")
-    return value
-
-
 def _meta(value: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
         raise OptionError(f"meta must be a mapping of text to plain values, not {value!r:.60}")
@@ -200,7 +226,7 @@ def _meta(value: Any) -> dict[str, Any]:
 _READERS: dict[str, Callable[[Any], Any]] = {
     "queue": names.queue_name,
     "priority": lambda value: _whole(value, -100, 100, "priority"),
-    "retry": _policy,
+    "retry": lambda value: read_policy(value, "retry"),
     "timeout": lambda value: seconds(value, "timeout"),
     "single_instance": lambda value: _flag(value, "single_instance"),
     "meta": _meta,
@@ -215,7 +241,8 @@ def _budget(options: Mapping[str, Any]) -> int:
     attempts = _whole(options["max_attempts"], 1, 1_000_001, "max_attempts")
     if retries is not None and retries + 1 != attempts:
         raise OptionError(
-            f"max_retries={retries} allows {retries + 1} runs and max_attempts={attempts} another number: give one"
+            f"max_retries={retries} allows {counted(retries + 1, 'run')} and max_attempts={attempts} another number: "
+            f"give one"
         )
     return attempts - 1
 
@@ -249,4 +276,23 @@ def _refuse_unknown(options: Mapping[str, Any], known: Any, where: str) -> None:
     allowed = known.__annotations__.keys() | SharedOptions.__annotations__.keys()
     for option in options:
         if option not in allowed:
-            raise OptionError(f"{where} has no option {option!r}{names.suggestion(option, allowed)}")
+            raise OptionError(f"{where} has no option {option!r}{_meant(option, allowed)}")
+
+
+def _meant(option: str, allowed: Collection[str]) -> str:
+    ours = OPTIONS.get(option, option)
+    if ours in allowed:
+        return f": here it is called {ours!r}"
+    if ours in UsingOptions.__annotations__:
+        return f": {ours!r} is said where a job is enqueued, f.using({ours}=…).enqueue(…)"
+    if ours in JobOptions.__annotations__:
+        return f": {ours!r} is said where a job is defined, @jobs.job({ours}=…)"
+    return names.suggestion(option, allowed)
+
+
+def refused_as_argument(job: str, option: str) -> str | None:
+    """What to say of an option that was given among the arguments of a call; None if it is no option."""
+    ours = OPTIONS.get(option, option)
+    if ours not in UsingOptions.__annotations__ and ours not in SharedOptions.__annotations__:
+        return None
+    return f"{job}() has no parameter {option!r}, which is an option: write {job}.using({ours}=…).enqueue(…)"

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from onward.clock import to_micros
 from onward.errors import InvalidTime
 
-__all__ = ["Duration", "instant", "seconds"]
+__all__ = ["Duration", "instant", "seconds", "spoken"]
 
 Duration = float | timedelta | str
 
@@ -42,10 +42,30 @@ def instant(value: datetime, what: str = "time") -> int:
         raise InvalidTime(f"{what} must be an aware datetime, not {type(value).__name__}")
     if value.tzinfo is None or value.utcoffset() is None:
         raise InvalidTime(
-            f"{what} is a naive datetime, and nobody can know which zone it means: "
-            f"use datetime.now(timezone.utc) or add a tzinfo"
+            f"{what} is a naive datetime, which names no time zone: use datetime.now(timezone.utc) or add a tzinfo"
         )
     return to_micros(value)
+
+
+def spoken(length: float) -> str:
+    """A length of time in seconds as a person says it, in two units at most.
+
+    >>> spoken(0.34), spoken(1.1), spoken(123), spoken(3720)
+    ('340 ms', '1.1 s', '2 min 3 s', '1 h 2 min')
+    """
+    if length < 0.9995:
+        return f"{length * 1000:.0f} ms"
+    if length < 9.95:
+        return f"{length:.1f} s"
+    whole = round(length)
+    for unit, size, smaller, part in (("d", 86_400, "h", 3600), ("h", 3600, "min", 60), ("min", 60, "s", 1)):
+        if whole >= size:
+            whole = round(length / part) * part  # or an hour less a second would be 60 minutes
+            rest = whole % size // part
+            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+        if round(length / part) * part >= size:
+            return f"1 {unit}"
+    return f"{whole} s"
 
 
 def _parse(text: str, what: str) -> float:

@@ -198,7 +198,7 @@ class Form:
 def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify | None = None) -> Letter:
     """Read a sealed job, and check that it lay where it belongs.  Nothing is parsed before it was verified."""
     if len(sealed.data) > LARGEST:
-        raise EnvelopeError(f"the sealed bytes are {len(sealed.data):,}, and nobody seals more than {LARGEST:,}")
+        raise EnvelopeError(f"the sealed job has {len(sealed.data):,} bytes, and the limit is {LARGEST:,}")
     body = parted(sealed.data)[2] if verify is None else verify(sealed)
     try:
         letter = _decode(body)

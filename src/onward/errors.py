@@ -26,7 +26,8 @@
     ├── EncryptionUnavailable            encryption is on, and there is no key or no library for it
     ├── SigningKeyMissing                signatures are required, and there is no key
     └── BackendError
-        ├── BackendUnavailable           the store cannot be reached now: try again
+        ├── BackendUnavailable           the store does not answer now: try again
+        │   ├── BackendUnreachable       … and nothing was sent to it
         │   └── StoreFull                no space left; nothing was half-written
         ├── BackendRefused               the store is fine but refuses this very item
         ├── BackendMisconfigured         do not start: the message says what to change
@@ -35,6 +36,12 @@
         └── Unsupported                  this backend declares that it cannot do that
 
 Catch `BackendUnavailable` to try again later; everything else says what to change.
+
+What a running handler is interrupted by is no `Exception`, so that no ``except Exception`` swallows it by accident:
+
+    JobInterrupted (BaseException)
+    ├── JobTimeout                       the job ran past its time-out
+    └── JobStopped                       the job was cancelled while it ran
 """
 
 from __future__ import annotations
@@ -47,6 +54,7 @@ __all__ = [
     "BackendMisconfigured",
     "BackendRefused",
     "BackendUnavailable",
+    "BackendUnreachable",
     "DecryptionFailed",
     "DecryptionKeyMissing",
     "DefinitionError",
@@ -58,7 +66,10 @@ __all__ = [
     "JobCancelled",
     "JobDiscarded",
     "JobEnded",
+    "JobInterrupted",
     "JobNotFound",
+    "JobStopped",
+    "JobTimeout",
     "JobUnfinished",
     "KeyInUse",
     "LeaseLost",
@@ -223,6 +234,10 @@ class BackendUnavailable(BackendError):
     """The store cannot be reached or is busy beyond patience.  Try again: nothing is known to be wrong with the request."""
 
 
+class BackendUnreachable(BackendUnavailable):
+    """No connection to the store, or no lock on it, was to be had.  Nothing was sent, so nothing was stored."""
+
+
 class StoreFull(BackendUnavailable):
     """No space is left where the store lives.  The write was rolled back whole; make room and try again."""
 
@@ -253,3 +268,21 @@ class StoreCorrupt(BackendMisconfigured):
 
 class Unsupported(BackendError):
     """This backend declares that it cannot do that."""
+
+
+class JobInterrupted(BaseException):
+    """Raised in a handler that is to end now.  A handler may catch it to tidy up, and should raise it again."""
+
+
+class JobTimeout(JobInterrupted):
+    """The job ran past its time-out."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(args or ("it was interrupted at its time-out",)))
+
+
+class JobStopped(JobInterrupted):
+    """The job was cancelled while it ran."""
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*(args or ("it was interrupted: the job was cancelled",)))

@@ -1,4 +1,8 @@
-"""One event loop on a thread of its own, for async handlers called from code that is not async."""
+"""One event loop on a thread of its own, for async handlers called from code that is not async.
+
+Whatever a handler does to the loop, it goes on: one that stops it, or leaves a callback behind that exits, must not leave
+the caller waiting for ever.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +13,12 @@ from collections.abc import Coroutine
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
+from onward.failure import kind_of
+from onward.logs import get_logger
+
 __all__ = ["LoopThread"]
+
+logger = get_logger("onward")
 
 T = TypeVar("T")
 
@@ -20,6 +29,7 @@ class LoopThread:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._ended = threading.Event()  # whether that loop was told to end
         self._pid = 0
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
@@ -28,7 +38,8 @@ class LoopThread:
         tasks: list[asyncio.Task[T]] = []
 
         def begin() -> None:
-            tasks.append(loop.create_task(coroutine))
+            # Not by the loop's own method: a handler may have given it a factory for tasks.
+            tasks.append(asyncio.Task(coroutine, loop=loop))
             tasks[0].add_done_callback(lambda _: end.set_result(None))
 
         def stop() -> None:
@@ -51,20 +62,28 @@ class LoopThread:
         with self._lock:
             loop, self._loop = self._loop, None
         if loop is not None and self._pid == os.getpid():
+            self._ended.set()
             loop.call_soon_threadsafe(loop.stop)
 
     def _running(self) -> asyncio.AbstractEventLoop:
         with self._lock:
             if self._loop is None or self._pid != os.getpid():  # a fork has the loop but not its thread
-                self._loop = asyncio.new_event_loop()
-                self._pid = os.getpid()
-                threading.Thread(target=_serve, args=(self._loop,), name="onward-loop", daemon=True).start()
+                loop, self._ended = asyncio.new_event_loop(), threading.Event()
+                try:
+                    threading.Thread(target=_serve, args=(loop, self._ended), name="onward-loop", daemon=True).start()
+                except RuntimeError:
+                    loop.close()
+                    raise
+                self._loop, self._pid = loop, os.getpid()
             return self._loop
 
 
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
+def _serve(loop: asyncio.AbstractEventLoop, ended: threading.Event) -> None:
     asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        loop.close()
+    while not ended.is_set():
+        try:
+            loop.run_forever()
+        except BaseException as error:  # noqa: BLE001  a task that a handler left behind may exit, but not take us along
+            what = kind_of(error)
+            logger.error("a callback or task of a handler raised %s: the event loop goes on", what)  # noqa: TRY400
+    loop.close()

@@ -1,21 +1,26 @@
 """What is kept of an exception: a kind, a message and a bounded traceback, all of it storable text.
 
-Nothing here can fail: an exception whose ``__str__`` raises, a NUL or a lone surrogate in its message, a traceback a
-million frames deep all become text that every store accepts.  Locals never appear.  (`traceback.format_exception`
-costs 46 µs a failure and has no bound; this costs a fraction.)
+Nothing here can fail: an exception whose ``__str__``, class or attributes raise, a NUL or a lone surrogate in its
+message, a traceback a million frames deep all become text that every store accepts.  Locals never appear.
+(`traceback.format_exception` costs 46 µs a failure and has no bound; this costs a fraction.)
 """
 
 from __future__ import annotations
 
 import linecache
+import os
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
 from onward.credentials import without_credentials
+from onward.wording import counted
 
-__all__ = ["Failure", "describe", "escaped", "escaped_lines", "storable"]
+__all__ = ["Failure", "describe", "escaped", "escaped_lines", "kind_of", "message_of", "storable", "user_part"]
+
+Scrub = Callable[[str], str]
 
 MESSAGE_LIMIT = 4_096
 TRACEBACK_LIMIT = 16_384
@@ -32,14 +37,19 @@ class Failure(msgspec.Struct, frozen=True):
     traceback: str = ""
 
 
-def describe(error: BaseException, scrub: Callable[[str], str] = without_credentials) -> Failure:
+def describe(error: BaseException, scrub: Scrub = without_credentials) -> Failure:
     """An exception as a record.  ``scrub`` takes out of its texts what must not be kept, before anything is cut."""
-    message = _message(error, scrub)
-    return Failure(
-        kind=_kind(error, scrub),
-        message=storable(message),
-        traceback=storable(_traceback(error, message, scrub), TRACEBACK_LIMIT),
-    )
+    said = _said(error, scrub)
+    return Failure(kind_of(error, scrub), storable(said), _traceback(error, said, scrub))
+
+
+def kind_of(thing: object, scrub: Scrub = without_credentials) -> str:
+    """The name of its class."""
+    try:
+        name = _plain(type(thing).__qualname__)
+        return storable(name if scrub is without_credentials else scrub(name), 200)
+    except BaseException:  # noqa: BLE001  a metaclass may answer with anything
+        return "?"
 
 
 def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
@@ -48,7 +58,7 @@ def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
     >>> storable("a\x00b\ud800")
     'a\\x00b\\ud800'
     """
-    text = text[: limit + 1]  # of a huge text the rest is never looked at
+    text = _plain(text)[: limit + 1]  # of a huge text the rest is never looked at
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
     if not text.isascii():
@@ -72,26 +82,37 @@ def escaped_lines(text: str) -> str:
     return "\n".join(map(escaped, text.split("\n")))
 
 
-def _message(error: BaseException, scrub: Callable[[str], str]) -> str:
+def message_of(error: BaseException, scrub: Scrub = without_credentials) -> str:
+    """What it says, as it may be kept."""
+    return storable(_said(error, scrub))
+
+
+def _said(error: BaseException, scrub: Scrub) -> str:
     try:
-        return scrub(str(error))
+        return scrub(_plain(str(error)))
     except BaseException:  # noqa: BLE001  a broken __str__ must not hide the failure
-        return f"<{type(error).__qualname__} whose text cannot be had>"
+        return f"<{kind_of(error, scrub)} whose text cannot be had>"
 
 
-def _kind(error: BaseException, scrub: Callable[[str], str]) -> str:
-    name = type(error).__qualname__
-    return storable(name if scrub is without_credentials else scrub(name), 200)
+def _plain(text: str) -> str:
+    """A subclass may have methods of its own."""
+    return text if type(text) is str else str.__str__(text)
 
 
-def _traceback(error: BaseException, message: str, scrub: Callable[[str], str]) -> str:
+def _traceback(error: BaseException, said: str, scrub: Scrub) -> str:
+    try:
+        return storable(_told_whole(error, said, scrub), TRACEBACK_LIMIT)
+    except BaseException:  # noqa: BLE001  an exception's attributes may be code of the user's own
+        return f"<{kind_of(error, scrub)} whose traceback cannot be had>"
+
+
+def _told_whole(error: BaseException, said: str, scrub: Scrub) -> str:
     """What led to it first, itself last.  Each link has an equal share of the room and fills it from its end."""
     links = _links(error)
     room = TRACEBACK_LIMIT // len(links)
     parts: list[str] = []
     for link, joint in reversed(links):
-        said = message if link is error else _message(link, scrub)
-        end = f"{_kind(link, scrub)}: {storable(said, 1_000)}\n{joint}"
+        end = f"{kind_of(link, scrub)}: {storable(said if link is error else _said(link, scrub), 1_000)}\n{joint}"
         parts += [_frames(link.__traceback__, scrub)[len(end) - room :], end]
     return "".join(parts)
 
@@ -113,11 +134,29 @@ def _origins(error: BaseException) -> Iterator[tuple[BaseException, str]]:
     if error.__cause__ is not None:
         yield error.__cause__, "\nwhich directly caused:\n\n"
     elif error.__context__ is not None and not error.__suppress_context__:
-        yield error.__context__, "\nduring whose handling there came:\n\n"
+        yield error.__context__, "\nwhile it was handled, there came:\n\n"
 
 
-def _frames(traceback: TracebackType | None, scrub: Callable[[str], str]) -> str:
-    """The innermost frames: the outermost are ours, the last ones tell what went wrong."""
+def user_part(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from where code begins that is not the engine's; all of it, if there is none."""
+    first = traceback
+    while first is not None and _is_engine(first.tb_frame.f_code.co_filename):
+        first = first.tb_next
+    return first or traceback
+
+
+def _is_engine(file: str) -> bool:
+    return file.startswith(_PACKAGE) and not file.startswith(_HANDLERS)
+
+
+_PACKAGE = f"{Path(__file__).parent}{os.sep}"
+# Handlers that come with the package, which a user runs like his own.
+_HANDLERS = tuple(f"{_PACKAGE}{Path(*folder)}{os.sep}" for folder in (("handlers",), ("cli", "demo"), ("testing",)))
+
+
+def _frames(traceback: TracebackType | None, scrub: Scrub) -> str:
+    """The innermost frames: those of the engine are left out, the last ones tell what went wrong."""
+    traceback = user_part(traceback)
     last: list[TracebackType] = []
     dropped = 0
     while traceback is not None:
@@ -126,12 +165,12 @@ def _frames(traceback: TracebackType | None, scrub: Callable[[str], str]) -> str
             del last[0]
             dropped += 1
         traceback = traceback.tb_next
-    lines = [f"  … {dropped} outer frames\n"] if dropped else []
+    lines = [f"  … {counted(dropped, 'outer frame')}\n"] if dropped else []
     lines += [_told(entry, scrub) for entry in last]
     return "".join(lines)
 
 
-def _told(entry: TracebackType, scrub: Callable[[str], str]) -> str:
+def _told(entry: TracebackType, scrub: Scrub) -> str:
     """Where it was.  The same places fail again and again, and to find out what stands there takes longest."""
     if scrub is not without_credentials:  # what it hides is one job's
         return _place(entry, scrub)
@@ -149,7 +188,7 @@ def _told(entry: TracebackType, scrub: Callable[[str], str]) -> str:
 _places: dict[tuple[str, int, str], str] = {}
 
 
-def _place(entry: TracebackType, scrub: Callable[[str], str]) -> str:
+def _place(entry: TracebackType, scrub: Scrub) -> str:
     code = entry.tb_frame.f_code
     told = f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}\n'
     source = _source(entry)
@@ -160,5 +199,5 @@ def _source(entry: TracebackType) -> str:
     frame = entry.tb_frame
     try:
         return linecache.getline(frame.f_code.co_filename, entry.tb_lineno, frame.f_globals).strip()
-    except Exception:  # noqa: BLE001  generated code may have no line, and its loader may raise anything
+    except BaseException:  # noqa: BLE001  generated code may have no line, and its loader may raise anything
         return ""

@@ -12,13 +12,15 @@ import threading
 import time
 from collections.abc import Sequence
 from contextlib import suppress
+from math import inf
 from random import uniform
 from typing import Protocol
 
 from onward import forks
 from onward.backend import Enqueued
 from onward.envelope import Envelope
-from onward.errors import BackendRefused, BackendUnavailable, StoreFull
+from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable, StoreFull
+from onward.time_limit import until
 
 __all__ = ["GroupCommit"]
 
@@ -28,7 +30,8 @@ _LARGEST = (
 _LOOK_AROUND = (
     0.1  # seconds after which a caller looks by itself whether anybody leads: an interrupt may swallow a wake
 )
-_PATIENCE = 5.0  # seconds in which an enqueue whose fate is unknown is repeated
+_LONGEST_PAUSE = 1.0  # seconds between two tries
+_PER_JOB, _PER_BYTE = 1e-3, 1e-6  # seconds more for a batch, which takes its time even where the store answers
 
 
 class Enqueue(Protocol):
@@ -36,10 +39,11 @@ class Enqueue(Protocol):
 
 
 class _Ticket:
-    __slots__ = ("answer", "envelopes", "error", "retried", "turn")
+    __slots__ = ("answer", "deadline", "envelopes", "error", "retried", "turn")
 
-    def __init__(self, envelopes: Sequence[Envelope]) -> None:
+    def __init__(self, envelopes: Sequence[Envelope], deadline: float) -> None:
         self.envelopes = envelopes
+        self.deadline = deadline
         self.answer: list[Enqueued] | None = None
         self.error: Exception | None = None
         self.retried = False
@@ -58,23 +62,28 @@ class _Ticket:
 class GroupCommit:
     """Coalesces `enqueue` calls of many threads."""
 
-    def __init__(self, enqueue: Enqueue, *, repeats: bool = True) -> None:
-        """``repeats``: the store knows ids, so that to enqueue again what may have arrived is harmless."""
+    def __init__(self, enqueue: Enqueue, *, timeout: float, repeats: bool = True) -> None:
+        """``timeout``: how many seconds a caller waits for a store that does not answer.
+
+        ``repeats``: the store knows ids, so that to enqueue again what may have arrived is harmless.
+        """
         self._enqueue = enqueue
+        self._timeout = timeout
         self._repeats = repeats
         self._begin_anew()
         forks.watch(self)
 
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Enqueue these, all or nothing, and return when they are durable."""
+        deadline = time.monotonic() + self._timeout + _allowance(envelopes)
         if self._commit_lock.acquire(blocking=False):
             try:
                 if not self._pile:  # nobody to take along: no ticket, no ceremony
-                    return _own(self._persistently(envelopes, retried=False))
+                    return _own(self._persistently(envelopes, deadline, retried=False))
             finally:
                 self._commit_lock.release()
                 self._wake_next()  # in this order: whoever comes after the look finds the lock free
-        ticket = _Ticket(envelopes)
+        ticket = _Ticket(envelopes, deadline)
         with self._pile_lock:
             self._pile.append(ticket)
         try:
@@ -145,12 +154,14 @@ class GroupCommit:
         try:
             self._store(batch)
         except Exception as error:  # noqa: BLE001  whatever it was, every caller is told
+            until_when = self._given_up_until(batch, error)
             for ticket in batch:
-                if not ticket.answered:
+                if not ticket.answered and ticket.deadline <= until_when:
                     ticket.error = error
         finally:
             unanswered = [ticket for ticket in batch if not ticket.answered]
-            if unanswered:  # the leader was interrupted: the others must not wait for ever, nor run twice
+            # The leader was interrupted, or has no more time: the others must not wait for ever, nor be stored twice.
+            if unanswered:
                 for ticket in unanswered:
                     ticket.retried = True
                 with self._pile_lock:
@@ -160,8 +171,9 @@ class GroupCommit:
 
     def _store(self, batch: list[_Ticket]) -> None:
         envelopes = [envelope for ticket in batch for envelope in ticket.envelopes]
+        deadline = min(ticket.deadline for ticket in batch)
         try:
-            answers = iter(_own(self._persistently(envelopes, retried=any(ticket.retried for ticket in batch))))
+            answers = iter(_own(self._persistently(envelopes, deadline, retried=any(each.retried for each in batch))))
         except BackendRefused as refusal:
             if len(batch) == 1:
                 batch[0].error = refusal
@@ -174,20 +186,45 @@ class GroupCommit:
         for ticket in batch:
             ticket.answer = [next(answers) for _ in ticket.envelopes]
 
-    def _persistently(self, envelopes: Sequence[Envelope], *, retried: bool) -> list[Enqueued]:
+    def _persistently(self, envelopes: Sequence[Envelope], deadline: float, *, retried: bool) -> list[Enqueued]:
         """Repeat an enqueue whose fate is unknown; the ids make that harmless."""
-        deadline = time.monotonic() + _PATIENCE
-        pause = 0.01
+        unknown, pause = retried, 0.01
         while True:
             try:
-                return self._enqueue(envelopes, retried=retried)
+                with until(deadline):
+                    return self._enqueue(envelopes, retried=retried)
             except StoreFull:
                 raise
-            except BackendUnavailable:
-                if not self._repeats or time.monotonic() + pause > deadline:
+            except BackendUnavailable as error:
+                if not self._repeats:
                     raise
+                unknown = unknown or not isinstance(error, BackendUnreachable)
+                if time.monotonic() + pause > deadline:
+                    raise self._given_up(error, unknown=unknown) from error
             time.sleep(uniform(pause / 2, pause))
-            pause, retried = min(pause * 2, 1.0), True
+            pause, retried = min(pause * 2, _LONGEST_PAUSE), True
+
+    def _given_up(self, error: BackendUnavailable, *, unknown: bool) -> BackendUnavailable:
+        """What a caller is told, who has to decide whether to enqueue again."""
+        tried = f"{error}; given up after enqueue_timeout, {self._timeout:g} s"
+        if unknown:
+            return BackendUnavailable(f"{tried}: no answer came, so the job may have been stored")
+        return BackendUnreachable(f"{tried}: nothing was stored")
+
+    def _given_up_until(self, batch: Sequence[_Ticket], error: Exception) -> float:
+        """The last deadline of those who are told.  A batch is given up when its first caller has no more time; callers
+        who have much more go on with the next.
+        """
+        if not self._repeats or not isinstance(error, BackendUnavailable) or isinstance(error, StoreFull):
+            return inf
+        return min(ticket.deadline for ticket in batch) + _LONGEST_PAUSE
+
+
+def _allowance(envelopes: Sequence[Envelope]) -> float:
+    """Seconds that a batch may take beyond the time-out.  One job needs none."""
+    if len(envelopes) == 1:
+        return 0.0
+    return len(envelopes) * _PER_JOB + sum(len(each.data) for each in envelopes) * _PER_BYTE
 
 
 def _own(answers: Sequence[Enqueued]) -> list[Enqueued]:

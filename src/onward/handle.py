@@ -7,16 +7,26 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
-from onward.backend import Enqueued, Inspection
+from onward.backend import Enqueued, Inspection, StoredJob
 from onward.errors import DecryptionFailed, JobCancelled, JobDiscarded, JobNotFound, NoWorker, ResultTimeout
 from onward.record import JobRecord, Records
 from onward.states import State
 
-__all__ = ["HandleSource", "JobHandle"]
+__all__ = ["HandleSource", "JobHandle", "looks"]
 
 T = TypeVar("T")
 
 _FIRST_LOOK, _LONGEST_LOOK = 0.002, 0.1
+
+
+def looks(timeout: float | None) -> Generator[float, None, None]:
+    """How long to pause after each look: short at first, and never past the deadline without a last look."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause = _FIRST_LOOK
+    while deadline is None or (left := deadline - time.monotonic()) > 0:
+        yield pause if deadline is None else min(pause, left)
+        pause = min(pause * 1.5, _LONGEST_LOOK)
+    yield 0
 
 
 class HandleSource:
@@ -57,7 +67,9 @@ class JobHandle(Generic[T]):
 
     def record(self) -> JobRecord:
         """Everything known about the job now."""
-        stored = self._source.backend.get(self.id)
+        return self._read(self._source.backend.get(self.id))
+
+    def _read(self, stored: StoredJob | None) -> JobRecord:
         if stored is None:
             raise JobNotFound(
                 f"there is no job {self.id}: it was pruned, it lives in another store, or the transaction that enqueued it "
@@ -74,39 +86,33 @@ class JobHandle(Generic[T]):
 
     def result(self, timeout: float | None = None) -> T:
         """Wait for the job's end and return its result, or raise how it ended."""
-        for pause in self._looks(timeout):
-            record = self.record()
-            if record.is_finished:
-                return self._verdict(record)
-            self._refuse_hopeless(record)
+        for pause in looks(timeout):
+            ended = self.ended(self._source.backend.get(self.id))
+            if ended is not None:
+                return ended[0]
             time.sleep(pause)
         raise self._too_late(timeout)
 
     async def aresult(self, timeout: float | None = None) -> T:  # noqa: ASYNC109  the same words as `result`
         """The same without blocking the event loop."""
-        for pause in self._looks(timeout):
-            record = await asyncio.to_thread(self.record)
-            if record.is_finished:
-                return self._verdict(record)
-            self._refuse_hopeless(record)
+        for pause in looks(timeout):
+            ended = self.ended(await asyncio.to_thread(self._source.backend.get, self.id))
+            if ended is not None:
+                return ended[0]
             await asyncio.sleep(pause)
         raise self._too_late(timeout)
 
-    def _looks(self, timeout: float | None) -> Generator[float, None, None]:
-        """How long to pause after each look: short at first, and never past the deadline without a last look."""
-        deadline = None if timeout is None else time.monotonic() + timeout
-        pause = _FIRST_LOOK
-        while deadline is None or (left := deadline - time.monotonic()) > 0:
-            yield pause if deadline is None else min(pause, left)
-            pause = min(pause * 1.5, _LONGEST_LOOK)
-        yield 0
-
-    def _refuse_hopeless(self, record: JobRecord) -> None:
+    def ended(self, stored: StoredJob | None) -> tuple[T] | None:
+        """The result in what the store found under this id; None while the job has not ended.  Raises how else it ended."""
+        record = self._read(stored)
+        if record.is_finished:
+            return (self._verdict(record),)
         # One that runs is run by another thread: its end will come.
         if record.state is not State.EXECUTING and self._source.hopeless():
             raise NoWorker(
                 f"job {self.id} waits in this process's memory and no worker runs here: call jobs.drain() first"
             )
+        return None
 
     def _verdict(self, record: JobRecord) -> T:
         match record.state:

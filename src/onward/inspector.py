@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 
 from onward import names, pruning
 from onward._ledger import Ledger
@@ -11,11 +10,11 @@ from onward.backend import Backend, Check, Health, Hold, Inspection, Overview, Q
 from onward.clock import Clock
 from onward.credentials import without_credentials
 from onward.dead_letters import DeadLetters
-from onward.durations import instant
 from onward.errors import KeyInUse, OptionError, Unsupported
 from onward.failure import storable
+from onward.pruning import Age, Removed
 from onward.record import JobRecord, Records, SessionRecord, session_record_of
-from onward.states import State
+from onward.states import FINISHED, State
 from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
 
 __all__ = ["BY_REQUEST", "Inspector"]
@@ -117,8 +116,8 @@ class Inspector:
             self._telemetry.emit(QueuePaused(queue=queue) if paused else QueueResumed(queue=queue))
         return changed
 
-    def reap(self) -> Sequence[Reaped]:
-        reaped = self._backend.reap()
+    def reap(self, queue: str | None = None) -> Sequence[Reaped]:
+        reaped = self._backend.reap(queue=None if queue is None else names.queue_name(queue))
         self.rescued(reaped)
         return reaped
 
@@ -127,16 +126,36 @@ class Inspector:
         self._ledger.reaped(reaped)
         self._dead_letters.copy_crashed(reaped)
 
-    def prune(self, *, completed_before: datetime | None = None) -> int:
-        """Completed jobs older than this; or, without it, whatever its state's retention says."""
-        if completed_before is not None:
-            before = {State.COMPLETED: instant(completed_before, "completed_before")}
-        else:
+    def prune(
+        self,
+        *,
+        older_than: Age | None = None,
+        queue: str | None = None,
+        state: State | str | Sequence[State | str] | None = None,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Completed jobs of an age, or those in the states named; without an age, what its state's retention says."""
+        states = _finished(state)
+        if older_than is None:
             before = pruning.cutoffs(self._retention, self._clock.micros())
-        return sum(pruning.prune(self._inspection, before))
+            before = before if states is None else {each: at for each, at in before.items() if each in states}
+        else:
+            before = dict.fromkeys(states or {State.COMPLETED}, pruning.cutoff(older_than, self._clock))
+        only = None if queue is None else names.queue_name(queue)
+        return pruning.total(pruning.prune(self._inspection, before, queue=only, dry_run=dry_run))
 
     def health(self) -> Sequence[Check]:
         return self._backend.health() if isinstance(self._backend, Health) else []
+
+
+def _finished(asked: State | str | Sequence[State | str] | None) -> frozenset[State] | None:
+    states = _states(asked)
+    if states is not None and states - FINISHED:
+        raise OptionError(
+            f"prune removes finished jobs, which are {', '.join(sorted(FINISHED))}, and not those that are "
+            f"{min(states - FINISHED)}: jobs.cancel(id) ends a job that waits"
+        )
+    return states
 
 
 def _states(asked: State | str | Sequence[State | str] | None) -> frozenset[State] | None:

@@ -8,7 +8,20 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Protocol, Self, TypeVar, Unpack, cast, overload
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    NamedTuple,
+    ParamSpec,
+    Protocol,
+    Self,
+    TypeVar,
+    Unpack,
+    cast,
+    overload,
+)
 
 from onward.backend import Enqueued
 from onward.client import Client, Sealer
@@ -17,6 +30,7 @@ from onward.definition import EnqueueOptions, JobDefinition, UsingOptions
 from onward.envelope import Envelope
 from onward.errors import ArgumentError
 from onward.handle import HandleSource, JobHandle
+from onward.other_words import METHODS
 from onward.registry import FunctionEntry
 
 __all__ = ["Call", "Job", "JobDecorator"]
@@ -117,6 +131,18 @@ class Job(Generic[P, Q, R, T]):
     def handle(self, answer: Enqueued) -> JobHandle[T]:
         """A handle for what the store has answered."""
         return self._handles.handle(answer, returns=self._entry.returns)
+
+    def belongs_to(self, client: Client) -> bool:
+        """Whether this is a job of the application that has this client."""
+        return self._client is client
+
+    if not TYPE_CHECKING:  # to a type checker, there would be every attribute
+
+        def __getattr__(self, name: str) -> Any:
+            if name in METHODS:
+                job = self.__dict__.get("__name__", "job")
+                raise AttributeError(f"a job has no method {name!r}: write {job}{METHODS[name]}")
+            raise AttributeError(f"a job has no attribute {name!r}")
 
     def __repr__(self) -> str:
         return f"<Job {self.name} on queue {self._options.queue or self.definition.queue}>"

@@ -77,11 +77,21 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         result: bytes | None = None,
         *,
         reason: str | None = None,
+        failure: Failure | None = None,
         duration_ms: int = 0,
         keep: bool = True,
     ) -> Settlement:
-        """It succeeded."""
-        return cls(lease=lease, move="ack", ran=True, result=result, reason=reason, duration_ms=duration_ms, keep=keep)
+        """It succeeded.  ``failure``: what is put on record beside that."""
+        return cls(
+            lease=lease,
+            move="ack",
+            ran=True,
+            result=result,
+            reason=reason,
+            failure=failure,
+            duration_ms=duration_ms,
+            keep=keep,
+        )
 
     @classmethod
     def skip(cls, lease: Lease, reason: str) -> Settlement:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import logging
 import sys
+import threading
 import traceback
-from collections.abc import MutableMapping
+from collections.abc import Callable, MutableMapping
+from contextlib import suppress
 from textwrap import indent
 from typing import Any
 
 from onward.credentials import without_credentials
-from onward.failure import escaped, escaped_lines
+from onward.failure import escaped, escaped_lines, message_of
 
-__all__ = ["QuietLogger", "get_logger"]
+__all__ = ["Once", "QuietLogger", "get_logger"]
 
 
 class QuietLogger(logging.LoggerAdapter[logging.Logger]):
@@ -25,33 +27,75 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
     complained = False
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 3
+
+        def log() -> None:
+            if extra := kwargs.get("extra"):
+                kwargs["extra"] = _clean(extra)
+            self.logger.log(level, msg, *map(_clean, args), **kwargs)
+
+        self._quietly(level, log)
+
+    def log_traceback(self, level: int, msg: object, *args: object, traceback: str, extra: Any = None) -> None:
+        """With a traceback that is text already, which every formatter shows as it shows that of an exception.
+
+        Only that has lines of its own, and none of them looks like the beginning of an entry.
+        """
+
+        def log() -> None:
+            file, line, function, _ = self.logger.findCaller(stacklevel=4)
+            told = tuple(map(_clean, args))
+            record = self.logger.makeRecord(self.name, level, file, line, msg, told, None, function, _clean(extra))
+            record.exc_text = indent(escaped_lines(traceback), "    ")  # where a formatter keeps it
+            self.logger.handle(record)
+
+        self._quietly(level, log)
+
+    def _quietly(self, level: int, log: Callable[[], None]) -> None:
         try:
             if self.logger.isEnabledFor(level):
-                kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1
-                if extra := kwargs.get("extra"):
-                    kwargs["extra"] = {name: _told(name, value) for name, value in extra.items()}
-                self.logger.log(level, msg, *map(_clean, args), **kwargs)
-        except Exception:  # noqa: BLE001  it is somebody's handler, filter or formatter
-            if not QuietLogger.complained and sys.stderr is not None:
-                QuietLogger.complained = True
-                traceback.print_exc()
+                log()
+        except BaseException as error:  # it is somebody's handler, filter or formatter, or the text of what it logs
+            if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # Ctrl-C
+            _complain()
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         return msg, kwargs
 
 
-def _told(fact: str, value: object) -> object:
-    """Only a traceback has lines of its own, and none of them looks like the beginning of an entry."""
-    if fact == "traceback":
-        return indent(escaped_lines(str(value)).rstrip(), "    ")
-    return _clean(value)
-
-
-def _clean(value: object) -> object:
+def _clean(value: Any) -> Any:
     """Text, and what errors say, as it may be shown; numbers and the like as they are."""
+    if isinstance(value, dict):  # what a template names
+        return {name: _clean(each) for name, each in value.items()}
     if isinstance(value, BaseException):
-        value = str(value)
+        value = message_of(value)
     return escaped(without_credentials(value)) if isinstance(value, str) else value
+
+
+class Once:
+    """Remembers what was said: ``if once("resize", "its result"): logger.warning(...)``.  It forgets all of too much."""
+
+    _MOST = 1_000
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, ...]] = set()
+
+    def __call__(self, *about: str) -> bool:
+        """Whether this was not asked before."""
+        if about in self._said:
+            return False
+        if len(self._said) >= self._MOST:
+            self._said.clear()
+        self._said.add(about)
+        return True
+
+
+def _complain() -> None:
+    if not QuietLogger.complained and sys.stderr is not None:
+        QuietLogger.complained = True
+        with suppress(BaseException):
+            traceback.print_exc()
 
 
 def get_logger(name: str) -> QuietLogger:

@@ -8,9 +8,20 @@ from collections.abc import Iterable
 
 from onward.errors import InvalidName
 
-__all__ = ["job_name", "key", "namespace_name", "queue_name", "suggestion"]
+__all__ = [
+    "is_pattern",
+    "job_name",
+    "key",
+    "matcher",
+    "namespace_name",
+    "queue_name",
+    "queue_pattern",
+    "serves",
+    "suggestion",
+]
 
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+_QUEUE_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,99}")
 _JOB = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _KEY_LIMIT = 400
@@ -21,6 +32,34 @@ def queue_name(name: str) -> str:
     return _checked(
         _QUEUE, name, "queue name", "letters, digits, '.', '_' and '-', at most 100, not starting with a sign"
     )
+
+
+def queue_pattern(pattern: str) -> str:
+    """A pattern of queue names, in which ``*`` stands for any part of one, or `InvalidName`."""
+    return _checked(
+        _QUEUE_PATTERN,
+        pattern,
+        "queue pattern",
+        "the letters, digits and signs of a queue's name, and '*' for any part",
+    )
+
+
+def matcher(pattern: str) -> re.Pattern[str]:
+    """What names of queues a pattern means.
+
+    >>> [name for name in ("tenant.a", "tenants", "tenant.") if matcher("tenant.*").fullmatch(name)]
+    ['tenant.a', 'tenant.']
+    """
+    return re.compile(re.escape(pattern).replace(r"\*", "[A-Za-z0-9._-]*"))
+
+
+def is_pattern(queue: str) -> bool:
+    return "*" in queue
+
+
+def serves(served: Iterable[str], queue: str) -> bool:
+    """Whether a queue, or a pattern itself, is among these names and patterns."""
+    return any(queue == each or (is_pattern(each) and matcher(each).fullmatch(queue)) for each in served)
 
 
 def job_name(name: str) -> str:

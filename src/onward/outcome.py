@@ -7,9 +7,13 @@ from typing import Protocol
 
 import msgspec
 
+from onward.durations import seconds
+from onward.errors import JobTimeout
+from onward.failure import kind_of
 from onward.lease import Lease
-from onward.retry import RetryPolicy
+from onward.retry import RetryPolicy, planned
 from onward.signals import Discard, Retry, Snooze
+from onward.wording import counted
 
 __all__ = [
     "Budget",
@@ -24,6 +28,7 @@ __all__ = [
     "Skipped",
     "Snoozed",
     "decide",
+    "failed",
 ]
 
 
@@ -101,32 +106,54 @@ class Budget(Protocol):
 
 
 def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) -> Outcome:
-    """Turn what happened into what happens next.  Pure: no clock, no I/O, no logging."""
+    """Turn what happened into what happens next.  Pure: no clock, no I/O, no logging.
+
+    Raises only what a signal of the user's own making raises.
+    """
     if error is None:
         return Done()
-    if isinstance(error, Snooze):
-        return Snoozed(error.delay)
-    if isinstance(error, Discard):
-        return Dead(error.reason)
-    if not isinstance(error, Retry) and (refusal := _not_retried(error, job)):
+    # By type, here and below: a class may answer `isinstance` with code of its own.
+    if issubclass(type(error), Snooze):
+        return Snoozed(max(1.0, seconds(error.delay, "Snooze(delay)")))  # type: ignore[attr-defined]
+    if issubclass(type(error), Discard):
+        # Whole: it is scrubbed before it is cut.  A subclass of `str` may have methods of its own.
+        return Dead(str.__str__(str(error.reason)))  # type: ignore[attr-defined]
+    if issubclass(type(error), Retry):
+        if lease.attempts >= job.max_retries:
+            return Dead(_exhausted(lease.attempts + 1, job.max_retries))
+        return RetryLater(seconds(error.after, "Retry(after)"))  # type: ignore[attr-defined]
+    return failed(error, lease, job, rng)
+
+
+def failed(error: BaseException, lease: Lease, job: Budget, rng: Random) -> Dead | RetryLater:
+    """What becomes of a failure, whatever it is.  Never raises."""
+    refusal, problem = None, None
+    try:
+        refusal = _not_retried(error, job)
+    except BaseException as broken:  # noqa: BLE001  a metaclass may answer with anything
+        problem = f"discard_on and retry_on cannot be asked about {kind_of(error)}: {kind_of(broken)}"
+    if refusal is not None:
         return Dead(refusal)
     if lease.attempts >= job.max_retries:
         return Dead(_exhausted(lease.attempts + 1, job.max_retries))
-    if isinstance(error, Retry):
-        return RetryLater(error.after)
-    delay = job.retry.plan(lease.attempts + 1, job_id=lease.envelope.id, rng=rng)
-    return RetryLater(delay.seconds, delay.problem)
+    delay = planned(job.retry, lease.attempts + 1, job_id=lease.envelope.id, rng=rng)
+    return RetryLater(delay.seconds, delay.problem or problem)
 
 
 def _not_retried(error: BaseException, job: Budget) -> str | None:
     kind = type(error).__name__
-    if isinstance(error, job.discard_on):
+    if _is_listed(error, job.discard_on):
         return f"{kind} is not retried: it is listed in discard_on"
-    if job.retry_on is not None and not isinstance(error, job.retry_on):
+    if job.retry_on is not None and not _is_listed(error, job.retry_on):
         return f"{kind} is not retried: only what retry_on lists is"
     return None
 
 
+def _is_listed(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
+    """A list that names `TimeoutError` or `Exception` means the job's own time-out, too."""
+    return isinstance(error, kinds) or (isinstance(error, JobTimeout) and issubclass(TimeoutError, kinds))
+
+
 def _exhausted(runs: int, max_retries: int) -> str:
-    tries = "1 attempt" if runs == 1 else f"{runs} attempts"
+    tries = counted(runs, "attempt")
     return f"gave up after {tries}: max_retries is {max_retries}"

@@ -26,7 +26,7 @@ def intruder(path: Path) -> str | None:
         if status.st_uid not in (0, os.geteuid()):
             return f"{each} belongs to user {status.st_uid}, who is neither root nor you"
         if status.st_mode & _OTHERS_WRITE and not (each is not path and status.st_mode & stat.S_ISVTX):
-            return f"everybody may write to {each}"
+            return f"every user may write to {each}"
     return None
 
 
@@ -39,9 +39,9 @@ def key_problem(path: Path) -> tuple[str, bool] | None:
     fixed = _is_fixed(path, status.st_dev)
     ours = status.st_uid == user
     if mode & _OTHERS_WRITE:
-        return f"everybody may write it: chmod 600 {path}", not fixed
+        return f"every user may write it: chmod 600 {path}", not fixed
     if mode & (_OTHERS_READ | _GROUP_WRITES):
-        who = "everybody may read it" if mode & _OTHERS_READ else "its group may write it"
+        who = "every user may read it" if mode & _OTHERS_READ else "its group may write it"
         return f"{who}: chmod 600 {path}", ours and not fixed
     if mode & _GROUP_READS and (ours or status.st_gid not in _our_groups()):  # a group may be there to be lent it
         return f"its group may read it: chmod 600 {path}, unless that is meant", False

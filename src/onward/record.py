@@ -41,7 +41,7 @@ class RunError:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run said it had come, between 0 and 1."""
+    """How far a run said it had come, between 0 and 1.  Of a completed job it is 1, with the last note."""
 
     fraction: float
     note: str | None = None
@@ -209,10 +209,12 @@ def _payload(
 
 
 def _progress(stored: StoredJob, encryption: Encryption) -> Progress | None:
+    """What the last report said.  A completed job has come all the way, whether its last report said so or not."""
     progress = _read(lambda: msgspec.json.decode(stored.progress or b"null", type=Progress | None))
     if progress is None:
         return None
-    return replace(progress, note=encryption.read_note(stored.id, stored.queue, progress.note))
+    fraction = 1.0 if stored.state is State.COMPLETED else progress.fraction
+    return replace(progress, fraction=fraction, note=encryption.read_note(stored.id, stored.queue, progress.note))
 
 
 def _letter(sealed: Sealed) -> Letter | None:

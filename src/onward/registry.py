@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
+import logging
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -12,11 +14,11 @@ from typing import Any, NamedTuple, Protocol
 import msgspec
 
 from onward import names
-from onward.arguments import Arguments
+from onward.arguments import Arguments, plain
 from onward.context import JobContext
 from onward.definition import JobDefinition
 from onward.envelope import Letter
-from onward.errors import DefinitionError, OptionError
+from onward.errors import DefinitionError, JobInterrupted, OptionError
 from onward.failure import describe
 from onward.logs import get_logger
 from onward.scrubbing import Scrub, scrubber
@@ -93,6 +95,7 @@ class FunctionEntry:
     denied_by_default = False
 
     def __init__(self, definition: JobDefinition, function: Callable[..., Any]) -> None:
+        _refuse_generator(function, definition.name)
         self.definition = definition
         self.function = function
         self.arguments = Arguments(function, definition.name)
@@ -182,14 +185,16 @@ class HandlerEntry:
         """What is done is done, whatever is said about it afterwards."""
         try:
             yield
-        except (Exception, SystemExit) as error:  # noqa: BLE001  it is told, below
+        except (Exception, SystemExit, JobInterrupted) as error:  # noqa: BLE001  it is told, below
             failure = describe(error, ctx.scrub)  # it may quote what the job keeps secret, or what the run raised
-            logger.error(  # noqa: TRY400  that would quote the error as it is
+            logger.log_traceback(
+                logging.ERROR,
                 "after_run of handler %r failed; the outcome of its run stands: %s: %s",
                 self.definition.name,
                 failure.kind,
                 failure.message,
-                extra={"job_id": ctx.id, "traceback": failure.traceback},
+                extra={"job_id": ctx.id},
+                traceback=failure.traceback.rstrip(),
             )
 
 
@@ -215,10 +220,15 @@ class Registry:
 
     def add(self, entry: Entry) -> None:
         for name in (entry.definition.name, *entry.definition.aliases):
-            if name in self._entries:
+            first = self._entries.get(name)
+            if first is None:
+                continue
+            if not _is_again(first, entry):
                 raise DefinitionError(
-                    f"a job named {name!r} is already registered: give one of them another name with @jobs.job(name=…)"
+                    f"a job named {name!r} is already registered{_place(first)}: give one of them another name with "
+                    f"@jobs.job(name=…)"
                 )
+            self._entries = {name: each for name, each in self._entries.items() if each is not first}
         for name in (entry.definition.name, *entry.definition.aliases):
             self._entries[name] = entry
 
@@ -237,6 +247,11 @@ class Registry:
         secrets = {*letter.secrets, *known} if letter.secrets else known
         decoded = partial(entry.decoded, letter.payload) if entry is not None and known else None
         return scrubber(letter.payload, secrets, decoded)
+
+    def of_function(self, function: Any) -> FunctionEntry | None:
+        """The job that a function was made."""
+        functions = (entry for entry in self._entries.values() if isinstance(entry, FunctionEntry))
+        return next((entry for entry in functions if entry.function is function), None)
 
     def refusal(self, entry: Entry, name: str, queue: str) -> str | None:
         """Why this entry may not run on this queue, or None if it may."""
@@ -257,9 +272,40 @@ class Registry:
         return iter(sorted(self._entries))
 
 
+def _refuse_generator(function: Callable[..., Any], name: str) -> None:
+    found = next((word for is_one, word in _GENERATORS if is_one(plain(function))), None)
+    if found is not None:
+        raise DefinitionError(
+            f"job {name!r} is {found}, and to call it runs nothing of it: return a list instead of yielding, or let it "
+            f"enqueue a job for each item"
+        )
+
+
+_GENERATORS = ((inspect.isasyncgenfunction, "an async generator"), (inspect.isgeneratorfunction, "a generator"))
+
+
+def _is_again(first: Entry, second: Entry) -> bool:
+    """Whether the same definition was run again, as in a cell of a notebook: the later one counts."""
+    if not isinstance(first, FunctionEntry) or not isinstance(second, FunctionEntry):
+        return False
+    places = [
+        (getattr(entry.function, "__module__", None), getattr(entry.function, "__qualname__", None))
+        for entry in (first, second)
+    ]
+    return places[0] == places[1] and (places[0][0] == "__main__" or hasattr(builtins, "__IPYTHON__"))
+
+
+def _place(entry: Entry) -> str:
+    """Where a job was defined, to end half a sentence with."""
+    if isinstance(entry, HandlerEntry):
+        return ", as the key of a handler"
+    code = getattr(plain(getattr(entry, "function", _nothing)), "__code__", None)
+    return "" if code is None else f", in {code.co_filename}, line {code.co_firstlineno}"
+
+
 def _returns(function: Callable[..., Any]) -> Any:
     try:
-        hint = typing.get_type_hints(function).get("return", Any)
+        hint = typing.get_type_hints(plain(function)).get("return", Any)
     except NameError:
         return Any
     return hint if hint is not None else type(None)

@@ -8,6 +8,10 @@ One policy, three views of the same number (``retry_no`` is 1 for the first retr
 
 so ``compute_delay(n + 2) == delay_after(n + 1) == delay_for(n)``.  The built-in policies are plain data: they travel in
 the envelope, and a job keeps the policy with which it was enqueued.
+
+The defaults are said once, by the classes: `Exponential()` is the policy of jobs that have none, of the name "exponential"
+and of a table that names no more than that; ``jitter=True`` is its jitter.  `Fixed` and `Linear` have no jitter and no cap
+unless they are given one.
 """
 
 from __future__ import annotations
@@ -17,16 +21,21 @@ import math
 import random
 import typing
 from collections.abc import Callable
-from typing import ClassVar, Literal, NamedTuple, Protocol
+from contextlib import suppress
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from onward import durations
 from onward.errors import OptionError
+from onward.failure import kind_of
 from onward.logs import get_logger
+from onward.names import suggestion
 
 __all__ = [
     "DEFAULT_POLICY",
+    "STRATEGIES",
     "Additive",
     "Custom",
     "Equal",
@@ -39,6 +48,10 @@ __all__ = [
     "PlusMinus",
     "PortablePolicy",
     "RetryPolicy",
+    "built",
+    "chosen",
+    "planned",
+    "travels",
 ]
 
 logger = get_logger("onward")
@@ -112,7 +125,8 @@ Jitter = PlusMinus | Additive | Full | Equal
 _JITTERS = (*typing.get_args(Jitter), bool, type(None))
 
 
-def _chosen(jitter: Jitter | bool | None) -> Jitter | None:
+def chosen(jitter: Jitter | bool | None) -> Jitter | None:
+    """The jitter that a switch stands for."""
     if jitter is True:
         return PlusMinus(0.15)
     return None if jitter is False else jitter
@@ -129,7 +143,10 @@ class Delay(NamedTuple):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy"):
-    """The common part: three views, jitter, the cap.  A policy says only how its raw delay grows."""
+    """The common part: three views, jitter, the cap.  A policy says only how its raw delay grows.
+
+    A class of your own overrides `compute_delay`.  It belongs to the decorator or to the application: code does not travel.
+    """
 
     max: float | None = None
     jitter: Jitter | bool | None = None
@@ -141,6 +158,8 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
         for field in self.__struct_fields__:
             if field in _MEASURES:
                 _check(self, field, durations.LONGEST)
+        if getattr(self, "multiplier", 1) == 0:
+            raise OptionError(f"{type(self).__name__}: multiplier must be above 0, not 0; below 1 the delays shrink")
         if self.max is not None:
             _check(self, "max", durations.LONGEST)
         if not isinstance(self.jitter, _JITTERS):
@@ -162,61 +181,66 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
 
     def plan(self, retry_no: int, *, job_id: str | None = None, rng: _Random | None = None) -> Delay:
         """The same number for deciders: nothing is logged, the problem of a broken policy is told instead."""
+        if type(self).compute_delay is RetryPolicy.compute_delay:
+            return self._planned(retry_no, job_id, rng)
+        try:  # a policy of the user's own
+            return Delay(_as_delay(self.compute_delay(retry_no + 1)))
+        except BaseException as error:  # noqa: BLE001  whatever it raises, the job is not lost to it
+            return _instead(self, error, retry_no, job_id, rng)
+
+    def _planned(self, retry_no: int, job_id: str | None, rng: _Random | None) -> Delay:
+        try:
+            return Delay(self._computed(retry_no, job_id, rng))
+        except BaseException as error:  # noqa: BLE001  a function or a jitter of the user's own may raise anything
+            return _instead(self, error, retry_no, job_id, rng)
+
+    def _computed(self, retry_no: int, job_id: str | None, rng: _Random | None) -> float:
+        """Seconds before this retry: the raw delay, jitter and the cap.  Raises what a broken policy raises."""
         limit = LONGEST if self.max is None else self.max
-        raw, problem = self._growth(retry_no)
-        if problem is not None:
-            raw = DEFAULT_POLICY.plan(retry_no, job_id=job_id, rng=rng).seconds
-        delay = min(raw, limit)
-        jitter = _chosen(self.jitter)
+        delay = min(_as_delay(self._growth(retry_no)), limit)
+        jitter = chosen(self.jitter)
         if jitter is not None:
             delay = jitter.spread(delay, _unit(jitter, retry_no, job_id, rng))
             if self.cap == "hard":
                 delay = min(delay, limit)
-        return Delay(max(delay, 0), problem)
+        return max(delay, 0)
 
     def _logged(self, retry_no: int, job_id: str | None, rng: _Random | None) -> float:
-        delay = self.plan(retry_no, job_id=job_id, rng=rng)
+        delay = self._planned(retry_no, job_id, rng)
         if delay.problem is not None:
             logger.error("retry policy: %s", delay.problem)
         return delay.seconds
 
-    def _growth(self, retry_no: int) -> Delay:
-        raise NotImplementedError
+    def _growth(self, retry_no: int) -> float:
+        raise NotImplementedError(f"{type(self).__name__} does not say how long to wait: override compute_delay")
 
     @classmethod
     def from_config(
         cls,
         *,
         strategy: str,
-        base: float = 5,
-        multiplier: float = 2.0,
-        max: float | None = 300,
-        jitter: Jitter | bool | None = False,
-        cap: Literal["hard", "soft"] = "hard",
+        base: float | UnsetType = UNSET,
+        multiplier: float | UnsetType = UNSET,
+        max: float | UnsetType | None = UNSET,
+        jitter: Jitter | UnsetType | bool | None = UNSET,
+        cap: Literal["hard", "soft"] | UnsetType = UNSET,
     ) -> PortablePolicy:
-        """A policy by the name of its strategy, as configuration files say it.
+        """A policy by the name of its strategy, as configuration files say it.  What is not given is the class's default.
 
-        >>> RetryPolicy.from_config(strategy="exponential", base=5, max=300).compute_delay(4)
+        A part that the strategy does not use is checked, and has no meaning.
+
+        >>> RetryPolicy.from_config(strategy="exponential", base=5, max=300, jitter=False).compute_delay(4)
         20.0
         """
-        chosen = _chosen(jitter)
-        match strategy:
-            case "none":
-                return NoDelay()
-            case "fixed" | "constant":
-                return Fixed(base, max=max, jitter=chosen, cap=cap)
-            case "linear":
-                return Linear(base, max=max, jitter=chosen, cap=cap)
-            case "exponential":
-                return Exponential(base=base, multiplier=multiplier, max=max, jitter=chosen, cap=cap)
-        raise OptionError(f"unknown retry strategy {strategy!r}: choose none, fixed, linear or exponential")
+        given = {"base": base, "multiplier": multiplier, "max": max, "jitter": jitter, "cap": cap}
+        return built(strategy, {part: value for part, value in given.items() if value is not UNSET})
 
 
 class NoDelay(RetryPolicy, frozen=True, tag="none"):
     """Retry at once.  The only policy that may say 0."""
 
-    def _growth(self, retry_no: int) -> Delay:
-        return Delay(0)
+    def _growth(self, retry_no: int) -> float:
+        return 0
 
 
 class Fixed(RetryPolicy, frozen=True, tag="fixed"):
@@ -228,8 +252,8 @@ class Fixed(RetryPolicy, frozen=True, tag="fixed"):
 
     delay: float = 30
 
-    def _growth(self, retry_no: int) -> Delay:
-        return Delay(self.delay)
+    def _growth(self, retry_no: int) -> float:
+        return self.delay
 
 
 class Linear(RetryPolicy, frozen=True, tag="linear"):
@@ -241,12 +265,12 @@ class Linear(RetryPolicy, frozen=True, tag="linear"):
 
     delay: float = 60
 
-    def _growth(self, retry_no: int) -> Delay:
-        return Delay(self.delay * retry_no)
+    def _growth(self, retry_no: int) -> float:
+        return self.delay * retry_no
 
 
 class Exponential(RetryPolicy, frozen=True, kw_only=True, tag="exponential"):
-    """Multiply the wait after every failure, up to ``max``; jitter spreads the herd.
+    """Multiply the wait after every failure, up to ``max``; jitter spreads the herd.  The policy of jobs that have none.
 
     >>> Exponential(base=5, max=300, jitter=None).compute_delay(4)
     20.0
@@ -257,17 +281,18 @@ class Exponential(RetryPolicy, frozen=True, kw_only=True, tag="exponential"):
     max: float | None = 3600
     jitter: Jitter | bool | None = PlusMinus(0.15)
 
-    def _growth(self, retry_no: int) -> Delay:
+    def _growth(self, retry_no: int) -> float:
         try:
             # As a float: a whole number to the power of a million would be computed to the last digit.
-            return Delay(self.base * float(self.multiplier) ** (retry_no - 1))
+            grown = self.base * float(self.multiplier) ** (retry_no - 1)
         except OverflowError:  # any job may be retried for years; the cap decides then
-            return Delay(math.inf if self.base else 0)
+            grown = durations.LONGEST if self.base else 0
+        return min(grown, durations.LONGEST)
 
 
 PortablePolicy = NoDelay | Fixed | Linear | Exponential
 
-DEFAULT_POLICY = Exponential(base=15, max=3600, jitter=Additive(0.25))
+DEFAULT_POLICY = Exponential()
 
 
 class Custom(RetryPolicy, frozen=True, tag="custom"):
@@ -288,15 +313,42 @@ class Custom(RetryPolicy, frozen=True, tag="custom"):
         if not callable(self.function):
             raise OptionError(f"Custom takes a function of the attempt and the base delay, not {self.function!r:.60}")
 
-    def _growth(self, retry_no: int) -> Delay:
-        try:
-            delay = self.function(retry_no - 1, self.base)
-            if not isinstance(delay, bool) and isinstance(delay, int | float) and 0 <= delay < math.inf:
-                return Delay(delay)
-            problem = f"the custom backoff answered {delay!r:.100}"
-        except BaseException as error:  # noqa: BLE001  whatever it raises, the job is not lost to it
-            problem = f"the custom backoff raised {type(error).__name__}"
-        return Delay(0, f"{problem}; the default policy decides instead")
+    def _growth(self, retry_no: int) -> float:
+        return self.function(retry_no - 1, self.base)
+
+
+def planned(policy: RetryPolicy, retry_no: int, *, job_id: str | None = None, rng: _Random | None = None) -> Delay:
+    """What a policy plans, even if `plan` itself is the user's own: it never raises, and the answer is a delay."""
+    try:
+        delay = policy.plan(retry_no, job_id=job_id, rng=rng)
+        problem = None if delay.problem is None else str(delay.problem)
+        return Delay(_as_delay(delay.seconds), problem)
+    except BaseException as error:  # noqa: BLE001  whatever it raises, the job is not lost to it
+        return _instead(policy, error, retry_no, job_id, rng)
+
+
+def _as_delay(value: Any) -> float:
+    """A number of seconds that somebody's code has answered; what is no delay raises, and none is beyond a year."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
+        raise _NoDelayAtAll(f"answered {value!r:.100}")
+    delay = min(value, LONGEST)
+    return delay if type(delay) in _NUMBERS else float(delay)
+
+
+class _NoDelayAtAll(Exception):
+    """What a policy answered cannot be waited for."""
+
+
+def _instead(
+    policy: RetryPolicy, error: BaseException, retry_no: int, job_id: str | None, rng: _Random | None
+) -> Delay:
+    """The default policy's delay, within the cap of the one that is broken."""
+    problem = str(error) if type(error) is _NoDelayAtAll else f"raised {kind_of(error)}"
+    seconds = DEFAULT_POLICY._computed(retry_no, job_id, rng)  # noqa: SLF001  ours
+    with suppress(BaseException):  # nor is its cap to be relied on
+        if policy.max is not None:
+            seconds = min(seconds, _as_delay(policy.max))
+    return Delay(seconds, f"{kind_of(policy)} {problem}; the default policy decides instead")
 
 
 def _unit(jitter: Jitter, retry_no: int, job_id: str | None, rng: _Random | None) -> float:
@@ -305,3 +357,36 @@ def _unit(jitter: Jitter, retry_no: int, job_id: str | None, rng: _Random | None
         digest = hashlib.blake2b(f"{job_id}:{retry_no}".encode(), digest_size=7).digest()
         return int.from_bytes(digest, "big") / (1 << 56)
     return (rng or random).random()
+
+
+# ── by the name of the strategy ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+STRATEGIES: dict[str, type[PortablePolicy]] = {
+    "none": NoDelay,
+    "fixed": Fixed,
+    "constant": Fixed,
+    "linear": Linear,
+    "exponential": Exponential,
+}
+
+
+def travels(policy: RetryPolicy | None) -> typing.TypeGuard[PortablePolicy]:
+    """Whether it is plain data.  A class of the user's own is code, even if it is derived from one of ours."""
+    return type(policy) in STRATEGIES.values()
+
+
+def built(strategy: Any, parts: dict[str, Any]) -> PortablePolicy:
+    """A policy of this strategy; parts that are not given are the class's defaults."""
+    kind = STRATEGIES.get(strategy) if isinstance(strategy, str) else None
+    if kind is None:
+        raise OptionError(f"there is no retry strategy {strategy!r:.60}{suggestion(str(strategy), STRATEGIES)}")
+    parts = {part: chosen(value) if part == "jitter" else value for part, value in parts.items()}
+    exponential = Exponential(**parts)  # which checks every part, also one that this strategy does not use
+    if kind is Exponential:
+        return exponential
+    if kind is NoDelay:
+        return NoDelay()
+    parts.pop("multiplier", None)
+    base = {"delay": parts.pop("base")} if "base" in parts else {}
+    return kind(**base, **parts)

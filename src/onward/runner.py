@@ -1,5 +1,8 @@
 """Running jobs one by one in the caller's thread: `process_once` and `drain`, through the real pipeline.
 
+Time-outs hold here as in a worker: a handler is interrupted where it stands.  If the caller is itself a handler, its own
+interruption waits until the cycle has ended.
+
 A runner has one session.  It is opened by the first claim; while a handler runs, a helper thread renews it, so that a job
 may take longer than a lease; and if it was reaped in between, the next claim opens a new one under a new name.
 """
@@ -19,8 +22,8 @@ from datetime import timedelta
 from random import uniform
 
 from onward import forks
-from onward._attempt import Attempt, Ready, Runtime, prepare, run, run_async
-from onward._ledger import Ledger
+from onward._attempt import Attempt, Ready, Runtime, conclude, prepare, run_async
+from onward._ledger import REJECTIONS, Ledger
 from onward._settle import DeadLetterCopy, Exchange, exchange, settlement
 from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
 from onward.clock import SECOND, Clock
@@ -28,13 +31,16 @@ from onward.context import JobContext
 from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.event_loop import LoopThread
 from onward.failure import Failure
+from onward.first_error import FirstError
 from onward.ids import random_owner
 from onward.lease import Settled, Settlement
 from onward.names import queue_name
 from onward.outcome import Dead, Released
+from onward.shield import shield
 from onward.states import State
 from onward.telemetry import JobStarted, Telemetry
 from onward.version import __version__
+from onward.worker.timed_calls import TimedCalls
 
 __all__ = ["Runner", "WorkerResult"]
 
@@ -80,6 +86,7 @@ class Runner:
         self._dead_letter_copy = dead_letter_copy
         self._session = _RunnerSession(backend, runtime.clock, lease_for)
         self._loop = LoopThread()
+        self._calls = TimedCalls(runtime)
         # Follows a handler to the event loop and to its helper threads, as no lock could.
         self._inline = ContextVar("onward-inline", default=False)
 
@@ -87,15 +94,18 @@ class Runner:
         """Exactly one cycle: claim one job, run one attempt, settle it."""
         return self._next(queue_name(queue)) or WorkerResult("empty")
 
-    def drain(self, queues: Sequence[str] | None = None) -> int:
+    def drain(self, queues: Sequence[str] | None = None, *, raising: bool = False) -> int:
         """Run what is due, everywhere unless told where, until nothing is.  Never waits.  Returns the number of cycles."""
         cycles = 0
+        watch = FirstError() if raising else None
         named = None if queues is None else [queue_name(queue) for queue in queues]
         while True:
             found = 0
             for queue in self._queues() if named is None else named:
-                while self._next(queue) is not None:
+                while self._next(queue, watch) is not None:
                     found += 1
+                    if watch is not None:
+                        watch.raise_it()
             if found == 0:
                 return cycles
             cycles += found
@@ -120,30 +130,32 @@ class Runner:
     def close(self) -> None:
         self._session.close()
         self._loop.close()
+        self._calls.close()
 
     def _queues(self) -> Sequence[str]:
         if not isinstance(self._backend, Counting):
             raise Unsupported("this store cannot say which queues it has: name them, drain('default', …)")
         return [queue.name for queue in self._backend.queues() if queue.live and not queue.paused]
 
-    def _next(self, queue: str) -> WorkerResult | None:
+    def _next(self, queue: str, watch: FirstError | None = None) -> WorkerResult | None:
         """One cycle; None if nothing is due."""
         while True:
-            with self._session.in_use() as owner:
+            # A handler that calls this may be interrupted between two cycles, and never in the middle of one.
+            with shield(), self._session.in_use() as owner:
                 answer = exchange(self._backend, owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
                     self._ledger.fetched(queue)
-                    return self._cycle(answer.leases[0])
+                    return self._cycle(answer.leases[0], watch)
                 if answer.alive:
                     return None
                 self._session.forget(owner)  # it was reaped while nothing ran: again, under a new name
 
-    def _cycle(self, lease: Lease) -> WorkerResult:
+    def _cycle(self, lease: Lease, watch: FirstError | None = None) -> WorkerResult:
         ready = prepare(lease, self._runtime)
         if not isinstance(ready, Ready):
             return self._settle(ready)
         try:
-            attempt = self._run(ready)
+            attempt = self._run(ready) if watch is None else watch.watching(ready, self._run)
         except (
             KeyboardInterrupt
         ):  # of this program, not a failure of the job; its code has ended, so it can be given back
@@ -159,11 +171,19 @@ class Runner:
             )
         with self._session.running(ready):
             if ready.entry.is_async:
-                return self._loop.run(run_async(ready, self._runtime))
-            attempt = run(ready, self._runtime)
+                return self._run_async(ready)
+            attempt = self._calls.run(ready)
         if attempt.failure is not None and attempt.failure.kind == "KeyboardInterrupt" and _in_main_thread():
             raise KeyboardInterrupt
         return attempt
+
+    def _run_async(self, ready: Ready) -> Attempt:
+        try:
+            return self._loop.run(run_async(ready, self._runtime))
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:  # noqa: BLE001  its task was cancelled before it began
+            return conclude(ready, self._runtime, None, error, 0)
 
     def _settle(self, attempt: Attempt) -> WorkerResult:
         item = settlement(attempt, keep=self._keep, dead_letter_copy=self._dead_letter_copy)
@@ -375,6 +395,6 @@ def _status(attempt: Attempt, item: Settlement, answer: Settled) -> str:
         return "lease-lost"
     if answer.state is State.CANCELLED:
         return "cancelled"
-    if item.move == "abandon" and isinstance(attempt.outcome, Dead) and attempt.outcome.cause == "rejected":
+    if item.move == "abandon" and isinstance(attempt.outcome, Dead) and attempt.outcome.cause in REJECTIONS:
         return "rejected"
     return _STATUS[item.move]

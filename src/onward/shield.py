@@ -5,10 +5,13 @@ left, or in the middle of an enqueue that it calls, where it would tear a lock o
 
 A `Guard` is entered when its thread calls a handler, and left with it.  Sending and leaving take the same lock: once the
 handler was left nothing can be sent.  Whoever is hit while leaving leaves again, undisturbed: senders let seconds pass
-before they send another.
+before they send another.  A guard remembers what it has sent: a handler that returns all the same has swallowed it.
 
 Code that must not be torn apart runs under ``with shield():``.  What is sent meanwhile is kept, and raised when the block
 ends.  Where no handler runs, that costs a look at a thread's own variable.
+
+A handler may run another job in its own thread (``jobs.drain()``).  That run has a guard of its own, which stands in front
+of the handler's until it is removed, and all of it is a shielded block of the handler's.
 """
 
 from __future__ import annotations
@@ -25,36 +28,47 @@ __all__ = ["Guard", "shield"]
 class Guard:
     """The right to raise an exception in one thread, while one handler runs there.  Made by that thread."""
 
-    __slots__ = ("_depth", "_kept", "_lock", "_run", "_sent", "_thread")
+    __slots__ = ("_depth", "_kept", "_lock", "_outer", "_run", "_sent", "_thread")
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        # In the main thread a signal's handler may come in between, and enqueue.
+        self._lock = threading.RLock()
         self._thread = threading.get_ident()
         self._run: object = None
-        self._sent = False
+        self._sent: type[BaseException] | None = None
         self._kept: type[BaseException] | None = None
         self._depth = 0
+        self._outer = _own.guard
         _own.guard = self
 
     def enter(self, run: object) -> None:
         """A handler is about to be called."""
         self._run = run
 
-    def leave(self) -> None:
-        """The handler was left.  What was on its way is raised in here: then this must be called again, and only then."""
+    def leave(self) -> type[BaseException] | None:
+        """The handler was left.  What was on its way is raised in here: then this must be called again, and only then.
+
+        Gives what was sent to the handler.
+        """
         with self._lock:
             self._run = self._kept = None
             self._depth = 0
-            if self._sent:
+            sent = self._sent
+            if sent is not None:
                 _raise_what_is_on_its_way()
-                self._sent = False
+                self._sent = None
+            return sent
+
+    def remove(self) -> None:
+        """Let the guard that stood here before be the thread's again."""
+        _own.guard = self._outer
 
     def interrupt(self, run: object, kind: type[BaseException]) -> bool:
         """Raise ``kind`` in the handler.  False if it was left, or not entered yet."""
         with self._lock:
             if self._run is not run:
                 return False
-            self._sent = True
+            self._sent = kind
             if self._depth:
                 self._kept = kind
             else:

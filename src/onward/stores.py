@@ -36,7 +36,10 @@ _REDIS = (
 
 
 def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
-    """The backend that the settings name; a broker together with the store beside it, if they name one."""
+    """The backend that the settings name; a broker together with the store beside it, if they name one.
+
+    Settings, URL and driver are checked; the server is reached by whoever uses it first, or asks it to `connect`.
+    """
     with _discreet(settings):
         return _open_both(settings, clock)
 
@@ -66,7 +69,7 @@ def _open_beside(broker: Backend, settings: Settings, url: str, clock: Clock | N
     scheme = scheme_of(url)
     if isinstance(broker, Inspection):
         raise BackendMisconfigured(
-            f"{scheme_of(settings.url)}:// keeps history, dead letters and keys by itself: leave `store` away (or "
+            f"{scheme_of(settings.url)}:// keeps history, dead letters and keys by itself: leave `store` out (or "
             f"ONWARD_STORE), which is for brokers such as beanstalk://"
         )
     if scheme not in _DATABASES:
@@ -159,8 +162,39 @@ def _chosen(schemes: Mapping[str, Choice], url: str) -> Choice:
     scheme = scheme_of(url)
     if scheme not in schemes:
         # Not the rest of it: a URL may carry a password.
+        meant = _meant(url)
+        if meant is not None:
+            raise BackendMisconfigured(f"a store is named by a URL: write {meant}")
         raise BackendMisconfigured(f"there is no backend for {scheme!r} URLs{suggestion(scheme, schemes)}")
     return schemes[scheme]
+
+
+_FILE = re.compile(r"[^:@?]*(?:\.db3?|\.sqlite3?|[/\\][^:@?]*)")
+_HOST = re.compile(r"(?P<host>[A-Za-z0-9.-]+|\[[0-9A-Fa-f:]+\]):(?P<port>\d{1,5})(?:/\w*)?")
+_PORTS = {
+    "6379": "redis://{}",
+    "5432": "postgresql://USER@{}/DATABASE",
+    "3306": "mysql://USER@{}/DATABASE",
+    "11300": "beanstalk://{}",
+}
+
+
+def _meant(url: str) -> str | None:
+    """The URL that somebody meant who wrote a path, or a server's address.
+
+    >>> _meant("jobs.db"), _meant("/tmp/jobs"), _meant("localhost:6379"), _meant("me:secret@host:5432")
+    ('sqlite:///jobs.db', 'sqlite:////tmp/jobs', 'redis://localhost:6379', None)
+    """
+    if url == ":memory:":
+        return "memory://"
+    if _FILE.fullmatch(url):
+        return f"sqlite:///{url}"
+    if (found := _HOST.fullmatch(url)) is not None:
+        place = f"{found['host']}:{found['port']}"
+        if found["port"] in _PORTS:
+            return _PORTS[found["port"]].format(place)
+        return f"what kind of server it is, such as redis://{place} or postgresql://USER@{place}/DATABASE"
+    return None
 
 
 def _open_postgres(settings: Settings, clock: Clock | None) -> Backend:

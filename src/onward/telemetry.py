@@ -18,6 +18,7 @@ import msgspec
 
 from onward import forks
 from onward.errors import OptionError
+from onward.failure import kind_of, user_part
 from onward.logs import get_logger
 from onward.shield import shield
 
@@ -221,12 +222,15 @@ class Telemetry:
                 self._ensure_thread()
                 self._queue.put_nowait(event)
         except queue.Full:
-            self.dropped += 1
-            if self._complaints["dropped"] == 0:
-                self._complaints["dropped"] = 1
-                logger.warning(
-                    "event subscribers are %d events behind: events are dropped until they catch up", _BACKLOG
-                )
+            self._drop(f"event subscribers are {_BACKLOG} events behind: events are dropped until they catch up")
+        except RuntimeError as error:
+            self._drop(f"events are dropped: no thread can be started that tells them ({error})")
+
+    def _drop(self, why: str) -> None:
+        self.dropped += 1
+        if self._complaints["dropped"] == 0:
+            self._complaints["dropped"] = 1
+            logger.warning(why)
 
     def flush(self, timeout: float = 5.0) -> bool:
         """Wait until every event emitted so far was delivered.  False if that took longer than ``timeout``."""
@@ -281,7 +285,15 @@ class Telemetry:
 
     def _complain(self, subscriber: Callable[[Any], object], error: BaseException) -> None:
         """One log line per subscriber, not one per event."""
-        name = getattr(subscriber, "__qualname__", repr(subscriber))
+        name = _name_of(subscriber)
         self._complaints[name] += 1
         if self._complaints[name] == 1:
-            logger.error("event subscriber %s raised; further errors of it are not logged", name, exc_info=error)
+            told = error.with_traceback(user_part(error.__traceback__))
+            logger.error("event subscriber %s raised; further errors of it are not logged", name, exc_info=told)
+
+
+def _name_of(subscriber: Callable[[Any], object]) -> str:
+    try:
+        return str(getattr(subscriber, "__qualname__", None) or repr(subscriber))
+    except BaseException:  # noqa: BLE001  an object that is called may answer with anything
+        return kind_of(subscriber)

@@ -18,6 +18,7 @@ from onward.backend import (
     Overview,
     Pruned,
     Query,
+    QueuePage,
     QueueState,
     Replayed,
     SessionState,
@@ -71,6 +72,9 @@ class Uninspected:
     def get(self, job_id: str) -> StoredJob | None:
         self._refuse("look up a job, nor keep its result")
 
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        self._refuse("look up jobs, nor keep their results")
+
     def list(self, query: Query) -> Sequence[StoredJob]:
         if isinstance(self._backend, DeadLettering) and query.states == _DEAD:
             return self._backend.dead_jobs(query)
@@ -85,6 +89,9 @@ class Uninspected:
         if isinstance(self._backend, Counting):
             return self._backend.queues()
         return self._refuse("list queues")
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        self._refuse("name the queues that have work")
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         self._refuse("give an overview")
@@ -108,7 +115,15 @@ class Uninspected:
             return self._backend.purge_dead(query)
         return self._refuse("remove a job")
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
         """It keeps nothing that could be forgotten."""
         return Pruned(removed={}, next=None)
 

@@ -70,7 +70,7 @@ def clock():
 @pytest.fixture
 def open_app(url):
     with ExitStack() as stack:
-        yield lambda **settings: stack.enter_context(Onward(url, **settings))
+        yield lambda **settings: stack.enter_context(Onward(url, **settings).connect())
 
 
 @pytest.fixture

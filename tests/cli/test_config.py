@@ -91,3 +91,30 @@ def test_no_password_is_shown(onward, monkeypatch, name, value, options):
     assert shown.code == 0
     assert "hunter2" not in shown.out
     assert "***" in shown.out
+
+
+def test_a_variable_that_is_no_setting_is_told_on_stderr(shell, monkeypatch):
+    monkeypatch.setenv("ONWARD_LEASE_FRO", "1m")
+    ran = shell("config")
+
+    assert ran.code == 0
+    assert ran.err == "warning: ONWARD_LEASE_FRO is ignored: it is no setting: did you mean 'ONWARD_LEASE_FOR'?\n"
+    assert shell("config", "--quiet").err == ""
+
+
+def test_retry_policies_are_shown_as_they_can_be_said(onward, tmp_path):
+    (tmp_path / "onward.toml").write_text('default_retry = "fixed"\n[queue_retry]\nmail = {strategy = "none"}\n')
+    told = {each["name"]: each["value"] for each in onward("config", "--json").json}
+
+    assert told["default_retry"] == "fixed,base=30,max=none,jitter=none,cap=hard"
+    assert told["queue_retry"] == {"mail": "none,max=none,jitter=none,cap=hard"}
+    assert "mail none,max=none" in onward("config").out
+
+
+def test_a_store_that_the_url_rules_out_is_told_with_the_url(onward, monkeypatch, tmp_path):
+    monkeypatch.setenv("ONWARD_STORE", "sqlite:///beside.db")
+
+    settings = {line["name"]: line for line in onward("config", "--url", "sqlite:///jobs.db", "--json").json}
+
+    assert (settings["store"]["value"], settings["store"]["source"]) == (None, "--url")
+    assert settings["url"]["source"] == "--url"

@@ -100,7 +100,7 @@ class TestReplay:
         ran = onward("dead", "replay", *unknown)
 
         assert (ran.code, len(ran.err.splitlines())) == (6, 21)
-        assert "10 more were skipped" in ran.err
+        assert "10 more skipped" in ran.err
 
     def test_nothing_matched_is_exit_code_6(self, onward, jobs):
         ran = onward("dead", "replay", "--queue", "mail")
@@ -143,7 +143,8 @@ class TestPurge:
         ran = onward("dead", "purge", "--all")
 
         assert ran.code == 2
-        assert "2 jobs for good: add --yes" in ran.err
+        assert "removes 2 dead jobs for good: add --yes" in ran.err
+        assert "removes 1 dead job for good: add --yes" in onward("dead", "purge", "--limit", "1").err
         assert jobs.counts()[State.DISCARDED] == 2
 
     def test_on_a_terminal_the_number_has_to_be_typed(self, terminal, jobs, kill):
@@ -156,13 +157,39 @@ class TestPurge:
         assert "purged 2 dead jobs" in ran.out
         assert jobs.counts()[State.DISCARDED] == 0
 
+    def test_only_those_that_died_long_ago(self, onward, jobs, past, kill):
+        @past.job
+        def broken():
+            raise RuntimeError("an hour ago")
+
+        old = broken.enqueue().id
+        past.drain()
+        (young,) = kill("now")
+
+        ran = onward("dead", "purge", "--older-than", "30m", "--yes")
+
+        assert (ran.code, ran.out) == (0, "purged 1 dead job\n")
+        assert jobs.get(old) is None
+        assert jobs.get(young) is not None
+
+    def test_a_dry_run_says_what_would_go_and_removes_nothing(self, onward, jobs, kill):
+        kill("1", "2", queue="mail")
+
+        ran = onward("dead", "purge", "--all", "--dry-run")
+
+        assert ran.code == 0
+        assert ran.out.splitlines()[1].split() == ["mail", "discarded", "2"]
+        assert ran.out.endswith("would remove 2 dead jobs; nothing was removed\n")
+        assert jobs.counts()["discarded"] == 2
+        assert onward("dead", "purge", "--all", "--dry-run", "--json").json[0]["would_remove"] == 2
+
     def test_any_other_answer_purges_nothing(self, terminal, jobs, kill):
         kill("1", "2")
 
         ran = terminal("dead", "purge", "--all", typed="yes\n")
 
         assert ran.code == 1
-        assert "nothing was purged" in ran.out
+        assert "nothing was removed" in ran.out
         assert jobs.counts()[State.DISCARDED] == 2
 
     def test_nothing_matched_is_exit_code_6_and_asks_nothing(self, onward, jobs):

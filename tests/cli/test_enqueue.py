@@ -11,8 +11,26 @@ def test_it_prints_the_id_of_a_job_that_is_in_the_store(onward, jobs):
     ran = onward("enqueue", "welcome", "user=42", "lang=de")
 
     record = jobs.get(ran.out.strip())
-    assert (ran.code, ran.err) == (0, "")
+    assert ran.code == 0
     assert (record.job, record.queue, record.payload) == ("welcome", "default", {"user": 42, "lang": "de"})
+
+
+NOTE = "note: it went to the queue 'default': the job's own queue is known with --app only; --queue names another\n"
+
+
+def test_a_queue_that_was_not_named_is_told(onward, jobs, type_in):
+    assert onward("enqueue", "welcome").err == NOTE
+    assert onward("enqueue", "welcome", "--json").err == NOTE
+    type_in("{}\n{}\n")
+    assert onward("enqueue", "welcome", "--many", "-").err == NOTE + "enqueued 2 jobs\n"
+
+
+def test_there_is_no_such_note_where_the_queue_is_known(onward, shop, url, jobs):
+    ran = onward("enqueue", "welcome", "user=1", "--app", shop(url))
+
+    assert (ran.err, jobs.get(ran.out.strip()).queue) == ("", "mail")
+    assert onward("enqueue", "welcome", "--queue", "mail").err == ""
+    assert onward("enqueue", "welcome", "--quiet").err == ""
 
 
 def test_the_first_job_creates_the_store(onward, url, tmp_path):

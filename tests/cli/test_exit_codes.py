@@ -27,19 +27,23 @@ def one_line(ran):
         (["job", "list", "--qeue", "mail"], "did you mean --queue?"),
         (["job", "list", "--bogus"], "see `onward job list --help`"),
         (["--bogus"], "see `onward --help`"),
-        (["jobs"], "choose from 'enqueue', 'worker', 'top', 'job'"),
-        (["job", "lst"], "choose from 'list', 'show'"),
+        (["xyzzy"], "`onward --help` lists them"),
+        (["job", "lst"], "did you mean `onward job list`?"),
         (["job", "list", "--limit", "0"], "at least 1"),
         (["job", "list", "--limit"], "expected one argument"),
         (["job", "show"], "required: ID"),
+        (["enqueue"], "required: NAME; see"),
+        (["job", "list", "--state", "dead"], "did you mean 'discarded'?"),
+        (["job", "list", "--state", "Running"], "did you mean 'executing'?"),
+        (["job", "list", "--state", "discarted"], "did you mean 'discarded'?"),
         (["job", "show", "a" * 32, "b" * 32], "one word too many"),
         (["health", "now"], "one word too many"),
         (["completion", "tcsh"], "choose from 'bash', 'zsh', 'fish'"),
-        (["prune", "--completed-before", "2030-01-01"], "no time zone"),
+        (["prune", "--older-than", "2030-01-01"], "no time zone"),
         (["--app", "shop", "job", "list"], "write module:attribute"),
         (["worker"], "name the application: `onward worker shop.jobs:jobs`"),
         (["worker", "shop"], "write module:attribute, as in shop.jobs:jobs"),
-        (["worker", "lsit"], "write module:attribute"),
+        (["worker", "lsit"], "did you mean `onward worker list`?"),
         (["worker", "list", "--processes", "2"], "`onward worker list` takes no --processes"),
         (["worker", "list", "--import", "shop"], "`onward worker list` takes no --import"),
         (["worker", "--limit", "mail"], "is not QUEUE=NUMBER"),
@@ -102,7 +106,7 @@ def test_so_is_a_configuration_file_with_a_slip(onward, jobs, tmp_path):
     [
         ("1 / 0", "ZeroDivisionError: division by zero"),
         ("from onward import Onward\nJobs = Onward({url!r})", "did you mean 'Jobs'?"),
-        ("jobs = 'not an application'", "has no application 'jobs', nor any other"),
+        ("jobs = 'not an application'", "jobs is a str and no application"),
         ("from onward import Onward\njobs = Onward({url!r}, max_crash=3)", "did you mean 'max_crashes'?"),
         (
             "from onward import Onward\njobs = Onward({url!r})\n@jobs.job\ndef f(*args): ...",
@@ -142,6 +146,14 @@ def test_the_place_that_names_a_missing_store_is_told(onward, tmp_path):
 
     assert ran.code == 4
     assert f"from {tmp_path / 'onward.toml'}" in one_line(ran)
+
+
+def test_a_store_to_move_from_that_is_missing_is_told_as_that(onward, tmp_path):
+    ran = onward("move", "--from", "sqlite:///typo.db", "--to", "sqlite:///new.db")
+
+    assert ran.code == 4
+    assert "(sqlite:///typo.db, from --from): name it with --from;" in one_line(ran)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_store_that_stays_busy_is_4(onward, jobs, tmp_path):
@@ -191,7 +203,7 @@ class TestABug:
 
 def test_ctrl_c_is_130_without_a_traceback(program, url):
     with subprocess.Popen(
-        [*program, "enqueue", "x", "--wait"], stdout=-1, stderr=-1, env=os.environ, text=True
+        [*program, "enqueue", "x", "--queue", "mail", "--wait"], stdout=-1, stderr=-1, env=os.environ, text=True
     ) as waiting:
         assert waiting.stderr.readline().startswith("waiting for ")
         waiting.send_signal(signal.SIGINT)

@@ -1,8 +1,10 @@
 """`onward job`: looking at jobs and steering them."""
 
+from contextlib import suppress
+
 import pytest
 
-from onward import Onward, State
+from onward import JobTimeout, Onward, State
 from onward.backend import Claim
 from onward.cli.ids import find
 
@@ -99,6 +101,21 @@ class TestShow:
             assert part in shown
         assert "run 1 failed" in shown
         assert "RuntimeError: the bank does not answer" in shown
+
+    def test_a_time_out_that_was_swallowed_is_told_of_the_run_that_succeeded(self, onward, jobs):
+        @jobs.job(timeout=0.05)
+        def stubborn():
+            with suppress(JobTimeout):
+                while True:
+                    pass
+
+        handle = stubborn.enqueue()
+        jobs.drain()
+
+        shown = onward("job", "show", handle.id).out
+        assert "JobTimeout: it ran past its time-out of 0.05 s" in shown
+        assert "run 1 succeeded after" in shown
+        assert "failed" not in shown
 
     def test_the_result_of_a_completed_job(self, onward, jobs):
         handle = jobs.job(name="add")(lambda: {"sum": 3}).enqueue()

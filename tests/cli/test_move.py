@@ -19,13 +19,13 @@ def ends(stores):
 
 @pytest.fixture
 def old(stores):
-    with Onward(stores[0]) as app:
+    with Onward(stores[0]).connect() as app:
         yield app
 
 
 @pytest.fixture
 def new(stores):
-    with Onward(stores[1]) as app:
+    with Onward(stores[1]).connect() as app:
         yield app
 
 

@@ -38,7 +38,7 @@ class TestOptions:
         assert onward("job", "show", "0" * 32, "--quiet").err.startswith("error: ")
 
     def test_debug_shows_the_whole_log_and_nothing_else_shows_less_than_errors(self, onward, jobs, monkeypatch):
-        monkeypatch.setattr(Onward, "reap", lambda self: logging.getLogger("onward.backend").warning("stale") or [])
+        monkeypatch.setattr(Onward, "reap", lambda *_: logging.getLogger("onward.backend").warning("stale") or [])
 
         assert "onward.backend: stale" in onward("reap", "--debug").err
         assert "stale" not in onward("reap").err
@@ -142,7 +142,7 @@ class TestTerminal:
     def test_enqueueing_many_on_a_terminal_prints_their_number_instead_of_their_ids(self, terminal, url, tmp_path):
         (tmp_path / "lines").write_text("{}\n" * 3)
 
-        assert terminal("enqueue", "x", "--many", "lines").out == "enqueued 3 jobs\n"
+        assert terminal("enqueue", "x", "--queue", "mail", "--many", "lines").out == "enqueued 3 jobs\n"
 
     def test_nothing_a_job_says_drives_the_terminal(self, terminal, kill):
         (job_id,) = kill(NASTY)

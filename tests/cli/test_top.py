@@ -9,11 +9,12 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from onward import State
-from onward.backend import Claim, Overview, QueueCounts
+from onward.backend import Claim, Overview, QueueCounts, Session
+from onward.cli.deaths import Deaths, GoneWorker
 from onward.cli.picture import Room, picture
 from onward.cli.table import measure
 from onward.cli.watching import COUNTED, Look, Watch
-from onward.record import JobRecord, Progress, SessionRecord
+from onward.record import JobRecord, Progress, RunError, SessionRecord
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 
@@ -67,7 +68,14 @@ def a_record(number, **fields):
     return JobRecord(**(plain | fields))
 
 
-def a_worker(number):
+def a_dead_job(number, *, kind="ValueError", message="declined", **fields):
+    at = NOW - timedelta(minutes=number)
+    error = RunError(attempt=1, kind=kind, message=message, traceback="", at=at, duration_ms=5)
+    told = {"state": State.DISCARDED, "finished_at": at, "attempts": 1, "reason": "gave up", "errors": (error,)}
+    return a_record(number, **(told | fields))
+
+
+def a_worker(number, *, alive=True):
     return SessionRecord(
         owner=f"{number:032x}",
         host="somewhere",
@@ -76,13 +84,13 @@ def a_worker(number):
         leases=0,
         renewed_at=NOW,
         expires_at=NOW,
-        alive=True,
+        alive=alive,
     )
 
 
-def a_look(*, queues=(), running=(), workers=(), rates=(), **counts):
+def a_look(*, queues=(), running=(), workers=(), rates=(), deaths=None, **counts):
     overview = Overview(counts=dict.fromkeys(State, 0) | counts, queues=list(queues), ended=0)
-    return Look(NOW, overview, running, workers, rates)
+    return Look(NOW, overview, running, workers, rates, deaths or Deaths())
 
 
 def text(lines):
@@ -131,6 +139,13 @@ class TestOnePicture:
         assert busy.id in shown
         assert "\x1b[?1049h" not in shown
 
+    @pytest.mark.parametrize("columns", [30, 44, 80])
+    def test_its_lines_are_cut_to_the_width_of_the_terminal(self, terminal, busy, columns):
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", terminal("top", "--once", "--interval", "0.1", columns=columns).out)
+
+        assert "DIED" in shown
+        assert max(map(measure, shown.splitlines())) <= columns
+
     def test_so_does_a_terminal_that_cannot_be_drawn_on(self, terminal, busy):
         ran = terminal("top", "--interval", "0.1", columns=120, TERM="dumb")
 
@@ -141,7 +156,8 @@ class TestOnePicture:
     def test_an_empty_store_is_seen_as_empty(self, onward, jobs):
         ran = onward("top", "--interval", "0.1")
 
-        assert [line.split() for line in ran.out.splitlines()[5::2]] == [
+        assert [line.split() for line in ran.out.splitlines()[4:] if line] == [
+            ["deaths", "none"],
             ["QUEUE", "none"],
             ["WORKER", "none"],
             ["RUNNING", "none"],
@@ -214,6 +230,11 @@ class TestPicture:
             ],
             workers=[a_worker(n) for n in range(30)],
             rates=[float(n) for n in range(60)],
+            deaths=Deaths(
+                [a_dead_job(n, message="日本語" * 50, name="x" * 90) for n in range(50)],
+                10**6,
+                [GoneWorker(a_worker(n), NOW, "killed by SIGKILL " * 20) for n in range(5)],
+            ),
             **dict.fromkeys(State, 10**6),
         )
 
@@ -234,7 +255,23 @@ class TestPicture:
 
         assert len(lines) == 24
         assert [line.split()[0] for line in lines if line[:1].isupper()] == ["QUEUE", "WORKER", "RUNNING"]
-        assert [int(line.split()[0]) for line in lines if line.endswith(" more")] == [38, 28, 43]
+        assert [int(line.split()[0]) for line in lines if line.endswith(" more")] == [38, 28, 44]
+
+    def test_a_usual_screen_has_room_for_the_dead_and_a_small_one_for_their_number(self):
+        look = a_look(
+            running=[a_record(n) for n in range(50)],
+            deaths=Deaths([a_dead_job(n) for n in range(9)]),
+            discarded=9,
+        )
+        headings = {
+            rows: [
+                line.split()[0] for line in text(picture(look, title="top", room=Room(100, rows))) if line[:1].isupper()
+            ]
+            for rows in (16, 22)
+        }
+
+        assert headings == {16: ["QUEUE", "WORKER", "RUNNING"], 22: ["QUEUE", "WORKER", "DIED", "RUNNING"]}
+        assert "deaths      9 dead jobs" in text(picture(look, title="top", room=Room(100, 16)))
 
     @pytest.mark.parametrize("chosen", [0, 1, 20, 48, 49])
     def test_the_chosen_job_is_always_in_sight(self, chosen):
@@ -252,7 +289,7 @@ class TestPicture:
         lines = text(picture(look, title="top"))
 
         assert lines[3].startswith("due 100,000+   later 99,995+   retry 5+   running 3   done 0 ")
-        assert lines[6].split() == ["mail", "100,000+", "99,995+", "5+", "3", "paused"]
+        assert lines[7].split() == ["mail", "100,000+", "99,995+", "5+", "3", "paused"]
 
     def test_progress_and_age_and_run_are_told(self):
         record = a_record(90, attempts=2, progress=Progress(fraction=0.25, note="row 5"), owner="0123456789")
@@ -268,6 +305,86 @@ class TestPicture:
 
         assert all(line.isprintable() for line in lines)
         assert r"\x1b[2J" in "\n".join(lines)
+
+
+class TestDeaths:
+    def line(self, look):
+        (line,) = [line for line in text(picture(look, title="top")) if line.startswith("deaths")]
+        return line.removeprefix("deaths").strip()
+
+    def test_where_nothing_died_that_is_said(self):
+        assert self.line(a_look(workers=[a_worker(1)])) == "none"
+
+    def test_they_are_counted_in_words(self):
+        one = a_look(deaths=Deaths([a_dead_job(1)], 1), discarded=1)
+        many = a_look(
+            deaths=Deaths(
+                [a_dead_job(1), a_dead_job(2, kind="Crash", crashes=3)],
+                2,
+                [GoneWorker(a_worker(1), NOW, "killed by SIGKILL"), GoneWorker(a_worker(2), NOW, None)],
+            ),
+            workers=[a_worker(3, alive=False), a_worker(4, alive=False), a_worker(5)],
+            discarded=2,
+        )
+        more = a_look(deaths=Deaths([a_dead_job(n, kind="Crash") for n in range(50)]), discarded=1234)
+
+        assert self.line(one) == "1 dead job, 1 while you watched"
+        assert self.line(many) == "2 dead jobs, 1 by a crash, 2 while you watched, 1 worker died, 2 workers expired"
+        assert self.line(more) == "1,234 dead jobs, 50 of the last 50 by a crash"
+
+    def test_each_has_its_job_its_time_and_its_error(self):
+        look = a_look(deaths=Deaths([a_dead_job(3, name="charge", queue="pay")]), discarded=1)
+
+        (row,) = [line for line in text(picture(look, title="top")) if "charge" in line]
+
+        assert row.split() == ["3", "m", "ago", "charge", "pay", "1", "ValueError:", "declined", f"{3:032x}"]
+
+    def test_those_that_died_last_come_first_whenever_they_were_enqueued(self, jobs, kill):
+        first, second = kill("one", "two")
+        jobs.dead_letters.replay([first])
+        jobs.drain()
+
+        look = Watch(jobs).look()
+
+        assert [record.id for record in look.deaths.jobs] == [first, second]
+        assert [record.errors[-1].message for record in look.deaths.jobs] == ["one", "two"]
+
+    def test_a_look_counts_what_died_since_the_first(self, jobs, kill):
+        kill("before")
+        watch = Watch(jobs)
+        assert watch.look().deaths.while_watching == 0
+        kill("one", "two")
+        assert watch.look().deaths.while_watching == 2
+        jobs.dead_letters.purge()
+
+        assert watch.look().deaths.while_watching == 2  # what was removed has died all the same
+
+    def test_a_worker_that_ends_by_itself_has_not_died(self, jobs):
+        watch = Watch(jobs)
+        with jobs.worker():
+            (owner,) = [worker.owner for worker in watch.look().workers]
+
+        (gone,) = watch.look().deaths.gone
+        assert (gone.worker.owner, gone.cause) == (owner, None)
+
+    def test_one_whose_session_expired_has(self, jobs, past):
+        past.backend.open_session(Session(owner="dead", lease_for=timedelta(1), host="vm", pid=7, version="0"))
+        past.backend.open_session(Session(owner="late", lease_for=timedelta(seconds=1), host="vm", pid=8, version="0"))
+        watch = Watch(jobs)
+        watch.look()
+        jobs.reap()
+
+        (gone,) = watch.look().deaths.gone
+        assert (gone.worker.owner, gone.cause) == ("late", "its session expired")
+
+    def test_machines_get_them_too(self, onward, kill):
+        (job_id,) = kill("one")
+
+        (look,) = onward("top", "--interval", "0.1", "--json").json
+
+        (dead,) = look["deaths"]["jobs"]
+        assert (dead["id"], dead["name"], dead["error"]) == (job_id, "fail", "RuntimeError: one")
+        assert (look["deaths"]["while_watching"], look["deaths"]["workers"]) == (0, [])
 
 
 class TestLive:
@@ -300,6 +417,27 @@ class TestLive:
 
         shown = top.wait_for("due 0 ", "done 7 ")
         assert "throughput" in shown
+
+    def test_it_shows_a_process_that_is_killed_and_the_job_that_dies_of_it(self, live, shelves, jobs):
+        top = live("top", "--interval", "0.1", rows=40)
+        top.wait_for("count_stock", "count_again", "deaths      none")
+        (worker,) = {worker.pid for worker in jobs.sessions() if worker.leases}
+
+        os.kill(worker, signal.SIGKILL)
+
+        shown = top.wait_for(": killed by SIGKILL", "1 worker died")
+        assert re.search(rf"^\w+ .* {worker} +2 .*died", shown, re.MULTILINE)
+        shown = top.wait_for("count_stock", "count_again", "running 2")
+        assert re.search(r"^count_stock .* 1 +1 ", shown, re.MULTILINE)  # its first attempt, after a crash
+
+    def test_it_shows_a_job_that_dies(self, live, jobs, kill):
+        top = live("top", "--interval", "0.1", columns=120)
+        top.wait_for("deaths      none")
+
+        (job_id,) = kill("the card was declined", job="charge")
+
+        shown = top.wait_for("1 dead job, 1 while you watched", "RuntimeError: the card was declined")
+        assert re.search(rf"charge +default +1 .*declined +{job_id}", shown)
 
     def test_enter_shows_the_stack_of_the_job_that_the_arrows_chose(self, live, shelves):
         top = live("top", "--interval", "0.1")

@@ -299,8 +299,8 @@ def test_a_custom_policy_that_raises_falls_back_to_the_default(jobs, clock, capl
     jobs.process_once()
 
     assert handle.state() == "retryable"
-    assert 15 <= wait_of(jobs, handle, clock) <= 15 * 1.25
-    assert "the custom backoff raised ZeroDivisionError" in caplog.text
+    assert 15 * 0.85 <= wait_of(jobs, handle, clock) <= 15 * 1.15
+    assert "Custom raised ZeroDivisionError" in caplog.text
 
 
 @pytest.mark.promise("S17")
@@ -355,7 +355,7 @@ def test_jobs_that_fail_together_are_not_retried_together(jobs, clock):
 
     waits = [wait_of(jobs, handle, clock) for handle in handles]
     assert len(set(waits)) > 40
-    assert all(15 <= wait <= 15 * 1.25 for wait in waits)
+    assert all(15 * 0.85 <= wait <= 15 * 1.15 for wait in waits)
 
 
 @shared
@@ -379,7 +379,7 @@ def test_a_job_whose_budget_was_spent_before_it_was_claimed_is_not_run(open_app,
 
     record = strict.get(handle.id)
     assert (result.status, ran) == ("dead-lettered", [])
-    assert (record.attempts, record.reason) == (1, "its budget of 1 attempts is spent")
+    assert (record.attempts, record.reason) == (1, "its budget of 1 attempt is spent")
 
 
 def test_the_exponential_policy_of_a_job_is_followed_to_the_end(jobs, clock):

@@ -1,5 +1,8 @@
 """Counters and events: each moves once per outcome, and they always add up."""
 
+import asyncio
+import contextlib
+import sqlite3
 from collections import Counter
 
 import pytest
@@ -37,6 +40,7 @@ def test_a_job_that_always_fails_is_counted_as_often_as_it_ran(jobs, retries):
     jobs.drain()
 
     assert jobs.metrics.snapshot() == {
+        "jobs_enqueued": {"default": 1},
         "jobs_fetched": {"default": retries + 1},
         "jobs_failed": {"default": retries + 1},
         **({"jobs_requeued": {"default": retries}} if retries else {}),
@@ -52,7 +56,100 @@ def test_a_success_moves_nothing_but_its_own_counter(jobs):
     work.enqueue()
     jobs.drain()
 
-    assert jobs.metrics.snapshot() == {"jobs_fetched": {"default": 1}, "jobs_succeeded": {"default": 1}}
+    assert jobs.metrics.snapshot() == {
+        "jobs_enqueued": {"default": 1},
+        "jobs_fetched": {"default": 1},
+        "jobs_succeeded": {"default": 1},
+    }
+
+
+def enqueues(jobs):
+    count = jobs.metrics.count
+    return {queue: (count("jobs_enqueued", queue), count("jobs_deduplicated", queue)) for queue in ("default", "mail")}
+
+
+@pytest.mark.promise("S31")
+def test_every_job_that_is_stored_is_counted_once_by_queue(jobs):
+    @jobs.job
+    def work(n: int = 0): ...
+
+    work.enqueue()
+    work.using(queue="mail").enqueue_many([(1,), (2,), (3,)])
+    work.enqueue_many([])
+    jobs.enqueue("work", queue="mail")
+    asyncio.run(work.aenqueue())
+
+    assert enqueues(jobs) == {"default": (2, 0), "mail": (4, 0)}
+
+
+@pytest.mark.promise("S34")
+def test_a_job_that_was_not_stored_for_its_unique_key_is_counted_apart(jobs):
+    @jobs.job
+    def work(n: int = 0): ...
+
+    for _ in range(3):
+        work.using(unique_key="one").enqueue()
+    work.using(unique_key="two", queue="mail").enqueue_many([(1,), (2,)])
+
+    assert enqueues(jobs) == {"default": (1, 2), "mail": (1, 1)}
+
+
+def test_a_job_that_is_refused_is_not_counted(jobs):
+    @jobs.job
+    def work(n: int): ...
+
+    with pytest.raises(TypeError):
+        work.enqueue("many")
+
+    assert jobs.metrics.snapshot() == {}
+
+
+def test_a_dead_letter_counts_as_enqueued_on_its_queue(open_app):
+    jobs = open_app(dead_letter_queue="dead")
+
+    @jobs.job
+    def work():
+        raise RuntimeError
+
+    work.enqueue()
+    jobs.drain("default")
+
+    assert jobs.metrics.snapshot()["jobs_enqueued"] == {"default": 1, "dead": 1}
+
+
+@pytest.mark.parametrize("store", ["sqlite"])
+@pytest.mark.parametrize("how", ["committed", "rolled back"])
+def test_a_job_of_a_callers_transaction_is_counted_when_it_is_handed_over(jobs, folder, how):
+    @jobs.job
+    def work(n: int = 0): ...
+
+    jobs.connect()
+    connection = sqlite3.connect(folder / "jobs.db")
+    with contextlib.closing(connection):
+        connection.execute("BEGIN IMMEDIATE")
+        with jobs.transaction(connection) as tx:
+            tx.enqueue(work)
+            tx.enqueue_many(work.using(queue="mail"), [(1,), (2,)])
+        connection.commit() if how == "committed" else connection.rollback()
+
+    assert enqueues(jobs) == {"default": (1, 0), "mail": (2, 0)}
+    assert sum(jobs.counts().values()) == (3 if how == "committed" else 0)
+
+
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_a_job_of_a_handlers_transaction_is_counted(jobs):
+    @jobs.job
+    def next_one(): ...
+
+    @jobs.job(queue="mail")
+    def work(ctx: JobContext):
+        with ctx.transaction() as conn:
+            conn.enqueue(next_one)
+
+    work.enqueue()
+    jobs.drain("mail")
+
+    assert enqueues(jobs) == {"default": (1, 0), "mail": (1, 0)}
 
 
 @pytest.mark.promise("S31")
@@ -115,7 +212,7 @@ def test_each_outcome_moves_its_own_counters_once(jobs, work, wish):
     jobs.process_once()
 
     moved = {name: by_queue["default"] for name, by_queue in jobs.metrics.snapshot().items()}
-    assert moved == {"jobs_fetched": 1} | dict.fromkeys(OUTCOMES[wish][0], 1)
+    assert moved == {"jobs_enqueued": 1, "jobs_fetched": 1} | dict.fromkeys(OUTCOMES[wish][0], 1)
 
 
 @pytest.mark.promise("S30")

@@ -64,7 +64,7 @@ def test_discarded_jobs_are_not_pruned_with_the_completed(jobs, failing, clock):
     dead, done = failing.enqueue(), fine.enqueue()
     jobs.drain()
     clock.advance(1)
-    removed = jobs.prune(completed_before=clock.now())
+    removed = jobs.prune(older_than=clock.now())
 
     assert removed == 1
     assert jobs.get(done.id) is None

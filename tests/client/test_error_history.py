@@ -107,3 +107,31 @@ def test_error_text_that_no_store_accepts_is_stored_as_its_escapes(jobs):
 
     (error,) = jobs.get(handle.id).errors
     assert error.message == "nul \\x00 surrogate \\ud800"
+
+
+def test_a_traceback_begins_with_the_handler_and_keeps_what_it_called(jobs):
+    @jobs.job
+    def work():
+        try:
+            int("no number")
+        except ValueError as error:
+            raise OSError("no bank") from error
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    (error,) = jobs.get(handle.id).errors
+    cause, _, effect = error.traceback.partition("which directly caused:")
+    for part in (cause, effect):
+        assert part.lstrip("\n").startswith(f'  File "{__file__}", line ')
+        assert "in work\n" in part
+    assert "onward/runner.py" not in error.traceback
+
+
+def test_a_handler_that_comes_with_the_package_keeps_its_frames(open_app):
+    jobs = open_app(handlers={"shell": {"allow": ["/bin/false"]}}, queue_handlers={"ops": ["shell"]})
+    handle = jobs.define("shell", ["/bin/false"]).queue("ops").dispatch()
+    jobs.drain("ops")
+
+    (error,) = jobs.get(handle.id).errors
+    assert "onward/handlers/" in error.traceback

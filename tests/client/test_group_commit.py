@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from onward import BackendUnavailable, group_commit
+from onward import BackendUnavailable
 from onward.errors import BackendRefused, StoreFull
 from onward.telemetry import JobDeduplicated, JobEnqueued
 
@@ -122,7 +122,7 @@ def test_a_commit_is_not_made_larger_than_the_store_should_be_held_up_for(jobs, 
 
 def test_a_refused_job_is_the_error_of_its_own_caller_only(jobs, work, together):
     def refuse(envelopes):
-        if holds(envelopes, b"666"):
+        if holds(envelopes, b'"n":666'):
             raise BackendRefused("no such number")
 
     jobs.backend.before = refuse
@@ -144,7 +144,7 @@ def test_a_caller_whose_job_was_stored_is_not_told_of_the_outage_that_came_after
     def refuse(envelopes):
         if len(envelopes) > 1:
             raise BackendRefused("not these two together")
-        if holds(envelopes, b"666"):
+        if holds(envelopes, b'"n":666'):
             raise StoreFull("no space left")
 
     jobs.backend.before = refuse
@@ -167,7 +167,7 @@ def test_of_equal_unique_keys_in_one_commit_the_first_in_line_wins(jobs, work, t
 @pytest.mark.promise("F71")
 def test_a_unique_key_is_not_lost_to_a_winner_that_was_refused(jobs, work, together):
     def refuse(envelopes):
-        if holds(envelopes, b"666"):
+        if holds(envelopes, b'"n":666'):
             raise BackendRefused("no such number")
 
     jobs.backend.before = refuse
@@ -201,7 +201,7 @@ def test_the_jobs_behind_an_interrupted_leader_are_stored_once(jobs, work, toget
     assert len(numbers) == len(set(numbers)) == (6 if moment == "before" else 7)
 
 
-def test_a_caller_interrupted_while_it_waits_leaves_nothing_behind(jobs, work, eventually):
+def test_a_caller_interrupted_while_it_waits_leaves_nothing_behind(jobs, work, eventually, ctrl_c):
     """Ctrl-C reaches the main thread, which waits behind another thread's commit."""
     entered, gate = threading.Event(), threading.Event()
     jobs.backend.before = lambda envelopes: (entered.set(), gate.wait(20))
@@ -298,7 +298,7 @@ class TestAnEnqueueOfUnknownFate:
         assert (ran, handle.state()) == ([7], "completed")
 
     def test_a_store_that_stays_away_is_told_to_the_caller(self, jobs, work, monkeypatch):
-        monkeypatch.setattr(group_commit, "_PATIENCE", 0.0)
+        monkeypatch.setattr(jobs.client._commit, "_timeout", 0.0)
 
         def away(envelopes):
             raise BackendUnavailable("away")

@@ -162,7 +162,7 @@ def test_a_job_that_was_pruned_is_not_found(jobs, double, clock):
     handle = double.enqueue(1)
     jobs.drain()
     clock.advance(1)
-    jobs.prune(completed_before=clock.now())
+    jobs.prune(older_than=clock.now())
 
     with pytest.raises(JobNotFound, match="pruned"):
         handle.result()

@@ -96,7 +96,7 @@ def test_a_payload_arrives_as_its_type(open_with, kind):
 def test_a_payload_that_does_not_fit_is_refused_where_it_is_said(open_with, kind, payload):
     jobs = open_with(resize=Resize(kind))
 
-    with pytest.raises(ArgumentError, match=f"Resize: the payload is no {kind.__name__}: "):
+    with pytest.raises(ArgumentError, match=f"Resize: the payload is not a {kind.__name__}: "):
         dispatch(jobs, "resize", payload)
     assert sum(jobs.counts().values()) == 0
 
@@ -118,7 +118,7 @@ def test_a_payload_that_another_program_said_is_refused_where_it_would_run(open_
 
     assert jobs.process_once("ops").status == "dead-lettered"
     assert handle.record().attempts == 0
-    assert "is not allowed: Resize: the payload is no Other: " in handle.record().reason
+    assert "is not allowed: Resize: the payload is not an Other: " in handle.record().reason
     assert "more" in handle.record().reason
 
 
@@ -340,7 +340,7 @@ def test_an_event_that_nobody_listens_to_is_refused(events):
     record = dispatch(events, "event", {"name": "order.pait"}, max_retries=5)
 
     assert (record.state, record.attempts) == (State.DISCARDED, 0)
-    assert "event 'order.pait' is not allowed: nobody listens to it here: did you mean 'order.paid'?" in record.reason
+    assert "event 'order.pait' is not allowed: it has no listener here: did you mean 'order.paid'?" in record.reason
 
 
 @pytest.mark.parametrize(
@@ -429,7 +429,7 @@ def test_a_command_that_was_not_registered_is_refused(commands, name):
     record = dispatch(commands, "command", name, max_retries=5)
 
     assert (record.state, record.attempts) == (State.DISCARDED, 0)
-    assert "is not allowed: nobody registered it here" in record.reason
+    assert "is not allowed: it is not registered here" in record.reason
 
 
 def test_a_command_is_there_once_and_plain(commands):

@@ -75,16 +75,67 @@ def test_progress_of_a_run_that_lost_its_lease_is_not_recorded_and_the_handler_l
     assert seen == [False, (True, True), 0.5]
 
 
-@pytest.mark.parametrize("fraction", [-0.1, 1.1, float("nan"), float("inf")])
-def test_progress_lies_between_nothing_and_all(jobs, fraction):
+BAD_REPORTS = {
+    "note is a dict": (0.5, {"a": 1}),
+    "note is bytes": (0.5, b"half"),
+    "too much": (1.1, None),
+    "nothing": (None, None),
+    "nan": (float("nan"), None),
+    "text": ("0.5", None),
+}
+
+
+@pytest.mark.parametrize(("fraction", "note"), BAD_REPORTS.values(), ids=BAD_REPORTS.keys())
+def test_a_report_of_progress_that_makes_no_sense_does_not_fail_the_job(jobs, fraction, note):
     @jobs.job
-    def work(ctx: JobContext):
-        ctx.progress(fraction)
+    def work(ctx: JobContext) -> str:
+        ctx.progress(0.25, "a quarter")
+        ctx.progress(fraction, note)
+        return "done"
 
     handle = work.enqueue()
     jobs.drain()
 
-    assert "between 0 and 1" in jobs.get(handle.id).errors[-1].message
+    assert handle.result() == "done"
+    assert handle.record().errors == ()
+
+
+def test_a_completed_job_has_come_all_the_way_and_keeps_its_last_note(jobs):
+    @jobs.job
+    def work(ctx: JobContext):
+        ctx.progress(0.993, "row 993")
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    assert handle.record().progress == Progress(fraction=1, note="row 993")
+    assert jobs.list()[0].progress == Progress(fraction=1, note="row 993")
+
+
+def test_a_discarded_job_keeps_its_last_progress(jobs):
+    @jobs.job
+    def work(ctx: JobContext):
+        ctx.progress(0.993, "row 993")
+        raise RuntimeError
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    assert handle.record().progress == Progress(fraction=0.993, note="row 993")
+
+
+@pytest.mark.parametrize("store", ["sqlite"])
+def test_progress_in_a_transaction_that_has_the_one_write_lock_does_not_fail_the_job(jobs, caplog):
+    @jobs.job(name="reports_in_its_transaction")
+    def work(ctx: JobContext):
+        with ctx.transaction() as conn:
+            ctx.progress(0.5)
+            conn.complete("done")
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    assert handle.result() == "done"
 
 
 @pytest.mark.promise("F60")

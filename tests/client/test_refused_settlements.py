@@ -1,5 +1,6 @@
 """A store that works but refuses an outcome: nothing is lost, nothing runs over its budget, neighbours are not harmed."""
 
+import logging
 import sqlite3
 from datetime import timedelta
 
@@ -9,7 +10,7 @@ from onward import NoDelay
 from onward._settle import exchange
 from onward.backend import Claim, Settlement
 from onward.errors import BackendRefused
-from onward.telemetry import JobDiscarded, JobFailed
+from onward.telemetry import JobCancelled, JobDiscarded, JobFailed
 
 COUNTERS = ("jobs_failed", "jobs_requeued", "jobs_failed_permanently", "jobs_dlq_failed")
 
@@ -208,6 +209,126 @@ def test_an_application_may_choose_to_drop_a_job_whose_dead_letter_is_refused(op
     record = jobs.get(handle.id)
     assert (result.status, record.state) == ("cancelled", "cancelled")
     assert record.reason == "dropped: its dead letter was refused (gave up after 1 attempt: max_retries is 0)"
+    assert [(error.kind, error.message) for error in record.errors] == [("RuntimeError", "no luck")]
+
+
+@pytest.mark.promise("S22", "S29")
+def test_a_dropped_job_is_counted_as_failed_for_good_and_its_dead_letter_as_refused(open_refusing):
+    jobs, refuse = open_refusing(drop_on_dlq_failure=True)
+    failing_job(jobs, max_retries=1, retry=NoDelay()).enqueue()
+    refuse["dead letters"]()
+
+    jobs.drain()
+
+    assert counted(jobs) == [2, 1, 1, 1]
+    assert jobs.metrics.count("jobs_cancelled") == 0
+
+
+@pytest.mark.promise("S22", "S30")
+def test_a_dropped_job_is_told_as_discarded_and_by_a_critical_line(open_refusing, listen, caplog):
+    jobs, refuse = open_refusing(drop_on_dlq_failure=True)
+    heard = listen(jobs)
+    handle = failing_job(jobs).enqueue()
+    refuse["dead letters"]()
+
+    jobs.drain()
+
+    (event,) = heard(JobFailed, JobDiscarded, JobCancelled)
+    assert (type(event), event.id, event.kind, event.error) == (JobDiscarded, handle.id, "RuntimeError", "no luck")
+    assert event.reason.startswith("dropped: its dead letter was refused")
+    (line,) = [line for line in caplog.records if line.levelno == logging.CRITICAL]
+    assert (line.event, line.job_id) == ("job.dropped", handle.id)
+
+
+def test_a_worker_counts_and_tells_a_dropped_job_too(open_refusing, eventually, listen):
+    jobs, refuse = open_refusing(drop_on_dlq_failure=True)
+    heard = listen(jobs)
+    handle = failing_job(jobs).enqueue()
+    refuse["dead letters"]()
+
+    with jobs.worker():
+        eventually(lambda: handle.state() == "cancelled")
+
+    assert counted(jobs) == [1, 0, 1, 1]
+    assert [type(event) for event in heard(JobDiscarded, JobCancelled)] == [JobDiscarded]
+
+
+class Fails:
+    """A store that fails on some settlements in a way that it does not know itself."""
+
+    def turn(self, turn):
+        if any(settlement.result == b'"poison"' for settlement in turn.settlements):
+            raise ZeroDivisionError("a fault of the store's own code")
+        return super().turn(turn)
+
+
+@pytest.mark.promise("F84")
+@pytest.mark.parametrize("engine", ["process_once", "drain", "worker"])
+def test_a_settlement_that_a_store_fails_on_ends_no_worker(open_app_on, eventually, caplog, engine):
+    jobs = open_app_on(Fails)
+
+    @jobs.job
+    def work(n: int) -> str | None:
+        return "poison" if n == 2 else None
+
+    handles = work.enqueue_many([(n,) for n in range(5)])
+    if engine == "process_once":
+        statuses = [jobs.process_once().status for _ in range(5)]
+        assert statuses == ["acked", "acked", "dead-lettered", "acked", "acked"]
+    elif engine == "drain":
+        assert jobs.drain() == 5
+    else:
+        with jobs.worker() as worker:
+            eventually(lambda: all(handle.state() in ("completed", "discarded") for handle in handles))
+            assert worker.running
+
+    assert [str(handle.state()) for handle in handles] == [*["completed"] * 2, "discarded", *["completed"] * 2]
+    assert "ZeroDivisionError: a fault of the store's own code" in handles[2].record().errors[-1].message
+    assert [line.levelname for line in caplog.records if "failed on the ack" in line.getMessage()] == ["CRITICAL"]
+
+
+def test_a_success_that_a_store_fails_on_once_stays_a_success(open_app_on):
+    class FailsOnce:
+        faults = 1
+
+        def turn(self, turn):
+            if turn.settlements and self.faults:
+                type(self).faults -= 1
+                raise ZeroDivisionError("a passing fault")
+            return super().turn(turn)
+
+    jobs = open_app_on(FailsOnce)
+
+    @jobs.job
+    def work() -> str:
+        return "done"
+
+    handle = work.enqueue()
+
+    assert jobs.process_once().status == "acked"
+    assert handle.result() == "done"
+
+
+@pytest.mark.parametrize("engine", ["process_once", "worker"])
+def test_a_dead_letter_that_cannot_be_made_is_told_and_its_job_is_discarded(
+    open_app, eventually, caplog, monkeypatch, engine
+):
+    jobs = open_app(dead_letter_queue="failed_jobs")
+    handle = failing_job(jobs).enqueue()
+
+    def cannot(*args, **kwargs):
+        raise ZeroDivisionError("no letter")
+
+    monkeypatch.setattr(jobs.dead_letters, "_copy", cannot)
+    if engine == "process_once":
+        assert jobs.process_once().status == "dead-lettered"
+    else:
+        with jobs.worker():
+            eventually(lambda: handle.state() == "discarded")
+
+    assert handle.state() == "discarded"
+    (line,) = [line for line in caplog.records if "no dead letter can be made of it" in line.getMessage()]
+    assert line.levelno == logging.CRITICAL
 
 
 @pytest.mark.promise("S22")

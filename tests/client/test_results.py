@@ -1,15 +1,18 @@
 """What a handler returns is what `result()` gives back, as the type it says it returns."""
 
+from collections import OrderedDict
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
-from enum import Enum
+from enum import Enum, StrEnum
 from typing import Any
 from uuid import UUID
 
 import msgspec
 import pydantic
 import pytest
+
+from onward import JobContext
 
 
 class Colour(Enum):
@@ -168,3 +171,122 @@ def test_a_result_that_json_has_no_word_for_is_not_passed_off_as_another(jobs, n
     record = handle.record()
     assert (record.state, record.result) == ("completed", None)
     assert "no JSON form" in record.reason
+
+
+def warnings_of(caplog):
+    return [line.getMessage() for line in caplog.records if line.levelname == "WARNING"]
+
+
+FIX = "annotate the function with the type that it returns, or return plain data"
+CHANGED = {
+    "tuple": ((1, 2), "what it returns is of type tuple and comes back as list"),
+    "datetime": (datetime(2030, 1, 1, tzinfo=UTC), "what it returns is of type datetime and comes back as str"),
+    "set": ({1}, "what it returns is of type set and comes back as list"),
+    "bytes": (b"x", "what it returns is of type bytes and comes back as str"),
+    "Decimal": (Decimal("1.1"), "what it returns is of type Decimal and comes back as str"),
+    "dataclass": (Point(1, 2), "what it returns is of type Point and comes back as dict"),
+    "model": (
+        Address(city="Basel", since=date(2020, 2, 2)),
+        "what it returns is of type Address and comes back as dict",
+    ),
+    "keys": ({1: "a"}, "a key of what it returns is of type int and comes back as str"),
+    "deep": ({"a": [1, (2, 3)]}, "what it returns['a'][1] is of type tuple and comes back as list"),
+}
+
+
+@pytest.mark.promise("F59")
+@pytest.mark.parametrize(("value", "told"), CHANGED.values(), ids=CHANGED.keys())
+def test_a_result_that_comes_back_as_something_else_is_told_once(jobs, caplog, value, told):
+    @jobs.job
+    def work():
+        return value
+
+    work.enqueue_many([(), (), ()])
+    jobs.drain()
+
+    assert warnings_of(caplog) == [f"job work: {told}: {FIX}"]
+
+
+@pytest.mark.parametrize(("kind", "value"), RESULTS, ids=[str(kind) for kind, _ in RESULTS])
+def test_a_result_that_comes_back_as_what_it_was_is_not_told(jobs, caplog, kind, value):
+    @jobs.job
+    def work() -> kind:
+        return value
+
+    work.enqueue()
+    jobs.drain()
+
+    assert warnings_of(caplog) == []
+
+
+class Level(StrEnum):
+    HIGH = "high"
+
+
+@dataclass(eq=False)
+class Incomparable:
+    x: int
+
+
+@pytest.mark.parametrize(
+    "value",
+    [None, 1, "a", [1, "b", None], {"a": 1.5}, {"a": {"b": [True, {}]}}, OrderedDict(a=1), Level.HIGH, [[Level.HIGH]]],
+    ids=repr,
+)
+def test_a_result_without_annotation_that_is_as_good_when_it_comes_back_is_not_told(jobs, caplog, value):
+    @jobs.job
+    def work():
+        return value
+
+    handle = work.enqueue()
+    jobs.drain()
+
+    assert handle.result() == value
+    assert warnings_of(caplog) == []
+
+
+def test_a_result_that_cannot_be_compared_is_not_told(jobs, caplog):
+    @jobs.job
+    def work() -> list[Incomparable]:
+        return [Incomparable(1)]
+
+    work.enqueue()
+    jobs.drain()
+
+    assert warnings_of(caplog) == []
+
+
+@pytest.mark.promise("F59")
+def test_a_result_that_cannot_be_stored_is_told_once_for_each_job(jobs, caplog):
+    @jobs.job
+    def one():
+        return object()
+
+    @jobs.job
+    def other():
+        return object()
+
+    one.enqueue_many([(), ()])
+    other.enqueue()
+    jobs.drain()
+
+    assert sorted(warnings_of(caplog)) == [
+        f"job {name} is completed with no result: TypeError: object has no JSON form: pass plain data, a dataclass or a "
+        f"pydantic model (return plain data, or a reference to it)"
+        for name in ("one", "other")
+    ]
+
+
+@pytest.mark.parametrize("store", ["sqlite"])
+@pytest.mark.promise("F59")
+def test_the_result_of_a_transaction_is_told_too(jobs, caplog):
+    @jobs.job
+    def work(ctx: JobContext) -> list[int]:
+        with ctx.transaction() as conn:
+            conn.complete((1, "two"))
+        return []
+
+    work.enqueue()
+    jobs.drain()
+
+    assert warnings_of(caplog) == [f"job work: what it returns is of type tuple and comes back as list: {FIX}"]

@@ -6,6 +6,7 @@ import pytest
 
 from onward import JobContext, NoDelay
 from onward.backend import Settlement
+from onward.errors import OptionError
 
 DAY = 86_400
 
@@ -56,8 +57,8 @@ class TestPruning:
     def test_pruning_by_hand_takes_completed_jobs_only_and_only_those_before_the_instant(self, jobs, clock):
         handles = one_of_each(jobs)
 
-        assert jobs.prune(completed_before=clock.now()) == 0
-        assert jobs.prune(completed_before=clock.now() + timedelta(seconds=1)) == 1
+        assert jobs.prune(older_than=clock.now()) == 0
+        assert jobs.prune(older_than=clock.now() + timedelta(seconds=1)) == 1
         assert kept(jobs, handles) == {"cancelled", "discarded"}
 
     @pytest.mark.promise("F62")
@@ -71,7 +72,7 @@ class TestPruning:
         jobs.drain()
         clock.advance(1)
 
-        assert jobs.prune(completed_before=clock.now()) == 650
+        assert jobs.prune(older_than=clock.now()) == 650
         assert jobs.counts()["cancelled"] == 650
 
     def test_live_jobs_are_never_pruned(self, jobs, clock):
@@ -199,3 +200,80 @@ class TestExpiry:
 
         assert jobs.process_once().status == "acked"
         assert fresh.state() == "completed"
+
+
+class TestByAge:
+    def test_an_age_may_be_a_length_of_time(self, jobs, clock):
+        handles = one_of_each(jobs)
+        clock.advance(2 * DAY)
+
+        assert jobs.prune(older_than="3d") == 0
+        assert jobs.prune(older_than=timedelta(days=1)) == 1
+        assert kept(jobs, handles) == {"cancelled", "discarded"}
+
+    def test_completed_jobs_before_an_instant(self, jobs, clock):
+        handles = one_of_each(jobs)
+        clock.advance(2 * DAY)
+
+        assert jobs.prune(completed_before=clock.now() - timedelta(days=3)) == 0
+        assert jobs.prune(completed_before=clock.now()) == 1
+        assert kept(jobs, handles) == {"cancelled", "discarded"}
+        with pytest.raises(OptionError, match="leave out older_than and state"):
+            jobs.prune(completed_before=clock.now(), state="cancelled")
+
+    def test_states_and_queue_narrow_what_goes(self, jobs, clock):
+        handles = one_of_each(jobs)
+        clock.advance(2 * DAY)
+
+        assert jobs.prune(older_than="1d", state="discarded", queue="elsewhere") == 0
+        assert jobs.prune(older_than="1d", state=["discarded", "cancelled"]) == 2
+        assert kept(jobs, handles) == {"completed"}
+
+    def test_without_an_age_queue_and_state_narrow_the_retention(self, jobs, clock):
+        handles = one_of_each(jobs)
+        clock.advance(8 * DAY)
+
+        assert jobs.prune(state="cancelled", queue="default") == 1
+        assert kept(jobs, handles) == {"completed", "discarded"}
+
+    def test_a_dry_run_removes_nothing_and_tells_of_queues_and_states(self, jobs, clock):
+        handles = one_of_each(jobs)
+        clock.advance(2 * DAY)
+
+        told = jobs.prune(older_than="1d", state=["completed", "discarded", "cancelled"], dry_run=True)
+
+        assert told == 3
+        assert told.by_queue == {("default", state): 1 for state in ("cancelled", "completed", "discarded")}
+        assert kept(jobs, handles) == {"completed", "cancelled", "discarded"}
+
+    def test_only_finished_states_can_be_pruned(self, jobs):
+        with pytest.raises(OptionError, match=r"not those that are executing.*jobs\.cancel"):
+            jobs.prune(state="executing")
+        with pytest.raises(OptionError, match="there is no state 'complete'"):
+            jobs.prune(state="complete")
+
+    def test_dead_letters_can_be_purged_by_age(self, jobs, clock):
+        first = one_of_each(jobs)
+        clock.advance(2 * DAY)
+
+        @jobs.job
+        def broken():
+            raise RuntimeError
+
+        second = {"discarded": broken.enqueue()}
+        jobs.drain()
+
+        told = jobs.dead_letters.purge(older_than="1d", dry_run=True)
+        assert (told, told.by_queue) == (1, {("default", "discarded"): 1})
+        assert jobs.dead_letters.purge(older_than="1d") == 1
+        assert "discarded" not in kept(jobs, first)
+        assert "discarded" in kept(jobs, second)
+
+    def test_named_dead_letters_that_are_too_young_stay(self, jobs, clock):
+        handles = one_of_each(jobs)
+        ids = [each.id for each in jobs.dead_letters.list()]
+
+        assert jobs.dead_letters.purge(ids, older_than="1d") == 0
+        assert jobs.dead_letters.purge(ids, dry_run=True) == 1
+        assert jobs.dead_letters.purge(ids) == 1
+        assert kept(jobs, handles) == {"completed", "cancelled"}

@@ -204,7 +204,7 @@ class TestAsyncHandlers:
         assert jobs.process_once().status == "requeued"
         assert cancelled == [True]
         error = jobs.get(handle.id).errors[-1]
-        assert (error.kind, error.message) == ("TimeoutError", "it was cancelled at its time-out of 0.05 s")
+        assert (error.kind, error.message) == ("JobTimeout", "it was cancelled at its time-out of 0.05 s")
 
     def test_its_own_time_out_is_its_own(self, jobs):
         @jobs.job(timeout=60)
@@ -230,7 +230,7 @@ class TestAsyncHandlers:
 
         assert jobs.handle(handle.result()).result() == 7
 
-    def test_one_that_was_interrupted_is_ended_before_its_job_is_given_back(self, jobs):
+    def test_one_that_was_interrupted_is_ended_before_its_job_is_given_back(self, jobs, ctrl_c):
         """Ctrl-C reaches the thread that waits for the handler, not the handler."""
         started, ended = threading.Event(), []
 

@@ -139,7 +139,7 @@ class TestByType:
         @jobs.job
         def charge(card: Secret[int]) -> None: ...
 
-        with pytest.raises(ArgumentError, match="the secret is not a int") as refused:
+        with pytest.raises(ArgumentError, match="the secret is not an int") as refused:
             charge.enqueue(Secret(CANARY))
 
         assert CANARY not in str(refused.value)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onward import Onward, OptionError
+from onward import Exponential, Fixed, Linear, NoDelay, Onward, OptionError
 from onward.backends.memory import MemoryBackend
 
 
@@ -115,3 +115,108 @@ def test_each_application_in_memory_is_its_own_store(open_app):
     handle = work.enqueue()
 
     assert other.get(handle.id) is None
+
+
+# How retries are configured
+
+
+@pytest.mark.promise("S17")
+@pytest.mark.parametrize("engine", ["process_once", "worker"])
+@pytest.mark.parametrize("said", ["fixed, base=100", {"strategy": "fixed", "base": 100}, Fixed(100)], ids=str)
+def test_strategies_may_be_named_wherever_a_policy_is_taken(open_app, clock, eventually, said, engine):
+    jobs = open_app(default_retry=said, queue_retry={"slow": "linear, base=200"})
+
+    @jobs.job(max_retries=1)
+    def plain():
+        raise RuntimeError
+
+    @jobs.job(max_retries=1, queue="slow")
+    def on_a_queue():
+        raise RuntimeError
+
+    @jobs.job(max_retries=1, queue="slow", retry={"strategy": "fixed", "base": "5m"})
+    def with_its_own():
+        raise RuntimeError
+
+    handles = [plain.enqueue(), on_a_queue.enqueue(), with_its_own.enqueue()]
+    handles.append(with_its_own.using(retry="fixed, base=400").enqueue())
+    if engine == "process_once":
+        jobs.drain()
+    else:
+        with jobs.worker():
+            eventually(lambda: all(handle.state() == "retryable" for handle in handles))
+
+    waits = [(handle.record().available_at - clock.now()).total_seconds() for handle in handles]
+    assert waits == [100, 200, 300, 400]
+
+
+@pytest.mark.promise("S17")
+def test_strategies_are_named_in_a_file_and_in_the_environment(open_app, monkeypatch, tmp_path):
+    (tmp_path / "onward.toml").write_text(
+        'default_retry = "linear"\n[queue_retry]\nmail = {strategy = "fixed", base = "2m"}\nops = "none"'
+    )
+    from_file = open_app().settings
+    monkeypatch.setenv("ONWARD_DEFAULT_RETRY", "exponential, base=5, max=300, jitter=false")
+    from_environment = open_app(queue_retry={"ops": Fixed(9)}).settings
+
+    assert (from_file.default_retry, from_file.queue_retry) == (Linear(), {"mail": Fixed(120.0), "ops": NoDelay()})
+    assert from_environment.default_retry == Exponential(base=5, max=300, jitter=None)
+    assert from_environment.queue_retry == {"mail": Fixed(120.0), "ops": Fixed(9)}
+
+
+@pytest.mark.promise("S17")
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"default_retry": "exponentail"}, r"Onward\(\.\.\.\): default_retry: .* did you mean 'exponential'"),
+        ({"default_retry": 30}, "default_retry must be a policy"),
+        ({"queue_retry": {"mail": "fxed"}}, r"queue_retry\.mail: .* did you mean 'fixed'"),
+        ({"queue_retry": {"mail": None}}, r"queue_retry\.mail must be a policy"),
+        ({"queue_retry": "fixed"}, "queue_retry must name a policy for each queue"),
+    ],
+)
+def test_a_strategy_that_makes_no_sense_is_refused_at_once(open_app, settings, says):
+    with pytest.raises(OptionError, match=says):
+        open_app(**settings)
+
+
+def test_a_strategy_in_the_environment_that_makes_no_sense_is_refused_at_once(open_app, monkeypatch):
+    monkeypatch.setenv("ONWARD_DEFAULT_RETRY", "linaer")
+
+    with pytest.raises(OptionError, match=r"the environment: default_retry: .* did you mean 'linear'"):
+        open_app()
+
+
+def test_a_strategy_of_a_job_that_makes_no_sense_is_refused_where_it_is_given(jobs):
+    with pytest.raises(OptionError, match=r"retry: .* did you mean 'exponential'"):
+        jobs.job(name="work", retry="exponental")(lambda: None)
+
+    @jobs.job
+    def work(): ...
+
+    with pytest.raises(OptionError, match=r"retry: .* did you mean 'fixed'"):
+        work.using(retry="fixd")
+
+
+class Mine(Exponential, frozen=True):
+    def compute_delay(self, attempt, **_):
+        return 77
+
+
+def test_a_policy_of_the_users_own_decides_although_it_does_not_travel(open_app, clock):
+    jobs = open_app(default_retry=Mine())
+
+    @jobs.job(max_retries=1)
+    def by_default():
+        raise RuntimeError
+
+    @jobs.job(max_retries=1, retry=Mine())
+    def by_itself():
+        raise RuntimeError
+
+    handles = [by_default.enqueue(), by_itself.enqueue()]
+    jobs.drain()
+
+    assert [(handle.record().available_at - clock.now()).total_seconds() for handle in handles] == [77, 77]
+    with pytest.raises(OptionError, match="a Mine policy is code and cannot travel"):
+        by_default.using(retry=Mine())

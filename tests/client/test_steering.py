@@ -3,6 +3,8 @@
 import pytest
 
 from onward import Fixed, JobContext, NoDelay, Retry, Snooze
+from onward.backend import Claim
+from onward.errors import InvalidName
 from onward.telemetry import JobCancelled, JobRescued, QueuePaused, QueueResumed
 
 
@@ -341,3 +343,16 @@ class TestReaping:
         assert (record.state, record.result, record.attempts, record.crashes) == ("completed", 2, 1, 1)
         assert jobs.metrics.count("leases_lost") == 1
         assert jobs.metrics.count("jobs_succeeded") == 1
+
+
+def test_the_jobs_of_dead_workers_can_be_given_back_one_queue_at_a_time(jobs, clock):
+    mail, news = (jobs.enqueue("work", queue=queue) for queue in ("mail", "news"))
+    for queue in ("mail", "news"):
+        jobs.backend.claim(Claim(queues=(queue,), owner=f"dead-{queue}"))
+    clock.advance(31)
+
+    assert [each.id for each in jobs.reap(queue="mail")] == [mail.id]
+    assert (mail.state(), news.state()) == ("retryable", "executing")
+    assert jobs.metrics.count("jobs_crashed", "mail") == 1
+    with pytest.raises(InvalidName):
+        jobs.reap("a queue")

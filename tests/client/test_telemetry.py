@@ -1,6 +1,7 @@
 """Subscribers and log lines: they learn what happened and can hurt nobody."""
 
 import logging
+import re
 import threading
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from onward import JobDiscarded as JobDiscardedError
 from onward import NoDelay, OptionError
 from onward.telemetry import Event, JobCompleted, JobEnqueued, JobEvent, JobFailed, JobStarted
+from onward.testing.contract.builders import an_envelope
 
 
 @pytest.fixture
@@ -174,7 +176,7 @@ class TestLogLines:
         jobs.drain()
 
         (line,) = [record for record in caplog.records if record.name == "onward.job"]
-        assert line.getMessage() == f"job.completed work {handle.id} attempt 1"
+        assert re.fullmatch(rf"job\.completed work {handle.id} attempt 1 in \d+ ms", line.getMessage())
 
     def test_each_failure_says_one_line_and_the_last_one_is_critical(self, jobs, work, caplog):
         handle = work.enqueue(True)
@@ -182,11 +184,32 @@ class TestLogLines:
 
         failed, discarded = lines(caplog)
         assert failed.levelno == logging.WARNING
-        assert failed.getMessage() == f"job.failed work {handle.id} attempt 1 retry in 0s: RuntimeError: no luck"
-        assert discarded.levelno == logging.CRITICAL
-        assert discarded.getMessage() == (
-            f"job.discarded work {handle.id} attempt 2: gave up after 2 attempts: max_retries is 1; RuntimeError: no luck"
+        assert re.fullmatch(
+            rf"job\.failed work {handle.id} attempt 1 in \d+ ms, retry in 0 ms: RuntimeError: no luck",
+            failed.getMessage(),
         )
+        assert discarded.levelno == logging.CRITICAL
+        assert re.fullmatch(
+            rf"job\.discarded work {handle.id} attempt 2 in \d+ ms: gave up after 2 attempts: max_retries is 1; "
+            rf"RuntimeError: no luck",
+            discarded.getMessage(),
+        )
+
+    def test_lines_of_one_event_have_one_template(self, jobs, work, caplog):
+        work.enqueue_many([(True,), (True,), (True,)])
+        jobs.drain()
+
+        templates = {(line.event, line.msg) for line in lines(caplog)}
+        assert len(lines(caplog)) == 6
+        assert sorted(event for event, _ in templates) == ["job.discarded", "job.failed"]
+
+    def test_a_job_that_was_never_run_is_told_to_be_discarded_without_a_time(self, jobs, caplog):
+        jobs.backend.enqueue([an_envelope(job="work", payload=b"", namespace="another")])
+        jobs.drain()
+
+        (line,) = lines(caplog)
+        assert "which was not run: " in line.getMessage()
+        assert line.levelno == logging.CRITICAL
 
     @pytest.mark.promise("S21")
     def test_the_line_of_a_permanent_failure_says_that_no_retries_were_allowed(self, jobs, caplog):

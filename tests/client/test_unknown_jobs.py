@@ -4,6 +4,7 @@ import logging
 import sqlite3
 
 import msgspec
+import pydantic
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -211,13 +212,35 @@ class TestUnreadableBytes:
 
         assert handle.state() == "completed"
 
+    @pytest.mark.promise("F84")
+    @pytest.mark.parametrize("store", ["memory"])  # SQLite's tables are strict
+    @pytest.mark.parametrize("engine", ["process_once", "worker"])
+    def test_what_is_no_bytes_at_all_is_a_failure_of_that_job(self, jobs, engine, eventually, caplog):
+        """A store that hands back something else than was stored: nothing here expects that."""
+        noise = an_envelope(7)
+
+        @jobs.job
+        def work(): ...
+
+        jobs.backend.enqueue([noise])
+        handle = work.enqueue()
+        if engine == "process_once":
+            assert [jobs.process_once().status for _ in range(2)] == ["dead-lettered", "acked"]
+        else:
+            with jobs.worker() as worker:
+                eventually(lambda: handle.state() == "completed")
+                eventually(lambda: jobs.counts()["discarded"] == 1)
+                assert worker.running
+        (line,) = [line for line in caplog.records if "the engine failed on job" in line.getMessage()]
+        assert (line.levelname, noise.id in line.getMessage()) == ("CRITICAL", True)
+
     @pytest.mark.promise("F57", "S29")
-    def test_they_are_counted_as_rejected_and_not_as_failed(self, jobs):
+    def test_they_are_counted_as_unreadable_and_not_as_failed_or_forged(self, jobs):
         jobs.backend.enqueue([an_envelope(b"noise")])
         jobs.drain()
 
         count = jobs.metrics.count
-        assert (count("jobs_rejected_signature"), count("jobs_failed")) == (1, 0)
+        assert (count("jobs_unreadable"), count("jobs_rejected_signature"), count("jobs_failed")) == (1, 0, 0)
 
     @pytest.mark.promise("F57", "S23")
     def test_they_are_copied_to_the_dead_letter_queue_too(self, open_app):
@@ -232,7 +255,7 @@ class TestUnreadableBytes:
     @pytest.mark.parametrize(
         "payload", [b'{"n": "\xff"}', b'{"n": "\\ud800"}', b"[" * 900 + b"]" * 900, b'{"n": 1e999}']
     )
-    def test_a_payload_that_cannot_be_read_is_a_failure_and_can_be_looked_at(self, jobs, payload):
+    def test_a_payload_that_no_version_can_read_is_a_failure_and_can_be_looked_at(self, jobs, payload):
         @jobs.job
         def work(n: int): ...
 
@@ -307,15 +330,14 @@ class TestAWrongPayloadByName:
             jobs.enqueue("work", {"n": "three"})
         assert sum(jobs.counts().values()) == 0
 
-    def test_it_is_an_ordinary_failure_where_the_job_was_not_known(self, jobs):
+    def test_it_is_parked_where_the_job_was_not_known(self, jobs):
         handle = jobs.enqueue("work", {"n": "three"})
 
         @jobs.job(max_retries=1, retry=NoDelay())
         def work(n: int): ...
 
-        assert jobs.process_once().status == "requeued"
-        assert jobs.process_once().status == "dead-lettered"
-        assert "Expected `int`, got `str`" in jobs.get(handle.id).errors[-1].message
+        assert jobs.process_once().status == "parked"
+        assert (handle.state(), handle.record().attempts) == ("scheduled", 0)
 
     def test_the_context_shows_the_payload_as_it_came(self, jobs):
         seen = []
@@ -328,6 +350,158 @@ class TestAWrongPayloadByName:
         jobs.drain()
 
         assert seen == [{"n": 3}]
+
+
+class Account(msgspec.Struct):
+    number: int
+
+    def __post_init__(self):
+        if self.number < 0:
+            raise ValueError("no account has that number")
+        if self.number == 13:
+            raise KeyError("the validator is broken")
+
+
+class Amount(pydantic.BaseModel):
+    cents: int
+
+
+def with_a_new_parameter(order: int, currency: str): ...
+def without_a_parameter(): ...
+def with_another_type(order: list[int]): ...
+def with_a_struct(order: Account): ...
+def with_a_model(order: Amount): ...
+
+
+ANOTHER = "it was enqueued by another version of the code, so"
+UNTIL = "run that version until its jobs are done"
+ENQUEUED_BY_ANOTHER_VERSION = {
+    with_a_new_parameter: (
+        {"order": 1},
+        f"job 'charge' has no value for parameter 'currency': {ANOTHER} give the parameter a default, or {UNTIL}",
+    ),
+    without_a_parameter: (
+        {"order": 1},
+        f"job 'charge' has no parameter 'order': {ANOTHER} keep the parameter, or {UNTIL}",
+    ),
+    with_another_type: (
+        {"order": 1},
+        "job 'charge': parameter 'order' does not fit this version of the code: Expected `array`, got `int`",
+    ),
+    with_a_struct: (
+        {"order": {"number": -1}},
+        "job 'charge': parameter 'order' does not fit this version of the code: no account has that number",
+    ),
+    with_a_model: (
+        {"order": {"cents": "all"}},
+        "job 'charge': parameter 'order' does not fit this version of the code: cents: Input should be a valid integer",
+    ),
+}
+misfits = pytest.mark.parametrize(
+    ("function", "payload", "reason"),
+    [(function, *case) for function, case in ENQUEUED_BY_ANOTHER_VERSION.items()],
+    ids=[function.__name__ for function in ENQUEUED_BY_ANOTHER_VERSION],
+)
+
+
+class TestArgumentsOfAnotherVersion:
+    """A deployment halfway through: a job was enqueued by another version of its code, and this worker cannot call it."""
+
+    @misfits
+    @pytest.mark.promise("F56")
+    def test_the_job_is_parked_and_the_log_names_the_parameter(self, jobs, caplog, clock, function, payload, reason):
+        handle = jobs.enqueue("charge", payload, max_retries=0)
+        jobs.job(name="charge")(function)
+
+        result = jobs.process_once()
+
+        record = handle.record()
+        assert (result.status, record.state, record.attempts, record.errors) == ("parked", "scheduled", 0, ())
+        assert wait_of(jobs, handle.id, clock) == 10
+        (line,) = [line for line in caplog.records if line.levelno >= logging.WARNING]
+        assert f"job.parked charge {handle.id}, looked at again in 10 s: {reason}" in line.getMessage()
+
+    @misfits
+    @pytest.mark.promise("F56")
+    def test_after_its_grace_it_is_discarded_with_that_reason(self, jobs, clock, function, payload, reason):
+        handle = jobs.enqueue("charge", payload, max_retries=0)
+        jobs.job(name="charge")(function)
+        jobs.process_once()
+        clock.advance(DAY)
+
+        assert jobs.process_once().status == "dead-lettered"
+        record = handle.record()
+        assert (record.state, record.attempts, record.errors[-1].kind) == ("discarded", 0, "DoesNotFit")
+        assert record.reason.startswith(reason)
+        count = jobs.metrics.count
+        assert (count("jobs_parked"), count("jobs_misfit"), count("jobs_failed")) == (1, 1, 0)
+
+    @pytest.mark.promise("F56")
+    def test_an_async_job_is_parked_too(self, jobs):
+        handle = jobs.enqueue("charge", {"order": 1})
+
+        @jobs.job
+        async def charge(order: int, currency: str): ...
+
+        assert jobs.process_once().status == "parked"
+        assert handle.record().attempts == 0
+
+    @shared
+    @pytest.mark.promise("F56")
+    def test_a_worker_of_the_right_version_runs_it(self, open_app, clock):
+        old, new = open_app(), open_app()
+        ran = []
+
+        @old.job(name="charge")
+        def charge_before(order: int):
+            ran.append(("old", order))
+
+        @new.job(name="charge")
+        def charge_after(order: int, currency: str):
+            ran.append(("new", order, currency))
+
+        handles = [charge_before.enqueue(1), charge_after.enqueue(2, "EUR")]
+        for _ in range(2):
+            new.process_once()
+        for _ in range(2):
+            clock.advance(10)
+            old.process_once()
+        clock.advance(20)
+        new.drain()
+
+        assert ran == [("new", 2, "EUR"), ("old", 1)]
+        assert [handle.state() for handle in handles] == ["completed", "completed"]
+
+    def test_what_a_handler_raises_itself_is_a_failure(self, jobs):
+        @jobs.job
+        def charge(order: int):
+            msgspec.convert("one", int)
+
+        handle = charge.enqueue(1)
+
+        assert jobs.process_once().status == "dead-lettered"
+        assert handle.record().errors[-1].kind == "ValidationError"
+
+    def test_a_validator_that_breaks_is_a_failure(self, jobs):
+        """It does not say that the value does not fit."""
+        handle = jobs.enqueue("charge", {"order": {"number": 13}})
+        jobs.job(name="charge")(with_a_struct)
+
+        assert jobs.process_once().status == "dead-lettered"
+        assert (handle.record().errors[-1].kind, handle.record().attempts) == ("KeyError", 1)
+
+    def test_a_secret_is_not_in_the_reason(self, jobs, clock, caplog):
+        handle = jobs.enqueue("charge", {"token": {"cents": "hunter2-and-more"}})
+
+        @jobs.job
+        def charge(token: Amount): ...
+
+        jobs.process_once()
+        clock.advance(DAY)
+        jobs.process_once()
+
+        assert handle.state() == "discarded"
+        assert "hunter2-and-more" not in handle.record().reason + caplog.text
 
 
 @shared

@@ -61,6 +61,8 @@ def tables(url: str, *, rows: int, turns: int, tell: Tell) -> Ledger:
         closing(PostgresBackend.from_url(url, namespace="empty")) as empty,
         closing(PostgresBackend.from_url(url, namespace="full")) as full,
     ):
+        empty.connect()
+        full.connect()
         _fill(url, "onward_full_", rows)
         tell(3 * rows)
         took: dict[str, list[float]] = {"empty": [], "full": []}

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
-from tests.proof import deep, enqueuers, exactly_once, kills, labour, long_log, moves, restarts, snapshots, soak
+from tests.proof import deep, enqueuers, exactly_once, keyed, kills, labour, long_log, moves, restarts, snapshots, soak
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
 from tests.proof.once_shop import STEPS
@@ -25,6 +26,8 @@ __all__ = [
     "claims_behind_a_snapshot",
     "claims_in_full_tables",
     "jobs_move_house",
+    "keys_on_mariadb",
+    "keys_on_postgres",
     "log_behind_a_reader",
     "many_rivals_for_one_key",
     "processes_enqueue_one_by_one",
@@ -93,6 +96,15 @@ def worker_processes_are_killed_on_postgres(folder: Path, scale: float, tell: Te
     return _killed("postgres", folder, scale, tell)
 
 
+def keys_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _keyed("postgres", folder, scale, tell, unique=True)
+
+
+def keys_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
+    # InnoDB locks gaps where a unique index had an entry: who asks for such a key at the same time may still be undone.
+    return _keyed("mariadb", folder, scale, tell, unique=False)
+
+
 def claims_behind_a_snapshot(folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store("postgres", folder) as store:
         return snapshots.behind_a_snapshot(store.url(), seconds=600 * scale, tell=tell)
@@ -118,12 +130,14 @@ def transactions_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
 
 def transactions_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
     with postgres_server(VERSIONS[-1]) as server:
-        return _transacted("postgres", in_postgres(server), folder, scale, tell)
+        database = in_postgres(server)
+        return _without_deadlock(server, lambda: _transacted("postgres", database, folder, scale, tell))
 
 
 def transactions_on_mariadb(folder: Path, scale: float, tell: Tell) -> Ledger:
     with mariadb_server() as server:
-        return _transacted("mariadb", in_mariadb(server), folder, scale, tell)
+        database = in_mariadb(server)
+        return _without_deadlock(server, lambda: _transacted("mariadb", database, folder, scale, tell))
 
 
 def redis_is_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
@@ -159,6 +173,8 @@ PROOFS: tuple[Proof, ...] = (
     worker_processes_are_killed,
     worker_processes_are_killed_on_postgres,
     worker_processes_are_killed_on_mariadb,
+    keys_on_postgres,
+    keys_on_mariadb,
     transactions_on_a_file,
     transactions_on_postgres,
     transactions_on_mariadb,
@@ -171,7 +187,7 @@ PROOFS: tuple[Proof, ...] = (
 
 def _soak(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store(engine, folder) as store:
-        return _soaked(store.url(), scale, tell)
+        return _without_deadlock(store, lambda: _soaked(store.url(), scale, tell))
 
 
 def _soaked(url: str, scale: float, tell: Tell) -> Ledger:
@@ -180,14 +196,32 @@ def _soaked(url: str, scale: float, tell: Tell) -> Ledger:
 
 def _killed(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
     with private_store(engine, folder) as store:
-        return kills.of_worker_processes(
-            store.url(),
-            folder,
-            jobs=max(600, round(10_000 * scale)),
-            kills=max(6, round(100 * scale)),
-            restarts=max(3, round(50 * scale)),
-            tell=tell,
+        return _without_deadlock(
+            store,
+            lambda: kills.of_worker_processes(
+                store.url(),
+                folder,
+                jobs=max(600, round(10_000 * scale)),
+                kills=max(6, round(100 * scale)),
+                restarts=max(3, round(50 * scale)),
+                tell=tell,
+            ),
         )
+
+
+def _keyed(engine: str, folder: Path, scale: float, tell: Tell, *, unique: bool) -> Ledger:
+    with private_store(engine, folder) as store:
+        jobs = max(1_000, round(50_000 * scale))
+        return _without_deadlock(
+            store, lambda: keyed.of_processes(store.url(), folder, name=engine, jobs=jobs, unique=unique, tell=tell)
+        )
+
+
+def _without_deadlock(server: Any, prove: Callable[[], Ledger]) -> Ledger:
+    """A deadlock that the server counts meanwhile is a flaw."""
+    before = server.deadlocks()
+    ledger = prove()
+    return replace(ledger, flaws={**ledger.flaws, "deadlocks": server.deadlocks() - before})
 
 
 def _transacted(name: str, database: Any, folder: Path, scale: float, tell: Tell) -> Ledger:

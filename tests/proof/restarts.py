@@ -21,6 +21,7 @@ from onward.states import State
 from onward.testing.contract.builders import some_envelopes
 from tests.proof.crowd import Common, Tell, in_processes
 from tests.proof.ledger import Ledger
+from tests.servers.connecting import connected
 from tests.servers.redis import redis_server
 
 __all__ = ["of_a_redis_server"]
@@ -60,13 +61,13 @@ def of_a_redis_server(
         errors = in_processes(processes, _process, crew, tell=tell)
         nemesis.join()
         seconds = time.monotonic() - begun
-        with closing(RedisBackend.from_url(crew.url)) as backend:
+        with closing(connected(RedisBackend.from_url(crew.url))) as backend:
             return _ledger(crew, killed, restarts, backend, errors, seconds)
 
 
 def _kill(server: Any, jobs: int, restarts: int, killed: list[float]) -> None:
     """Each time another part of the jobs has ended."""
-    with closing(RedisBackend.from_url(server.url())) as backend:
+    with closing(connected(RedisBackend.from_url(server.url()))) as backend:
         for number in range(restarts):
             deadline = time.monotonic() + _PATIENCE
             while _persist(backend.overview).ended < jobs * (number + 0.5) / (restarts + 1):
@@ -88,7 +89,7 @@ def _work(worker: int, crew: Crew, common: Common) -> None:
     """Enqueue and take turns, writing down every claim and every answer."""
     left = crew.share(worker)
     with (
-        closing(_persist(lambda: RedisBackend.from_url(crew.url))) as backend,
+        closing(_persist(lambda: connected(RedisBackend.from_url(crew.url)))) as backend,
         (crew.records / f"{worker}.claims").open("w") as claims,
         (crew.records / f"{worker}.answers").open("w") as answers,
     ):

@@ -119,7 +119,7 @@ def test_an_enqueue_that_is_repeated_because_its_answer_was_lost_stores_one_job(
                 raise BackendUnavailable("the connection broke before the answer came")
             return answers
 
-        GroupCommit(enqueue_and_lose_the_first_answer).submit([envelope := an_envelope()])
+        GroupCommit(enqueue_and_lose_the_first_answer, timeout=5).submit([envelope := an_envelope()])
 
         assert sum(backend.counts().values()) == 1
         assert backend.get(envelope.id) is not None

@@ -8,7 +8,7 @@ import pymysql
 
 from tests.servers.stores import emptied
 
-__all__ = ["Database", "in_mariadb", "in_postgres", "in_sqlite"]
+__all__ = ["Database", "in_mariadb", "in_postgres", "in_sqlite", "is_locked"]
 
 
 class Database:
@@ -42,6 +42,17 @@ def in_sqlite(folder):
         "django": {"ENGINE": "django.db.backends.sqlite3", "NAME": file},
     }
     return Database(f"sqlite:///{file}", address, lambda: sqlite3.connect(file))
+
+
+def is_locked(database):
+    """Whether a transaction has the write lock of an SQLite file."""
+    try:
+        with closing(sqlite3.connect(database.address["file"], timeout=0, isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            connection.execute("ROLLBACK")
+    except sqlite3.OperationalError:
+        return True
+    return False
 
 
 def in_postgres(server):

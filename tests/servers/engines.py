@@ -32,6 +32,10 @@ class SqlStore:
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
+    def deadlocks(self) -> int:
+        """How many the server has counted.  A file has one writer at a time."""
+        return 0
+
     def sessions(self) -> dict[str, int]:
         """Those that are open, with the instants at which they expire."""
         return dict(self.query("SELECT owner, expires_at FROM onward_sessions"))
@@ -75,6 +79,7 @@ class PostgresStore(SqlStore):
 
     def __init__(self, server: Any, _: Path) -> None:
         self._url = server.url()
+        self._server = server
         # Whoever was killed by an earlier test may not have ended there yet.
         with psycopg.connect(self._url, autocommit=True) as connection:
             connection.execute(
@@ -86,6 +91,9 @@ class PostgresStore(SqlStore):
     def url(self, *, patience: float | None = None) -> str:
         wait = "" if patience is None else f"&options={quote(f'-c lock_timeout={round(patience * 1000)}')}"
         return f"{self._url}{wait}"
+
+    def deadlocks(self) -> int:
+        return int(self._server.deadlocks())
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with psycopg.connect(self._url) as connection:
@@ -112,6 +120,9 @@ class MariaDBStore(SqlStore):
 
     def url(self, *, patience: float | None = None) -> str:
         return self._url + ("" if patience is None else f"&lock_timeout={max(1, round(patience))}")
+
+    def deadlocks(self) -> int:
+        return int(self._server.deadlocks())
 
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         with closing(self._server.connect("jobs")) as connection, connection.cursor() as cursor:

@@ -13,7 +13,9 @@ from pathlib import Path
 import pymysql
 
 from onward.backends.mysql import MySQLBackend
+from tests.servers.connecting import connected
 from tests.servers.crashes import watch
+from tests.servers.deadlocks import none_counted
 from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
 
 PATIENCE = 60
@@ -100,6 +102,17 @@ class MariaDBServer:
     def resume(self):
         os.killpg(self._process.pid, signal.SIGCONT)
 
+    def deadlocks(self):
+        """How many it has counted since it was started."""
+        with contextlib.closing(self.connect()) as connection, connection.cursor() as cursor:
+            cursor.execute("SHOW GLOBAL STATUS LIKE 'Innodb_deadlocks'")
+            ((_, count),) = cursor.fetchall()
+            return int(count)
+
+    def without_deadlock(self):
+        """Fail if it counts one in the block."""
+        return none_counted(self.deadlocks)
+
     def end_sessions(self):
         """End whoever is connected, and wait until they are gone: who was killed may not have ended here yet."""
         others = "SELECT id FROM information_schema.processlist WHERE user = 'onward' AND id <> connection_id()"
@@ -114,7 +127,7 @@ class MariaDBServer:
     def emptied(self):
         """The URL of a database that has the tables of the default namespace, and nothing in them."""
         if not getattr(self, "has_tables", False):
-            MySQLBackend.from_url(self.url()).close()
+            connected(MySQLBackend.from_url(self.url())).close()
             self.has_tables = True
         with contextlib.closing(self.connect("jobs", autocommit=False)) as connection, connection.cursor() as cursor:
             for table in TABLES:

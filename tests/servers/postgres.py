@@ -14,6 +14,7 @@ from pathlib import Path
 
 import psycopg
 
+from tests.servers.deadlocks import none_counted
 from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable, wheel
 
 VERSIONS = ("15", "18")
@@ -77,6 +78,16 @@ class PostgresServer:
     def resume(self):
         assert self._process is not None
         os.killpg(self._process.pid, signal.SIGCONT)
+
+    def deadlocks(self):
+        """How many it has counted since it was started.  A victim tells of its deadlock before it goes on."""
+        with psycopg.connect(self.url()) as connection:
+            ((count,),) = connection.execute("SELECT sum(deadlocks) FROM pg_stat_database").fetchall()
+            return int(count)
+
+    def without_deadlock(self):
+        """Fail if it counts one in the block."""
+        return none_counted(self.deadlocks)
 
     def _answers(self):
         probe = [self._programs / "pg_isready", "-q", "-h", self.folder]

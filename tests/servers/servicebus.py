@@ -22,6 +22,7 @@ from onward.backends.servicebus.url import parse_url
 from onward.clock import SystemClock
 from onward.testing.clock import FakeClock
 from onward.testing.servicebus import QueueOptions, ServiceBusStandin
+from tests.servers.connecting import connected
 
 LOCK = 300
 QUEUES = ("default", "a", "b", "c", "axb", "mail", "failed", "other", "stage", "dead", "elsewhere", "done", "news")
@@ -92,7 +93,7 @@ class Clients:
             if len(backends) == len(self._buses):
                 self._buses.append(KeptBus(parse_url(self._url)))
             bus = self._buses[len(backends)]
-            backends.append(backend := ServiceBusBackend(bus, clock=clock))
+            backends.append(backend := connected(ServiceBusBackend(bus, clock=clock)))
             return backend
 
         try:
@@ -147,7 +148,7 @@ class RealNamespace:
     def __init__(self, url):
         self.clock = RealClock()
         self.url = url
-        self.backend = ServiceBusBackend.from_url(url)
+        self.backend = connected(ServiceBusBackend.from_url(url))
 
     def empty(self):
         """Remove every message that nobody has locked."""

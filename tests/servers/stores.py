@@ -10,6 +10,7 @@ import contextlib
 import psycopg
 
 from onward.backends.postgres import PostgresBackend
+from tests.servers.connecting import connected
 
 TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "waiters")
 _EMPTY = "; ".join(f"DELETE FROM onward_{table}" for table in TABLES)
@@ -19,7 +20,7 @@ def emptied(server):
     """The URL of a database that has the tables of the default namespace, and nothing in them."""
     url = server.url()
     if not server.has_tables:
-        PostgresBackend.from_url(url).close()
+        connected(PostgresBackend.from_url(url)).close()
         server.has_tables = True
     connection = server.broom
     if connection is None or connection.closed:
@@ -45,7 +46,9 @@ class WarmClients:
         backends = []
 
         def open_client():
-            connections = self._idle.pop() if self._idle else PostgresBackend.from_url(self._url)._connections
+            connections = (
+                self._idle.pop() if self._idle else connected(PostgresBackend.from_url(self._url))._connections
+            )
             backends.append(backend := PostgresBackend(connections, clock=clock, prefix="onward_"))
             return backend
 

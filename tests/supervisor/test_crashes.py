@@ -104,7 +104,7 @@ def test_a_discard_by_the_supervisor_reaches_those_who_subscribed_and_the_dead_l
     dead = shop.die_once.enqueue()
     (record,) = shop.ended(dead)
 
-    assert (record.state, record.crashes, record.reason) == (State.DISCARDED, 1, "crashed 1 times: killed by SIGKILL")
+    assert (record.state, record.crashes, record.reason) == (State.DISCARDED, 1, "crashed 1 time: killed by SIGKILL")
     assert shop.noted("discarded")["id"] == dead.id
     (letter,) = eventually(lambda: shop.jobs.list(queue="graveyard"))
     assert (letter.job, letter.payload["id"]) == ("dead_letter", dead.id)
@@ -162,6 +162,6 @@ def test_a_process_that_says_what_nobody_understands_is_killed_and_the_others_wo
     (record,) = shop.ended(held)
 
     assert (babbler.state, babbler.crashes) == (State.COMPLETED, 1)
-    assert babbler.errors[0].message.startswith("it said what nobody can understand")
+    assert babbler.errors[0].message.startswith("it sent a malformed message")
     assert (record.state, record.crashes, record.interruptions) == (State.COMPLETED, 0, 0)
     assert fleet.stop() == 0

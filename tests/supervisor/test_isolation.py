@@ -148,7 +148,7 @@ def test_an_isolated_job_that_says_what_nobody_understands_has_crashed(shop, sta
     handle = shop.babble_alone.enqueue()
     record = eventually(lambda: each if (each := handle.record()).crashes else None)
 
-    assert record.errors[0].message.startswith("said what nobody can understand")
+    assert record.errors[0].message.startswith("sent a malformed message")
     assert alive(worker)
 
 

@@ -1,6 +1,7 @@
 """The store does not answer: that costs time, and no job anything else."""
 
 import os
+import re
 import signal
 
 import pytest
@@ -42,6 +43,26 @@ def test_an_outage_of_three_leases_costs_no_job_a_crash(open_shop, start, patien
     assert [(each.crashes, each.interruptions) for each in records] == [(0, 0)] * 3
     assert all(alive(pid) for pid in workers)
     assert [fleet.stop() for fleet in fleets] == [0, 0]
+
+
+@pytest.mark.redis_too
+def test_an_outage_is_told_once_when_it_begins_and_once_when_it_is_over_by_every_process(open_shop, start):
+    shop = open_shop(lease_for=LEASE, patience=0.1)
+    fleet = start(shop)
+    processes = {str(fleet.pid), *map(str, fleet.workers(1))}
+    held = shop.hold.enqueue("one")
+    shop.noted("holding", name="one")
+    with shop.locked():
+        shop.let("one")  # it ends while the store cannot be told
+        fleet.said(r"the store did not answer \(", 2, within=20)
+        let_pass(2 * LEASE)  # long enough to be tried many times
+    fleet.said(r"the store is back after \d", 2, within=20)
+    shop.ended(held)
+
+    told = re.findall(r" WARNING +\[(\d+)\] onward\.\w+: the store (did not answer|is back)", fleet.log)
+    assert sorted(told) == sorted((pid, line) for pid in processes for line in ("did not answer", "is back"))
+    assert fleet.log.count("WARNING") == 4
+    assert fleet.stop() == 0
 
 
 @pytest.mark.promise("F83")

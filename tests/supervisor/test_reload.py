@@ -70,3 +70,15 @@ def test_a_worker_that_waits_for_the_next_save_can_be_stopped(shop, start, write
     fleet.said("SyntaxError", 2)
 
     assert fleet.stop() == 0
+
+
+def test_a_factory_is_called_again_with_the_new_code(shop, start, write):
+    factory = "\ndef create():\n    return jobs\n"
+    write(1, factory)
+    fleet = start(shop, "--reload", app="shop:create()")
+    assert version(shop) == 1
+    write(2, factory)
+    fleet.said("the code has changed")
+
+    eventually(lambda: version(shop) == 2)
+    assert fleet.stop() == 0

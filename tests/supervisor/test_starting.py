@@ -23,7 +23,7 @@ pytestmark = pytest.mark.xdist_group("starting of processes")
         ("os._exit(0)", 1, "3 processes ended before the application was imported: exited with code 0"),
         ("os.kill(os.getpid(), signal.SIGSEGV)", 1, "imported: killed by SIGSEGV"),
         ("jobs = Onward('memory://')", 3, "give it a store that processes share, such as sqlite:///jobs.db"),
-        ("jobs = None", 3, "has no application 'jobs'"),
+        ("jobs = None", 3, "jobs is None and no application"),
         ("jobs = Onward('sqlite:////dev/null/jobs.db')", 3, "/dev/null"),
     ],
     ids=["raises", "syntax", "exits", "exits hard", "segfault", "memory", "nothing there", "no store"],
@@ -132,3 +132,19 @@ def test_a_worker_whose_application_hangs_while_it_is_imported_can_be_stopped_an
     worker = shop.noted("importing", 2)["pid"]
     fleet.process.kill()
     gone(worker)
+
+
+@pytest.mark.promise("F50")
+def test_a_library_that_should_be_replaced_is_named_once_at_the_start_unless_it_is_quiet(shop, start):
+    old = "import sqlite3; sqlite3.sqlite_version_info = (3, 40, 1)"
+    fleet = start(shop, "--processes", 2, patch=old)
+    fleet.said("INFO .*onward.supervisor: about the store: SQLite 3.40.1 has the WAL-reset bug, fixed in 3.51.3")
+    fleet.workers(2)
+    shop.plain.enqueue().result(30)
+    assert fleet.stop() == 0
+    assert fleet.log.count("WAL-reset") == 1
+
+    quiet = start(shop, "--quiet", patch=old, ready=False)
+    shop.plain.enqueue().result(30)
+    assert quiet.stop() == 0
+    assert "WAL-reset" not in quiet.log

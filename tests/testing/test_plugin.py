@@ -128,3 +128,96 @@ def test_a_project_that_does_not_ask_pays_nothing(run_pytest):
     )
 
     assert code == 0, printed
+
+
+EMPTYING = """
+import pytest
+from shop import jobs
+
+@pytest.fixture(autouse=True)
+def no_jobs_left(onward_emptied):
+    onward_emptied(jobs)
+"""
+
+
+def test_a_store_is_emptied_between_tests(run_pytest):
+    code, printed = run_pytest(
+        ini="onward_url = memory://",
+        shop=APPLICATION,
+        conftest=EMPTYING,
+        test_shop="""
+import pytest
+from shop import jobs, send
+
+@pytest.mark.parametrize("n", range(3))
+def test_it_finds_its_own_job_only(n):
+    handle = send.using(unique_key="k", idempotency_key="order:42").enqueue(n)
+    jobs.drain(raising=True)
+    assert handle.record().reason is None
+    assert jobs.counts()["completed"] == 1
+""",
+    )
+
+    assert code == 0, printed
+    assert "3 passed" in printed
+
+
+def test_a_file_for_the_run_lets_jobs_join_transactions(run_pytest, tmp_path):
+    code, printed = run_pytest(
+        ini="onward_url = sqlite:///{tmp}/shop.db?durability=relaxed",
+        shop=APPLICATION,
+        conftest=EMPTYING,
+        test_shop="""
+import sqlite3
+from pathlib import Path
+import pytest
+from onward.testing import assert_enqueued, assert_not_enqueued
+from shop import jobs, send
+
+@pytest.fixture
+def connection():
+    path = jobs.settings.url.removeprefix("sqlite:///").partition("?")[0]
+    print("folder", Path(path).parent)
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE IF NOT EXISTS users (id INTEGER)")
+    yield connection
+    connection.close()
+
+def sign_up(connection, user):
+    connection.execute("INSERT INTO users VALUES (?)", (user,))
+    with jobs.transaction(connection) as tx:
+        tx.enqueue(send, user)
+
+def test_a_commit_keeps_the_job(connection):
+    sign_up(connection, 1)
+    connection.commit()
+    assert_enqueued(jobs, send, 1, count=1)
+    assert jobs.drain(raising=True) == 1
+
+def test_a_rollback_drops_it(connection):
+    sign_up(connection, 2)
+    connection.rollback()
+    assert_not_enqueued(jobs, send)
+""",
+    )
+
+    assert code == 0, printed
+    assert "2 passed" in printed
+
+
+def test_the_folder_of_the_run_is_removed(run_pytest, tmp_path):
+    code, _ = run_pytest(
+        ini="onward_url = sqlite:///{tmp}/shop.db",
+        shop=APPLICATION,
+        test_shop="""
+from pathlib import Path
+from shop import jobs, send
+
+def test_it():
+    send.enqueue(1)
+    Path("where").write_text(str(Path(jobs.settings.url.removeprefix("sqlite:///")).parent))
+""",
+    )
+
+    assert code == 0
+    assert not Path((tmp_path / "where").read_text()).exists()

@@ -177,7 +177,7 @@ class TestTheVerdict:
         def work():
             shop.save(1)
 
-        with pytest.raises(AssertionError, match="did not run again and it ended discarded: crashed 1 times"):
+        with pytest.raises(AssertionError, match="did not run again and it ended discarded: crashed 1 time"):
             shop.simulate(work).assert_idempotent()
 
 

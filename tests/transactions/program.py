@@ -268,7 +268,7 @@ DRIVERS = {
 
 def main(driver, url, address):
     act = DRIVERS[driver]
-    with Onward(url) as jobs:
+    with Onward(url).connect() as jobs:
         it = Third(jobs, json.loads(address))
         for it.label in ("commit", "rollback", "killed"):
             try:

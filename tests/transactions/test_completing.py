@@ -3,16 +3,17 @@
 import asyncio
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import closing, suppress
 
 import psycopg
 import pymysql
 import pytest
 
-from onward import JobContext, Onward, OptionError, State
+from onward import JobContext, JobTimeout, Onward, OptionError, State
 from onward.backend import Session
 from onward.errors import LeaseLost, TransactionError, TransactionTooLong
 from onward.transacts import in_the_way
+from tests.servers.databases import is_locked
 from tests.servers.pgbouncer import pgbouncer
 from tests.servers.proxy import proxy_to
 from tests.waiting import eventually
@@ -80,6 +81,34 @@ class TestOneCommit:
         assert jobs.drain() == 0
         assert jobs.metrics.count("jobs_succeeded") == 1
         assert jobs.metrics.count("jobs_failed") == 0
+
+    @pytest.mark.parametrize("when", ["before the block", "after the block"])
+    def test_a_time_out_that_its_handler_swallowed_is_recorded(self, jobs, database, when):
+        def swallow_the_time_out():
+            with suppress(JobTimeout):
+                while True:
+                    pass
+
+        @jobs.job(timeout=0.5)
+        def pay(ctx: JobContext) -> None:
+            if when == "before the block":
+                swallow_the_time_out()
+            with ctx.transaction() as conn:
+                conn.execute(WRITE.format("paid"))
+                conn.complete("paid")
+            if when == "after the block":
+                swallow_the_time_out()
+
+        handle = pay.enqueue()
+        jobs.drain()
+
+        record = handle.record()
+        assert (record.state, record.result, record.attempts) == (State.COMPLETED, "paid", 1)
+        (error,) = record.errors
+        assert (error.kind, error.attempt) == ("JobTimeout", 1)
+        assert error.message.startswith("it ran past its time-out of 0.5 s")
+        assert jobs.metrics.count("jobs_overran") == 1
+        assert database.effects() == ["paid"]
 
     def test_a_second_block_in_one_run_is_refused(self, jobs, database, told):
         @jobs.job
@@ -229,7 +258,7 @@ class TestAwaited:
         jobs.drain()
 
         assert (handle.state(), database.effects()) == (State.DISCARDED, [])
-        assert handle.record().errors[0].kind == "TimeoutError"
+        assert handle.record().errors[0].kind == "JobTimeout"
 
     @pytest.mark.parametrize("step", ["begin", "commit"])
     def test_a_cancellation_in_the_middle_of_our_own_code_waits_for_its_end(self, jobs, database, step):
@@ -351,8 +380,8 @@ class TestSqlite:
             with ctx.transaction() as conn:
                 conn.execute(WRITE.format("slow"))
                 # Others get through as soon as its time is over, though it has not ended.
-                eventually(lambda: not _is_locked(database))
-                with pytest.raises(sqlite3.DatabaseError):
+                eventually(lambda: not is_locked(database))
+                with pytest.raises(TransactionTooLong):
                     conn.execute(WRITE.format("outside"))
                 told.append("went on")
 
@@ -402,19 +431,20 @@ class TestSqlite:
             with ctx.transaction():
                 for act in (
                     lambda: note.enqueue("x"),
-                    lambda: ctx.progress(0.5),
                     lambda: jobs.cancel(ctx.id),
                     lambda: jobs.pause("mail"),
                 ):
                     with pytest.raises(TransactionError, match=r"conn\.enqueue"):
                         act()
                     told.append("refused")
+                ctx.progress(0.5)  # which never raises: it is not noted, and the log says so
             note.enqueue("after")
 
         handle = pay.enqueue()
         jobs.drain()
 
-        assert told == ["refused"] * 4
+        assert told == ["refused"] * 3
+        assert handle.record().progress is None
         assert handle.state() is State.COMPLETED
         assert [job.payload for job in jobs.list(job="note")] == [{"label": "after"}]
         assert in_the_way.get() is None
@@ -470,16 +500,6 @@ class TestSqlite:
         jobs.drain()
 
         assert handle.state() is State.COMPLETED, handle.record().errors
-
-
-def _is_locked(database):
-    try:
-        with sqlite3.connect(database.address["file"], timeout=0, isolation_level=None) as connection:
-            connection.execute("BEGIN IMMEDIATE")
-            connection.execute("ROLLBACK")
-    except sqlite3.OperationalError:
-        return True
-    return False
 
 
 @pytest.mark.promise("A12")

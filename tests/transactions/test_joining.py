@@ -335,7 +335,7 @@ class TestPostgres:
         elsewhere = f"{postgres_database.url}&options=-csearch_path%3Delsewhere"
         with (
             Onward(postgres_database.url) as jobs,
-            Onward(elsewhere) as others,
+            Onward(elsewhere).connect() as others,
             psycopg.connect(elsewhere) as connection,
         ):
             with pytest.raises(TransactionError, match="finds other tables"), jobs.transaction(connection) as tx:
@@ -372,7 +372,7 @@ class TestMariaDB:
         try:
             with (
                 Onward(mariadb_database.url) as jobs,
-                Onward(mariadb_database.url.replace("/jobs?", "/elsewhere?")),
+                Onward(mariadb_database.url.replace("/jobs?", "/elsewhere?")).connect(),
                 closing(
                     pymysql.connect(**{**mariadb_database.address["driver"], "database": "elsewhere"})
                 ) as connection,

@@ -11,8 +11,7 @@ import pytest
 
 from onward import JobContext, JobDiscarded, State
 from onward import shield as shields
-from onward.errors import TransactionError
-from onward.worker.interrupt import JobTimeout
+from onward.errors import JobTimeout, TransactionError
 
 pytestmark = pytest.mark.promise("A12")
 

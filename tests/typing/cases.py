@@ -5,6 +5,7 @@ accepted.  Nothing here is called: the lines are checked, not run.
 """
 
 from onward import Exponential, JobContext, JobHandle, Onward
+from onward.errors import OnwardError
 
 jobs = Onward("memory://")
 
@@ -97,6 +98,32 @@ async def the_async_face_is_typed_too() -> None:
     await add.aenqueue("a")  # E: Argument 1
 
 
+def the_results_of_many_have_their_type() -> None:
+    handles: list[JobHandle[int]] = [add.enqueue(1), add.enqueue(2)]
+    numbers: list[int] = jobs.results(handles, timeout=10)
+    texts: list[str] = jobs.results(handles)  # E: Argument 1
+    either: list[int | OnwardError] = jobs.results(handles, return_exceptions=True)
+    only: list[int] = jobs.results(handles, return_exceptions=True)  # E: Incompatible types in assignment
+
+
+async def the_results_of_many_can_be_awaited() -> None:
+    numbers: list[int] = await jobs.aresults([await add.aenqueue(1)])
+
+
 def many_at_once() -> None:
     add.enqueue_many([(1,), (2,), add.call(3, y=4)])
     add.call("a")  # E: Argument 1
+
+
+def the_application_enqueues_a_job_with_its_arguments() -> None:
+    number: int = jobs.enqueue(add, 1, y=2).result()
+    text: str = jobs.enqueue(add, 1).result()  # E: Incompatible types in assignment
+    jobs.enqueue(add, "a")  # E: No overload variant
+    jobs.enqueue(add, 1, z=2)  # E: Unexpected keyword argument "z"
+    jobs.enqueue(add.using(delay="5m"), 1)
+    jobs.enqueue("elsewhere", {"a": 1}, delay="5m")
+    jobs.enqueue("elsewhere", payload={"a": 1})
+
+
+def words_from_elsewhere_are_no_attributes() -> None:
+    add.delay(1)  # E: has no attribute "delay"

@@ -5,7 +5,7 @@ from dataclasses import fields
 
 import pytest
 
-from onward import config
+from onward import Custom, Exponential, NoDelay, config
 from onward.config import Settings, SettingsOptions, explain, load, to_environment
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.states import State
@@ -183,6 +183,7 @@ def test_a_relative_path_in_an_argument_is_left_to_the_program(folder):
         ("ONWARD_METRICS", "0", "metrics", False),
         ("ONWARD_DROP_ON_DLQ_FAILURE", "1", "drop_on_dlq_failure", True),
         ("ONWARD_DEAD_LETTER_QUEUE", "failed_jobs", "dead_letter_queue", "failed_jobs"),
+        ("ONWARD_DEFAULT_RETRY", "exponential", "default_retry", Exponential()),
     ],
 )
 def test_the_environment_says_it_as_text(folder, name, text, setting, value):
@@ -215,6 +216,8 @@ def test_text_in_the_environment_that_makes_no_sense_is_refused(folder, name, te
         {"signing_keys": f"new:{'n' * 40},old:{'o' * 40},lost:revoked", "signing": "require", "encryption": True},
         {"store": "sqlite:///beside.db", "namespace": "shop", "dead_letter_queue": "dead", "drop_on_dlq_failure": True},
         {"lease_for": 2.5, "unknown_grace": 1e9, "idempotency_ttl": 0.5, "max_payload": 2048, "metrics": False},
+        {"default_retry": "exponential, base=5, jitter=additive:0.25"},
+        {"default_retry": NoDelay()},
     ],
 )
 def test_another_process_is_told_every_setting_by_its_environment(folder, given):
@@ -233,8 +236,58 @@ def test_keys_of_a_file_are_told_by_its_name(folder):
     assert (told["ONWARD_SIGNING_KEYS_FILE"], told["ONWARD_SIGNING_KEYS"]) == (str(path), None)
 
 
-def test_other_people_s_variables_are_left_alone(folder):
-    assert loaded(folder, {"ONWARDS": "x", "PATH": "/bin", "ONWARD_SERVICE_HOST": "10.0.0.1"}) == Settings()
+def test_a_retry_policy_that_is_code_is_not_told_to_another_process(folder):
+    assert to_environment(loaded(folder, default_retry=Custom(max)))["ONWARD_DEFAULT_RETRY"] is None
+
+
+OTHERS = [
+    "ONWARDS",
+    "ONWARD",
+    "PATH",
+    "ONWARD_SERVICE_HOST",
+    "ONWARD_SERVICE_PORT",
+    "ONWARD_SERVICE_PORT_HTTP",
+    "ONWARD_PORT",
+    "ONWARD_PORT_5432_TCP",
+    "ONWARD_PORT_5432_TCP_ADDR",
+    "ONWARD_REDIS_SERVICE_HOST",
+    "ONWARD_REDIS_PORT_6379_TCP_PROTO",
+]
+
+
+@pytest.fixture
+def untold(monkeypatch):
+    """A process that was told of nothing yet."""
+    monkeypatch.setattr(config, "_told", set())
+
+
+@pytest.mark.usefixtures("untold")
+def test_other_people_s_variables_are_left_alone(folder, caplog):
+    """Among them what Kubernetes puts into every container beside a service of that name."""
+    assert loaded(folder, dict.fromkeys(OTHERS, "10.0.0.1")) == Settings()
+    assert caplog.records == []
+
+
+@pytest.mark.usefixtures("untold")
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("ONWARD_LEASE_FRO", "ONWARD_LEASE_FRO is ignored: it is no setting: did you mean 'ONWARD_LEASE_FOR'?"),
+        ("ONWARD_MAX_RETRIES", "it is no setting: did you mean 'ONWARD_DEFAULT_MAX_RETRIES'?"),
+        ("ONWARD_signing", "it is no setting"),
+        ("ONWARD_COLOUR_OF_THE_SKY", "ONWARD_COLOUR_OF_THE_SKY is ignored: it is no setting"),
+        ("ONWARD_RETENTION", "the environment cannot say retention; onward.toml and Onward(...) can"),
+        ("ONWARD_QUEUE_RETRY", "the environment cannot say queue_retry; onward.toml and Onward(...) can"),
+    ],
+)
+def test_a_variable_that_is_no_setting_is_told_once_with_the_nearest(folder, caplog, name, says):
+    for _ in range(3):
+        assert loaded(folder, {name: "secret", "ONWARD_NAMESPACE": "shop"}).namespace == "shop"
+
+    (record,) = caplog.records
+    assert (record.name, record.levelname) == ("onward", "WARNING")
+    assert says in record.getMessage()
+    assert "secret" not in record.getMessage()
 
 
 # What is refused
@@ -288,6 +341,11 @@ def test_an_unknown_argument_is_refused_with_a_hint(folder):
         ("metrics", "false", OptionError),
         ("metrics", 0, OptionError),
         ("drop_on_dlq_failure", "no", OptionError),
+        ("default_retry", "expnential", OptionError),
+        ("default_retry", {"base": 5}, OptionError),
+        ("queue_retry", {"mail": 5}, OptionError),
+        ("queue_retry", {"a b": "fixed"}, InvalidName),
+        ("queue_retry", None, OptionError),
         ("retention", {"executing": 5}, OptionError),
         ("retention", {"complete": 5}, OptionError),
         ("retention", {"completed": -1}, InvalidTime),

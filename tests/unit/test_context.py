@@ -1,10 +1,15 @@
 """What a handler may know and say while it runs."""
 
 import math
+from decimal import Decimal
+from fractions import Fraction
 
 import pytest
 
+from onward import context
 from onward.context import JobContext
+from onward.errors import JobTimeout
+from onward.logs import Once
 
 
 def a_context(**fields):
@@ -83,10 +88,80 @@ def test_progress_outside_a_worker_goes_nowhere():
     assert not context.lost
 
 
-@pytest.mark.parametrize("fraction", [-0.1, 1.1, math.nan, math.inf])
-def test_progress_lies_between_nothing_and_all(fraction):
-    with pytest.raises(ValueError, match="progress must lie between 0 and 1"):
-        a_context().progress(fraction)
+class Unspeakable:
+    def __float__(self):
+        raise RuntimeError("not even a number")
+
+    def __repr__(self):
+        raise RuntimeError("not even my own text")
+
+
+@pytest.fixture
+def first_time(monkeypatch):
+    """No job of this process has been warned of anything yet."""
+    monkeypatch.setattr(context, "_warns", Once())
+
+
+@pytest.mark.parametrize(
+    "fraction", [-0.1, 1.1, math.nan, math.inf, None, "0.5", b"0.5", 10**400, [], 1j, Unspeakable()], ids=type
+)
+def test_what_is_no_fraction_is_refused_with_words_and_the_job_goes_on(first_time, caplog, fraction):
+    reports = []
+    known = a_context(report=lambda *report: reports.append(report) or True)
+
+    known.progress(fraction)
+
+    assert reports == []
+    assert "job send a reports progress that cannot be noted" in caplog.text
+    assert "is no number between 0 and 1: pass done / total" in caplog.text
+
+
+@pytest.mark.parametrize("note", [{"a": 1}, b"half", 5, object()], ids=type)
+def test_a_note_that_is_no_text_is_left_out_with_words(first_time, caplog, note):
+    reports = []
+    known = a_context(report=lambda *report: reports.append(report) or True)
+
+    known.progress(0.5, note)
+
+    assert reports == [(0.5, None)]
+    assert f"a note is text, not a {type(note).__name__}: pass str(...) of it" in caplog.text
+
+
+def test_each_problem_of_a_job_is_told_once(first_time, caplog):
+    known = a_context()
+    for _ in range(3):
+        known.progress(2, {"a": 1})
+    a_context(job="other").progress(2)
+
+    assert [line.args[0] for line in caplog.records] == ["send", "send", "other"]
+
+
+@pytest.mark.parametrize("number", [Decimal("0.5"), Fraction(1, 2)], ids=type)
+def test_any_kind_of_number_is_a_fraction(number):
+    reports = []
+
+    a_context(report=lambda *report: reports.append(report) or True).progress(number)
+
+    assert reports == [(0.5, None)]
+
+
+def test_a_report_that_raises_does_not_fail_the_job(first_time, caplog):
+    def report(fraction, note):
+        raise OSError("the store's driver is broken")
+
+    known = a_context(report=report)
+    known.progress(0.5)
+
+    assert not known.lost
+    assert "OSError: the store's driver is broken" in caplog.text
+
+
+def test_an_interruption_while_progress_is_reported_is_not_swallowed():
+    def report(fraction, note):
+        raise JobTimeout
+
+    with pytest.raises(JobTimeout):
+        a_context(report=report).progress(0.5)
 
 
 def test_a_context_has_no_room_for_other_things():

@@ -67,7 +67,7 @@ def test_an_option_is_read(place, option, value, field, stored):
         ("max_retries", 2.0, OptionError),
         ("max_attempts", 0, OptionError),
         ("max_attempts", "20", OptionError),
-        ("retry", "exponential", OptionError),
+        ("retry", "exponentail", OptionError),
         ("retry", Exponential, OptionError),
         ("retry", 30, OptionError),
         ("timeout", -1, InvalidTime),

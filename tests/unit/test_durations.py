@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.durations import LONGEST, instant, seconds
+from onward.durations import LONGEST, instant, seconds, spoken
 from onward.errors import InvalidTime
 
 
@@ -116,3 +116,25 @@ def test_a_naive_datetime_is_refused_with_the_fix(zone):
 def test_what_is_no_datetime_is_refused(value):
     with pytest.raises(InvalidTime, match="must be an aware datetime"):
         instant(value)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "told"),
+    [
+        (0, "0 ms"),
+        (0.0004, "0 ms"),
+        (0.34, "340 ms"),
+        (0.9996, "1.0 s"),
+        (1.1, "1.1 s"),
+        (9.96, "10 s"),
+        (23.4, "23 s"),
+        (59.6, "1 min"),
+        (123, "2 min 3 s"),
+        (3599.9, "1 h"),
+        (3720, "1 h 2 min"),
+        (86_400, "1 d"),
+        (3 * 86_400 + 4 * 3600 + 59, "3 d 4 h"),
+    ],
+)
+def test_a_length_of_time_is_told_as_a_person_says_it(seconds, told):
+    assert spoken(seconds) == told

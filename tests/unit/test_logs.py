@@ -82,11 +82,12 @@ def test_numbers_and_templates_are_left_to_whoever_formats(logger, caplog):
     assert (record.msg, record.args, record.getMessage()) == ("%d of %.1f, %r", (3, 1.25, ["a"]), "3 of 1.2, ['a']")
 
 
-def test_a_traceback_beside_a_line_looks_like_no_line_of_its_own(logger, caplog):
-    logger.error("it failed", extra={"traceback": "  File x\nValueError: a\nCRITICAL forged\x1b"})
+def test_no_line_of_a_traceback_looks_like_an_entry_of_its_own(logger, caplog):
+    logger.log_traceback(logging.ERROR, "it failed", traceback="  File x\nValueError: a\nCRITICAL forged\x1b")
 
-    assert all(line.startswith("    ") for line in caplog.records[0].traceback.split("\n"))
-    assert "\x1b" not in caplog.records[0].traceback
+    told = caplog.records[0].exc_text
+    assert all(line.startswith("    ") for line in told.split("\n"))
+    assert "\x1b" not in told
 
 
 def test_no_line_has_the_password_of_a_url(logger, caplog):
@@ -106,3 +107,18 @@ def test_every_line_of_the_library_goes_this_way():
     }
 
     assert found == allowed
+
+
+def test_a_traceback_that_is_text_is_shown_by_every_formatter(logger, caplog):
+    logger.log_traceback(logging.ERROR, "%s died", "work", traceback='  File "shop.py", line 1\nOSError: away')
+
+    (record,) = caplog.records
+    assert (record.filename, record.getMessage()) == ("test_logs.py", "work died")
+    shown = 'work died\n      File "shop.py", line 1\n    OSError: away'
+    assert logging.Formatter("%(message)s").format(record) == shown
+
+
+def test_a_handler_that_raises_at_a_traceback_hurts_as_little(logger, broken, capsys):
+    logger.log_traceback(logging.ERROR, "lost", traceback="OSError: away")
+
+    assert capsys.readouterr().err.count("Traceback") == 1

@@ -55,9 +55,9 @@ class TestKeys:
         ("mode", "who"),
         [
             (0o620, "its group may write it"),
-            (0o644, "everybody may read it"),
-            (0o664, "everybody may read it"),
-            (0o602, "everybody may write it"),
+            (0o644, "every user may read it"),
+            (0o664, "every user may read it"),
+            (0o602, "every user may write it"),
         ],
     )
     def test_one_that_others_may_touch_is_refused_with_the_fix(self, keys, mode, who):
@@ -102,13 +102,13 @@ class TestKeys:
 
         assert KeyRing.read(keys).keys
         (record,) = caplog.records
-        assert record.getMessage().endswith(f"everybody may read it: chmod 600 {keys}")
+        assert record.getMessage().endswith(f"every user may read it: chmod 600 {keys}")
 
     def test_another_users_that_everybody_may_write_is_refused(self, keys, give_away):
         keys.chmod(0o666)
         give_away(keys)
 
-        assert "everybody may write it" in refusal(keys)
+        assert "every user may write it" in refusal(keys)
 
     def test_a_file_system_is_found_by_its_number(self, tmp_path):
         assert ownership._file_system(tmp_path.stat().st_dev) not in ("", "vfat")

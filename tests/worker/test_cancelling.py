@@ -2,10 +2,11 @@
 
 import asyncio
 import time
+from contextlib import suppress
 
 import pytest
 
-from onward import JobContext, NoDelay, Onward, State
+from onward import JobContext, JobStopped, NoDelay, Onward, State
 from onward.telemetry import JobCancelled
 
 SHORT = 0.3  # seconds of a lease: renewals come every tenth
@@ -50,7 +51,7 @@ def test_a_running_call_is_interrupted_by_the_next_renewal(jobs, elsewhere, work
         try:
             while True:
                 pass
-        except Exception as error:
+        except BaseException as error:
             seen.append((type(error).__name__, ctx.cancelled, ctx.lost))
             raise
 
@@ -69,11 +70,12 @@ def test_a_running_call_is_interrupted_by_the_next_renewal(jobs, elsewhere, work
     assert [event.id for event in heard(JobCancelled)] == [handle.id]
 
 
-def test_a_running_coroutine_is_cancelled_by_the_next_renewal(jobs, elsewhere, work_on, ended):
+def test_a_running_coroutine_is_cancelled_by_the_next_renewal(jobs, elsewhere, work_on, ended, gate):
     seen = []
 
     @jobs.job
     async def work(ctx: JobContext):
+        gate._reached.release()
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -81,7 +83,8 @@ def test_a_running_coroutine_is_cancelled_by_the_next_renewal(jobs, elsewhere, w
             raise
 
     handle = work.enqueue()
-    work_on(jobs, lease_for=SHORT).facts.wait_for("claimed")
+    work_on(jobs, lease_for=SHORT)
+    gate.wait_for()
     elsewhere(jobs).cancel(handle.id, "enough")
 
     assert ended(jobs, handle) == ["cancelled"]
@@ -210,6 +213,44 @@ def test_a_success_that_comes_first_wins(jobs, work_on, ended, colour):
     worker.facts.wait_for("settled")
     assert jobs.metrics.count("jobs_succeeded") == 1
     assert jobs.metrics.count("jobs_cancelled") == 0
+
+
+@pytest.mark.parametrize("colour", ["sync", "async"])
+def test_a_cancellation_that_a_handler_swallowed_is_logged_counted_and_on_record(
+    jobs, work_on, ended, counters, caplog, gate, colour
+):
+    if colour == "sync":
+
+        @jobs.job
+        def work():
+            gate._reached.release()
+            try:
+                while True:
+                    pass
+            except JobStopped:
+                return "done all the same"
+
+    else:
+
+        @jobs.job
+        async def work():
+            gate._reached.release()
+            with suppress(asyncio.CancelledError):
+                await asyncio.sleep(60)
+            return "done all the same"
+
+    handle = work.enqueue()
+    worker = work_on(jobs, lease_for=SHORT)
+    gate.wait_for()
+    jobs.cancel(handle.id)
+
+    assert ended(jobs, handle) == ["completed"]
+    (error,) = handle.record().errors
+    told = "the job was cancelled while it ran: its handler was told to stop, and went on"
+    assert (error.kind, error.message) == ("JobStopped", told)
+    worker.facts.wait_for("settled")
+    assert counters(jobs) == {"jobs_fetched": 1, "jobs_succeeded": 1, "jobs_cancel_ignored": 1}
+    assert f"job.cancel_ignored work {handle.id} attempt 1: {told}" in caplog.text
 
 
 @pytest.mark.promise("F87")

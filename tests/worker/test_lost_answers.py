@@ -376,7 +376,7 @@ def test_progress_goes_on_after_an_adoption(jobs, weather, work_on, gate):
         contexts.append(ctx)
         ctx.progress(0.1)
         gate.pass_through()
-        ctx.progress(0.9)
+        ctx.progress(0.9, "after it")
         return ctx.lost
 
     handle = work.enqueue()
@@ -391,7 +391,7 @@ def test_progress_goes_on_after_an_adoption(jobs, weather, work_on, gate):
     worker.facts.wait_for("settled")
 
     assert handle.result() is False
-    assert handle.record().progress.fraction == 0.9
+    assert handle.record().progress.note == "after it"
 
 
 def test_a_lost_answer_at_the_start_is_the_callers(jobs, weather, work_on):

@@ -267,7 +267,7 @@ def test_a_file_that_was_deleted_is_missed_and_its_return_noticed(file, url, clo
     assert time.monotonic() - back < 5
 
 
-def test_an_outage_is_no_silence(open_app_on, work_on, weather_of, caplog):
+def test_an_outage_is_told_when_it_begins_and_when_it_is_over(open_app_on, work_on, weather_of, eventually, caplog):
     weather = weather_of("turn", "open_session")
     jobs = open_app_on(weather.mixin)
     worker = work_on(jobs)
@@ -275,11 +275,26 @@ def test_an_outage_is_no_silence(open_app_on, work_on, weather_of, caplog):
     weather.error = AWAY
     worker._pump.wake()
     with caplog.at_level(logging.WARNING):
-        worker.facts.wait_for("unanswered", 3)
+        worker.facts.wait_for("unanswered", 4)
+        weather.error = None
+        worker.facts.wait_for("adopted")
+        eventually(lambda: not worker._pump.outage.lasts)
 
-    lines = [record for record in caplog.records if record.name == "onward.worker"]
-    assert len(lines) >= 3
-    assert all("next try in" in record.getMessage() for record in lines)
+    first, last = [record.getMessage() for record in caplog.records if record.name == "onward.worker"]
+    assert first == "the store did not answer (BackendUnavailable: away); it is asked again until it does"
+    assert last.startswith("the store is back after ")
+
+
+def test_a_sweep_that_fails_in_an_outage_is_not_told_apart(open_app_on, work_on, weather_of, eventually, caplog):
+    weather = weather_of("turn", "open_session", "reap")
+    jobs = open_app_on(weather.mixin, lease_for=1)
+    worker = work_on(jobs)
+    worker.facts.wait_for("swept")
+    weather.error = AWAY
+    worker._pump.wake()
+    worker.facts.wait_for("unanswered", 3)
+
+    assert "the sweep failed" not in caplog.text
     weather.error = None
 
 

@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from onward import JobContext, NoDelay
+from onward import JobContext, JobTimeout, NoDelay
 from onward.telemetry import Event
-from onward.worker import JobTimeout, interrupt
+from onward.worker import interrupt
 
 
 def spin(seconds=30.0):
@@ -58,7 +58,7 @@ def test_an_async_handler_is_cancelled(jobs, work_on, ended):
     assert ended(jobs, handle) == ["discarded"]
     assert seen == ["cancelled"]
     error = last_error(jobs, handle)
-    assert (error.kind, error.message) == ("TimeoutError", "it was cancelled at its time-out of 0.05 s")
+    assert (error.kind, error.message) == ("JobTimeout", "it was cancelled at its time-out of 0.05 s")
 
 
 def test_a_time_out_is_a_failure_that_is_retried(jobs, work_on, ended):
@@ -104,7 +104,7 @@ def test_a_time_out_that_was_swallowed_comes_again(jobs, work_on, ended, monkeyp
         while len(swallowed) < 3:
             try:
                 spin()
-            except Exception as error:  # noqa: BLE001  as handlers do
+            except BaseException as error:  # noqa: BLE001  as handlers do
                 swallowed.append(type(error))
         spin()
 
@@ -138,21 +138,108 @@ def test_a_time_out_that_python_swallowed_comes_again(jobs, work_on, ended, monk
     assert last_error(jobs, handle).kind == "JobTimeout"
 
 
-def test_a_handler_that_catches_its_time_out_has_succeeded(jobs, work_on, ended):
+def test_except_exception_does_not_swallow_a_time_out(jobs, work_on, ended):
+    swallowed = []
+
+    @jobs.job(timeout=0.05)
+    def work():
+        try:
+            spin(5)
+        except Exception as error:  # noqa: BLE001  as handlers do
+            swallowed.append(error)
+
+    handle = work.enqueue()
+    work_on(jobs)
+
+    assert ended(jobs, handle) == ["discarded"]
+    assert swallowed == []
+
+
+def sync_swallower(jobs):
     @jobs.job(timeout=0.05)
     def work():
         with contextlib.suppress(JobTimeout):
             spin()
         return "half of it"
 
+    return work, "JobTimeout"
+
+
+def async_swallower(jobs):
+    @jobs.job(timeout=0.05)
+    async def work():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(30)
+        return "half of it"
+
+    return work, "asyncio.CancelledError"
+
+
+@pytest.mark.parametrize("swallower", [sync_swallower, async_swallower])
+def test_a_time_out_that_a_handler_swallowed_is_logged_counted_and_on_record(
+    jobs, work_on, ended, counters, caplog, swallower
+):
+    work, caught = swallower(jobs)
     handle = work.enqueue()
-    work_on(jobs)
+    worker = work_on(jobs)
 
     assert ended(jobs, handle) == ["completed"]
     assert handle.result() == "half of it"
+    error = last_error(jobs, handle)
+    assert (error.kind, error.attempt) == ("JobTimeout", 1)
+    assert error.message.startswith("it ran past its time-out of 0.05 s and ended after 0.")
+    assert error.message.endswith(f": its handler caught {caught} and went on")
+    worker.facts.wait_for("settled")
+    assert counters(jobs) == {"jobs_fetched": 1, "jobs_succeeded": 1, "jobs_overran": 1}
+    (line,) = [record for record in caplog.records if record.levelname == "WARNING"]
+    assert line.getMessage() == f"job.overran work {handle.id} attempt 1: {error.message}"
+    assert (line.event, line.job_id) == ("job.overran", handle.id)
 
 
-def test_interrupt_false_lets_it_run_to_its_end(jobs, work_on, ended):
+def test_an_async_handler_that_could_not_be_cancelled_is_seen_to_run_past_its_time_out(jobs, work_on, ended, counters):
+    @jobs.job(timeout=0.05)
+    async def work():
+        spin(0.3)  # and never lets the event loop go
+
+    handle = work.enqueue()
+    worker = work_on(jobs)
+
+    assert ended(jobs, handle) == ["completed"]
+    assert last_error(jobs, handle).message == "it ran past its time-out of 0.05 s and ended after 0.3 s"
+    worker.facts.wait_for("settled")
+    assert counters(jobs)["jobs_overran"] == 1
+
+
+def test_a_failure_after_a_swallowed_time_out_is_that_failure_and_counted_as_late(jobs, work_on, ended, counters):
+    @jobs.job(timeout=0.05)
+    def work():
+        with contextlib.suppress(JobTimeout):
+            spin()
+        raise RuntimeError("something else")
+
+    handle = work.enqueue()
+    worker = work_on(jobs)
+
+    assert ended(jobs, handle) == ["discarded"]
+    assert last_error(jobs, handle).kind == "RuntimeError"
+    worker.facts.wait_for("settled")
+    assert counters(jobs)["jobs_overran"] == 1
+
+
+@pytest.mark.parametrize("listed", [TimeoutError, JobTimeout, Exception])
+def test_a_list_of_errors_that_names_time_outs_means_the_jobs_own_too(jobs, work_on, ended, listed):
+    @jobs.job(timeout=0.05, max_retries=3, discard_on=[listed])
+    def work():
+        spin()
+
+    handle = work.enqueue()
+    work_on(jobs)
+
+    assert ended(jobs, handle) == ["discarded"]
+    assert handle.record().reason == "JobTimeout is not retried: it is listed in discard_on"
+
+
+def test_interrupt_false_lets_it_run_to_its_end_and_is_seen(jobs, work_on, ended):
     @jobs.job(timeout=0.02, interrupt=False)
     def work(ctx: JobContext):
         spin(0.2)
@@ -163,6 +250,7 @@ def test_interrupt_false_lets_it_run_to_its_end(jobs, work_on, ended):
 
     assert ended(jobs, handle) == ["completed"]
     assert handle.result() is True
+    assert last_error(jobs, handle).message == "it ran past its time-out of 0.02 s and ended after 0.2 s"
 
 
 @pytest.mark.promise("F84")

@@ -20,8 +20,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from onward import forks
-from onward.errors import BackendError, BackendUnavailable
+from onward import forks, time_limit
+from onward.errors import BackendError, BackendUnreachable
 from onward.shield import shield
 
 __all__ = ["Pool", "silence"]
@@ -133,7 +133,8 @@ class Pool(Generic[Connection]):
     # Borrowing
 
     def _take(self) -> Connection:
-        deadline = time.monotonic() + _PATIENCE
+        patience = time_limit.left(_PATIENCE)
+        deadline = time.monotonic() + patience
         with self._changed:
             if self._pid != os.getpid():  # some servers fork without telling Python
                 self._disown()
@@ -149,8 +150,8 @@ class Pool(Generic[Connection]):
                     self._borrowed += 1
                     break
                 if not self._changed.wait(deadline - time.monotonic()):
-                    raise BackendUnavailable(
-                        f"{self.place}: all {self._size} connections of this process were in use for {_PATIENCE:.0f} s: "
+                    raise BackendUnreachable(
+                        f"{self.place}: all {self._size} connections of this process were in use for {patience:.3g} s: "
                         f"raise pool_size, or look for {self._slow}"
                     )
         try:

@@ -13,14 +13,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from onward import config
+from onward.cli.application_name import ApplicationName
 from onward.cli.exits import CommandError, Exit
 from onward.errors import InvalidName, InvalidTime, OnwardError, OptionError
-from onward.names import suggestion
 
 if TYPE_CHECKING:
     from onward.app import Onward
 
-__all__ = ["given", "load", "on_new_store", "on_store", "refuse_missing", "split"]
+__all__ = ["given", "load", "on_new_store", "on_store", "refuse_missing"]
 
 Run = Callable[["Onward", Namespace], int]
 
@@ -47,31 +47,16 @@ def given(args: Namespace) -> dict[str, str]:
 
 
 def load(name: str, settings: Mapping[str, str], imports: Sequence[str] = ()) -> Onward:
-    """The application that ``module:attribute`` names, on the store that the command line names if it names one.
+    """The application with this name, on the store that the command line names if it names one.
 
-    The module is imported here, and whatever application it makes meanwhile is opened with these settings.
+    The module is imported here, and every application that it makes meanwhile is opened with these settings.
     """
-    from onward.app import Onward
-
-    module_name, attribute = split(name)
+    place = ApplicationName.parse(name)
     with config.overruled(settings):
-        module = _import(module_name, name)
+        module = _import(place.module, name)
         for each in imports:
             _import(each, name)
-    app = getattr(module, attribute, None)
-    if isinstance(app, Onward):
-        return app
-    known = [each for each, value in vars(module).items() if isinstance(value, Onward)]
-    hint = suggestion(attribute, known) if known else ", nor any other"
-    raise CommandError(f"{name}: {module_name} has no application {attribute!r}{hint}", Exit.CONFIG)
-
-
-def split(name: str) -> tuple[str, str]:
-    """Module and attribute."""
-    module_name, _, attribute = name.partition(":")
-    if not module_name or not attribute:
-        raise CommandError(f"{name!r} names no application: write module:attribute, as in shop.jobs:jobs", Exit.USAGE)
-    return module_name, attribute
+        return place.find(module)
 
 
 def _run(run: Run, args: Namespace, *, creates: bool) -> int:
@@ -106,7 +91,7 @@ def _opened(args: Namespace, *, creates: bool) -> Onward:
         raise CommandError(str(error), Exit.CONFIG) from error
 
 
-def refuse_missing(url: config.Origin) -> None:
+def refuse_missing(url: config.Origin, option: str = "--url") -> None:
     """SQLite makes the file it is asked for, and a slip of the pen would look like an empty store."""
     if url.value.startswith("sqlite:"):
         from onward.backends.sqlite.url import parse_url
@@ -114,15 +99,15 @@ def refuse_missing(url: config.Origin) -> None:
         path = Path(parse_url(url.value)[0]).absolute()
         if not path.exists():
             raise CommandError(
-                f"there is no store at {path} ({_told_by(url)}): name it with --url or ONWARD_URL; "
-                f"the first job that is enqueued creates it",
+                f"there is no store at {path} ({_told_by(url, option)}): name it with "
+                f"{option}{' or ONWARD_URL' if option == '--url' else ''}; the first job that is enqueued creates it",
                 Exit.UNREACHABLE,
             )
 
 
-def _told_by(url: config.Origin) -> str:
+def _told_by(url: config.Origin, option: str) -> str:
     return (
-        "the default" if url.source == "default" else f"{url.value}, from {url.source.replace('Onward(...)', '--url')}"
+        "the default" if url.source == "default" else f"{url.value}, from {url.source.replace('Onward(...)', option)}"
     )
 
 

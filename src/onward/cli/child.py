@@ -17,11 +17,12 @@ from types import FrameType
 
 import msgspec
 
+from onward import config
 from onward.app import Onward
 from onward.cli.application import load
 from onward.cli.exits import CommandError, Exit, code_of
 from onward.cli.log_lines import listen
-from onward.errors import BackendUnavailable
+from onward.errors import BackendError, BackendUnavailable
 from onward.lines import Line
 from onward.stores import located
 from onward.supervisor.board import Board
@@ -47,9 +48,11 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
     options = msgspec.json.decode(options_json, type=ProcessOptions)
     sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
     listen(options.log_level, options.log_format)
+    config.unknown_variables()  # which the command has told of
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application wants to hear them
+        app.connect()
         worker = _worker(app, options, Board(int(board_fd)))
     except BaseException as error:  # noqa: BLE001  an application may even exit while it is imported
         line.send(_failed(error, options))
@@ -57,8 +60,10 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
     end_with_parent(on=False)
     line.send(
         Hello(
-            # No job is read up there.
-            settings=dataclasses.replace(located(app.settings, app.backend), signing_keys=None),
+            # No job is read up there, and a policy may be code.
+            settings=dataclasses.replace(
+                located(app.settings, app.backend), signing_keys=None, default_retry=None, queue_retry={}
+            ),
             jobs=sorted(app.names),
             queues=list(worker.options.queues),
             files=_own_files() if options.tell_files else [],
@@ -100,7 +105,9 @@ def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
 def _failed(error: BaseException, options: ProcessOptions) -> Failed:
     files = sorted({*_own_files(), *_files_of(error, options)})
     if isinstance(error, Exception) and (code := code_of(error)) is not None:
-        where = "" if error.__cause__ is None else _traceback(error.__cause__)
+        # What a driver said is in the message; where our code called it helps no user.
+        cause = None if isinstance(error, BackendError) else error.__cause__
+        where = "" if cause is None else _traceback(cause)
         message = f"{error}\n{where}".rstrip()
         return Failed(message=message, code=code, files=files, passing=isinstance(error, BackendUnavailable))
     text = "".join(traceback.format_exception(error)).rstrip()

@@ -45,7 +45,7 @@ class Argument(NamedTuple):
         if self.is_option:
             return f"{self.name} {metavar}" if self.takes_value else self.name
         many = f"{metavar}..." if self.is_variadic else metavar
-        return f"[{many}]" if self.words.get("nargs") == "*" else many
+        return f"[{many}]" if self.words.get("nargs") in ("*", "?") else many
 
 
 def argument(name: str, summary: str, *, choices: Sequence[str] = (), files: bool = False, **words: Any) -> Argument:

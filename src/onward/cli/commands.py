@@ -24,11 +24,13 @@ __all__ = ["GLOBALS", "TREE"]
 
 GLOBALS = (
     argument("--url", "the store, such as sqlite:///jobs.db; else ONWARD_URL, or what onward.toml says", metavar="URL"),
-    argument("--store", "what stands beside a broker and keeps what it cannot; else ONWARD_STORE", metavar="URL"),
+    argument(
+        "--store", "the database beside a broker, for what the broker cannot keep; else ONWARD_STORE", metavar="URL"
+    ),
     argument("--namespace", "the namespace in that store", metavar="NAME"),
     argument(
         "--app",
-        "take store and jobs from an application in Python code, as in shop.jobs:jobs",
+        "take store and jobs from an application in Python code, as in shop.jobs:jobs or shop:create()",
         metavar="MODULE:ATTRIBUTE",
     ),
     argument("--json", "print data as JSON, one object to a line", action="store_true"),

@@ -20,6 +20,8 @@ from onward.cli.table import Column
 from onward.credentials import shown_url
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.key_ring import KeyRing
+from onward.retry import RetryPolicy, travels
+from onward.retry_config import worded
 from onward.version import __version__
 
 __all__ = ["COMMANDS"]
@@ -57,9 +59,10 @@ def version(args: Namespace) -> int:
 
 
 def _of_command_line(args: Namespace) -> list[Setting]:
+    said = given(args)
     return [
-        Setting(name, origin.value, _place(_variable(name, origin.value), origin.source, f"--{name}"))
-        for name, origin in config.explain(given(args)).items()
+        Setting(name, origin.value, _place(_variable(name, origin.value), origin.source, _option(name, said)))
+        for name, origin in config.explain(said).items()
     ]
 
 
@@ -71,10 +74,15 @@ def _of_application(name: str, said: Mapping[str, str]) -> list[Setting]:
     for field in fields(app.settings):
         value, origin = getattr(app.settings, field.name), outside[field.name]
         source = origin.source if value == origin.value and field.name not in said else "Onward(...)"
-        in_arguments = f"--{field.name}" if field.name in said else f"Onward(...), {name}"
+        in_arguments = _option(field.name, said) if field.name in said else f"Onward(...), {name}"
         settings.append(Setting(field.name, value, _place(_variable(field.name, value), source, in_arguments)))
     app.close()
     return settings
+
+
+def _option(name: str, said: Mapping[str, str]) -> str:
+    """A URL that needs no store beside it rules one out that is named elsewhere."""
+    return "--url" if name == "store" and not said.get(name) else f"--{name}"
 
 
 def _variable(name: str, value: Any) -> str:
@@ -99,12 +107,25 @@ def _shown(value: Any) -> Any:
     """Of keys, what they do; of a URL, nothing that opens a door."""
     if isinstance(value, KeyRing):
         return value.states
+    if isinstance(value, RetryPolicy):
+        return _policy(value)
+    if isinstance(value, dict):
+        return {name: _shown(each) for name, each in value.items()}
     return shown_url(value) if isinstance(value, str) else value
+
+
+def _policy(policy: RetryPolicy) -> str:
+    """Code is shown by its name."""
+    return worded(policy) if travels(policy) else type(policy).__name__
 
 
 def _told(setting: Setting) -> str:
     if isinstance(setting.value, KeyRing):
         return ", ".join(f"{key_id} {state}" for key_id, state in setting.value.states.items())
+    if isinstance(setting.value, RetryPolicy):
+        return _policy(setting.value)
+    if setting.name == "queue_retry":
+        return ", ".join(f"{queue} {_policy(policy)}" for queue, policy in setting.value.items()) or "none"
     if setting.name == "retention":
         return ", ".join(
             f"{state} {'kept' if kept is None else f'{kept:g} s'}" for state, kept in setting.value.items()
@@ -126,5 +147,10 @@ COMMANDS = (
         about="From the weakest to the strongest: the default, the nearest onward.toml or [tool.onward] table, the "
         "environment, Onward(...) in the application's code (seen with --app only), the command line.",
     ),
-    Command("version", "show the versions of onward and what it runs on", version),
+    Command(
+        "version",
+        "show the versions of onward and what it runs on",
+        version,
+        about="`onward --version` prints that of onward alone, in one line.",
+    ),
 )

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
+from collections import Counter
 from collections.abc import Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
-from onward.cli import jobs, output, timeline, values
+from onward.cli import jobs, output, removing, timeline, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
+from onward.cli.deaths import last_error
 from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find_dead
 from onward.cli.table import Column
 from onward.cli.times import ago
 from onward.errors import JobNotFound
 from onward.states import State
+from onward.wording import counted
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -61,8 +64,10 @@ def replay(app: Onward, args: Namespace) -> int:
 def purge(app: Onward, args: Namespace) -> int:
     """Remove dead jobs for good."""
     chosen = _chosen(app, args)
-    if chosen.ids and not args.yes:
-        _confirm(len(chosen.ids))
+    if args.dry_run:
+        removing.tell_what_would_go(args, Counter(chosen.queues), "dead")
+        return _verdict(len(chosen.ids), chosen.skipped)
+    removing.confirm(args, len(chosen.ids), "dead")
     purged = 0
     with output.progress(args, "purging", len(chosen.ids)) as advance:
         for batch in _batches(chosen.ids):
@@ -76,22 +81,28 @@ class Chosen(NamedTuple):
     """The dead jobs that are meant, and why others that were named are not."""
 
     ids: list[str]
+    queues: list[tuple[str, State]]  # of each, with its state
     skipped: dict[str, str]
+
+    def add(self, record: JobRecord) -> None:
+        self.ids.append(record.id)
+        self.queues.append((record.queue, record.state))
 
 
 def _chosen(app: Onward, args: Namespace) -> Chosen:
-    filters = [args.queue, args.job, args.limit]
+    filters = [args.queue, args.job, args.limit, getattr(args, "older_than", None)]
     if args.ids and (args.all or any(filters)):
         raise CommandError("give ids, or filters, not both", Exit.USAGE)
     if args.ids:
         return _named(app, args.ids)
     if not args.all and not any(filters):
-        raise CommandError("say which: ids, --queue, --job, --limit, or --all", Exit.USAGE)
-    return Chosen(_matching(app, args), {})
+        purging = "--older-than, " if hasattr(args, "older_than") else ""
+        raise CommandError(f"say which: ids, --queue, --job, {purging}--limit, or --all", Exit.USAGE)
+    return _matching(app, args)
 
 
 def _named(app: Onward, given: Sequence[str]) -> Chosen:
-    chosen = Chosen([], {})
+    chosen = Chosen([], [], {})
     for each in dict.fromkeys(given):
         try:
             record = find_dead(app, each)
@@ -99,38 +110,33 @@ def _named(app: Onward, given: Sequence[str]) -> Chosen:
             chosen.skipped[each] = "no such job"
             continue
         if record.state is State.DISCARDED:
-            chosen.ids.append(record.id)
+            chosen.add(record)
         else:
             chosen.skipped[record.id] = f"not dead: {record.state}"
     return chosen
 
 
-def _matching(app: Onward, args: Namespace) -> list[str]:
+def _matching(app: Onward, args: Namespace) -> Chosen:
     """The ids first, so that what dies meanwhile is not swept along unseen."""
 
     def page(limit: int, after: str | None) -> Sequence[JobRecord]:
         return app.dead_letters.list(args.queue, job=args.job, limit=limit, after=after)
 
-    found: list[str] = []
+    before: datetime | None = getattr(args, "older_than", None)
+    chosen = Chosen([], [], {})
     with output.progress(args, "looking", None) as advance:
-        for records in jobs.pages(page, limit=args.limit):
-            found += [record.id for record in records]
+        for records in jobs.pages(page, limit=args.limit if before is None else None):
+            for record in records:
+                if before is None or (record.finished_at or record.enqueued_at) < before:
+                    chosen.add(record)
             advance(len(records))
-    return found
+            if args.limit is not None and len(chosen.ids) >= args.limit:
+                break
+    return Chosen(chosen.ids[: args.limit], chosen.queues[: args.limit], {})
 
 
 def _batches(ids: Sequence[str]) -> list[Sequence[str]]:
     return [ids[start : start + _BATCH] for start in range(0, len(ids), _BATCH)]
-
-
-def _confirm(number: int) -> None:
-    """Purging cannot be undone: the number has to be typed, or said with ``--yes``."""
-    if not sys.stdin.isatty():
-        raise CommandError(f"purging removes {number:,} jobs for good: add --yes if that is meant", Exit.USAGE)
-    sys.stderr.write(f"This removes {number} dead jobs for good.  Type {number} to go on: ")
-    sys.stderr.flush()
-    if sys.stdin.readline().strip() != str(number):
-        raise CommandError("nothing was purged", Exit.FAILURE)
 
 
 def _report(args: Namespace, verb: str, done: int, skipped: dict[str, str]) -> None:
@@ -138,11 +144,11 @@ def _report(args: Namespace, verb: str, done: int, skipped: dict[str, str]) -> N
         output.json_line({verb: int(done), "skipped": skipped})
         return
     if done or not skipped:
-        output.write(f"{verb} {done:,} dead {'job' if done == 1 else 'jobs'}")
+        output.write(f"{verb} {counted(done, 'dead job')}")
     for job_id, reason in list(skipped.items())[:_TOLD]:
         output.fail(f"{job_id} was skipped: {reason}")
     if len(skipped) > _TOLD:
-        output.fail(f"{len(skipped) - _TOLD:,} more were skipped: --json names them all")
+        output.fail(f"{len(skipped) - _TOLD:,} more skipped: --json names them all")
 
 
 def _verdict(done: int, skipped: dict[str, str]) -> int:
@@ -151,20 +157,13 @@ def _verdict(done: int, skipped: dict[str, str]) -> int:
     return Exit.FAILURE if skipped else Exit.OK
 
 
-def _last_error(record: JobRecord) -> str:
-    if not record.errors:
-        return record.reason or ""
-    last = record.errors[-1]
-    return f"{last.kind}: {last.message}"
-
-
 _COLUMNS: tuple[Column[JobRecord], ...] = (
     Column("ID", lambda record: record.id),
     Column("JOB", lambda record: record.name, flexible=True),
     Column("QUEUE", lambda record: record.queue, flexible=True),
     Column("DIED", lambda record: ago(record.finished_at or record.enqueued_at)),
     Column("TRIES", lambda record: str(record.attempts), right=True, useful=True),
-    Column("LAST ERROR", _last_error, style="red", flexible=True),
+    Column("LAST ERROR", last_error, style="red", flexible=True),
 )
 
 _FILTERS = (
@@ -209,7 +208,7 @@ GROUP = Group(
             "purge",
             "remove dead jobs for good",
             on_store(purge),
-            (*_WHICH, argument("--yes", "do not ask", action="store_true")),
+            (*_WHICH, removing.OLDER_THAN, *removing.ASKING),
             about="On a terminal the number of jobs has to be typed first; elsewhere --yes is needed.",
         ),
     ),

@@ -18,6 +18,7 @@ from onward.cli.exits import CommandError, Exit
 from onward.cli.text import json_text
 from onward.errors import ArgumentError, PayloadTooLarge
 from onward.names import suggestion
+from onward.wording import counted
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -39,6 +40,10 @@ _OPTIONS = (
     "idempotency_key",
 )
 
+_QUEUE_NOTE = (
+    "note: it went to the queue 'default': the job's own queue is known with --app only; --queue names another"
+)
+
 
 def enqueue(app: Onward, args: Namespace) -> int:
     """One job, or many."""
@@ -50,12 +55,18 @@ def enqueue(app: Onward, args: Namespace) -> int:
     if args.many is not None:
         return _enqueue_many(app, args, options)
     handle = app.enqueue(args.name, _payload(args), **options)
+    _note_queue(args)
     if not handle.created:
         output.say(args, f"a live job has this unique key already: {handle.id} stands for it")
     if args.wait:
         return _wait(args, handle)
     _tell(args, handle.id, created=handle.created)
     return Exit.OK
+
+
+def _note_queue(args: Namespace) -> None:
+    if args.app is None and args.queue is None:
+        output.say(args, _QUEUE_NOTE)
 
 
 def _wait(args: Namespace, handle: JobHandle[Any]) -> int:
@@ -128,8 +139,9 @@ def _enqueue_many(app: Onward, args: Namespace, options: Any) -> int:
                 enqueued += len(answers)
                 advance(len(answers))
                 _tell_many(args, answers)
-    finally:  # what came before an error is in the store, and whoever mends the file must know
-        output.say(args, f"enqueued {enqueued:,} jobs")
+        _note_queue(args)
+    finally:  # what came before an error is in the store, and the person who corrects the file must know
+        output.say(args, f"enqueued {counted(enqueued, 'job')}")
     return Exit.OK if enqueued else Exit.NOTHING
 
 
@@ -205,6 +217,7 @@ COMMAND = Command(
             "text otherwise.  A single - reads the whole payload from stdin, as JSON",
             metavar="KEY=VALUE",
             nargs="*",
+            default=(),  # else argparse calls it required
         ),
         argument("--payload", "all arguments at once, as JSON; - reads them from stdin", metavar="JSON"),
         argument(

@@ -32,7 +32,7 @@ MEANINGS = {
     Exit.NOTHING: "nothing matched: no such job or key, nothing to replay or purge",
     Exit.PENDING: "the tables are not up to date: run `onward migrate`",
     Exit.INTERRUPTED: "interrupted with Ctrl-C",
-    Exit.PIPE: "whoever read the output has gone, as in `onward job list | head`",
+    Exit.PIPE: "the reader of the output has gone, as in `onward job list | head`",
 }
 
 

@@ -59,7 +59,9 @@ def rotate(args: Namespace) -> int:
     if args.promote:
         output.say(args, f"{changed.signing.id} signs from now on, wherever this file is read")
     else:
-        output.say(args, "when all who verify have this file, and seconds later, `onward keys rotate --promote`")
+        output.say(
+            args, "when every program that verifies has read this file, in seconds: `onward keys rotate --promote`"
+        )
     return _tell(args, changed)
 
 

@@ -5,6 +5,7 @@ A message may quote what a job said, so it stays one line whatever is in it, and
 
 from __future__ import annotations
 
+import copy
 import logging
 from datetime import UTC, datetime
 from typing import Any, Literal, get_args
@@ -32,15 +33,21 @@ def listen(level: int, log_format: Format) -> None:
     logging.basicConfig(level=level, handlers=[log_handler(log_format)])
 
 
-_PATTERN = "%(asctime)s %(levelname)-7s %(name)s: %(message)s"
+_PATTERN = "%(asctime)s %(levelname)-8s [%(process)d] %(name)s: %(message)s"
 
 
 class _TextLines(logging.Formatter):
     """Only a traceback has lines of its own."""
 
     def format(self, record: logging.LogRecord) -> str:
-        traceback = getattr(record, "traceback", None)
-        return super().format(record) + (f"\n{escaped_lines(str(traceback))}" if traceback else "")
+        if record.exc_text and not record.exc_info:  # text that came with a job
+            record = copy.copy(record)  # others format it as they like
+            record.exc_text = escaped_lines(record.exc_text or "")
+        return super().format(record)
+
+    def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
+        """With the offset of this machine's zone: lines of two machines can be compared."""
+        return datetime.fromtimestamp(record.created, UTC).astimezone().isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
         record.message = escaped(record.message)
@@ -62,10 +69,9 @@ class _JsonLines(logging.Formatter):
             "message": _sound(record.getMessage()),
         }
         line |= {fact: getattr(record, fact) for fact in _FACTS if hasattr(record, fact)}
-        if traceback := getattr(record, "traceback", None):
-            line["exception"] = _sound(str(traceback))
-        if record.exc_info:
-            line["exception"] = _sound(self.formatException(record.exc_info))
+        exception = self.formatException(record.exc_info) if record.exc_info else record.exc_text
+        if exception:
+            line["exception"] = _sound(exception)
         return json_text(line)
 
 

@@ -15,6 +15,7 @@ from onward.cli.log_lines import log_handler
 from onward.cli.parser import parse
 from onward.cli.text import escaped_lines
 from onward.cli.worker import log_level
+from onward.config import unknown_variables
 from onward.credentials import without_credentials
 
 __all__ = ["main"]
@@ -26,6 +27,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     output.survive_any_text()
     try:
         args = parse(words)
+        for problem in unknown_variables():
+            output.say(args, [("warning:", "bold yellow"), (f" {problem}", "")])
         with _log_heard(args):
             code: int = args.run(args)
         sys.stdout.flush()

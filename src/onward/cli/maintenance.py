@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from onward.cli import output, values
+from onward.cli import output, removing, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, argument
 from onward.cli.exits import Exit
 from onward.cli.table import Column
+from onward.states import FINISHED
+from onward.wording import counted
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -22,21 +24,31 @@ __all__ = ["COMMANDS"]
 
 def reap(app: Onward, args: Namespace) -> int:
     """Give back the jobs of workers that died."""
-    reaped = app.reap()
+    reaped = app.reap(args.queue)
     output.listing(args, [reaped], _REAPED, msgspec.structs.asdict)
     if not reaped:
-        output.say(args, "nothing to give back: every running job belongs to a live worker")
+        of_queue = "" if args.queue is None else f" of queue {args.queue}"
+        output.say(args, f"nothing to give back: every running job{of_queue} belongs to a live worker")
     return Exit.OK
 
 
 def prune(app: Onward, args: Namespace) -> int:
-    """Remove finished jobs that are past their retention."""
+    """Remove finished jobs that are past their retention, or of an age."""
+    which = {"older_than": args.older_than, "queue": args.queue, "state": args.state}
+    # What is past its retention every worker removes; only what somebody names by its age is asked about.
+    if args.dry_run or (args.older_than is not None and not args.yes):
+        with output.working(args, "counting"):
+            doomed = app.prune(**which, dry_run=True)
+        if args.dry_run:
+            removing.tell_what_would_go(args, doomed.by_queue, "finished")
+            return Exit.OK
+        removing.confirm(args, doomed, "finished")
     with output.working(args, "pruning"):
-        removed = app.prune(completed_before=args.completed_before)
+        removed = app.prune(**which)
     if args.json:
-        output.json_line({"removed": removed})
+        output.json_line({"removed": int(removed)})
     else:
-        output.write(f"pruned {removed:,} finished {'job' if removed == 1 else 'jobs'}")
+        output.write(f"pruned {counted(removed, 'finished job')}")
     return Exit.OK
 
 
@@ -71,25 +83,37 @@ COMMANDS = (
         "reap",
         "give back the jobs of workers that died, now",
         on_store(reap),
+        (argument("queue", "only of this queue", metavar="QUEUE", nargs="?"),),
         about=f"{_SETTINGS_IN_CODE}: with a dead_letter_queue set there, give --app, or crashes leave no letter on it.",
     ),
     Command(
         "prune",
-        "remove finished jobs that are past their retention",
+        "remove finished jobs that are past their retention, or of an age",
         on_store(prune),
         (
             argument(
-                "--completed-before",
-                "instead: completed jobs that ended before then, or that long ago: 2030-01-31T12:00Z, 7d",
-                metavar="WHEN",
+                "--older-than",
+                "instead: completed jobs that ended so long ago, or before then: 7d, 2030-01-31T12:00Z",
+                metavar="AGE",
                 type=values.moment,
             ),
+            argument("--queue", "only of this queue", metavar="NAME"),
+            argument(
+                "--state",
+                "only in this state: completed, discarded or cancelled; may be given again",
+                choices=tuple(sorted(FINISHED)),
+                metavar="STATE",
+                action="append",
+                type=values.state,
+            ),
+            *removing.ASKING,
         ),
-        about=f"{_SETTINGS_IN_CODE}: with a retention set there, give --app.",
+        about=f"{_SETTINGS_IN_CODE}: with a retention set there, give --app. With --older-than, on a terminal the number of "
+        "jobs has to be typed first; elsewhere --yes is needed.",
     ),
     Command(
         "health",
-        "say how the store is; exit code 1 if a check fails",
+        "check the health of the store; exit code 1 if a check fails",
         on_store(health),
     ),
 )

@@ -72,5 +72,5 @@ COMMAND = Command(
         argument("--check", "change nothing; exit code 7 if something is pending", action="store_true"),
         argument("--sql", "change nothing; print what would be run", action="store_true"),
     ),
-    about="Whoever opens a store and may change its tables does the same: this is for those who keep that right apart.",
+    about="A program that opens a store and may change its tables does the same: this is for where it may not.",
 )

@@ -14,6 +14,7 @@ from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.credentials import shown_url
 from onward.errors import InvalidName, InvalidTime, OptionError
+from onward.wording import counted
 
 if TYPE_CHECKING:
     from onward.mover import House, Moved, Mover
@@ -57,11 +58,12 @@ def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> Hous
     given = {"url": url, "store": ""} | ({} if args.namespace is None else {"namespace": args.namespace})
     try:
         if exists:
-            refuse_missing(config.explain(given)["url"])
+            refuse_missing(config.explain(given)["url"], "--from")
         settings = config.load(given)
     except (OptionError, InvalidName, InvalidTime) as error:
         raise CommandError(str(error), Exit.CONFIG) from error
     store = stores.enter_context(closing(open_store(settings)))
+    store.connect()
     place = scheme_of(url)  # not the rest of it: a URL may carry a password
     if not store.capabilities.shared:
         raise CommandError(f"a {place} store is seen by one process only: there is nothing to move", Exit.CONFIG)
@@ -78,7 +80,7 @@ def _foretell(args: Namespace, waiting: dict[str, tuple[int, int]]) -> int:
         if args.json:
             output.json_line({"queue": queue, "jobs": number, "running": running})
         else:
-            output.write(f"{queue}: {_jobs(number)} would move{_and_running(running)}")
+            output.write(f"{queue}: {counted(number, 'job')} would move{_and_running(running)}")
     if not any(number for number, _ in waiting.values()):
         output.say(args, "nothing to move")
         return Exit.NOTHING
@@ -111,8 +113,8 @@ def _tell(args: Namespace, report: Moved) -> None:
             }
         )
         return
-    there = f", {report.there:,} were there already" if report.there else ""
-    output.write(f"{report.queue}: {_jobs(report.moved)} moved{there}")
+    there = f", {report.there:,} already there" if report.there else ""
+    output.write(f"{report.queue}: {counted(report.moved, 'job')} moved{there}")
     for job_id, why in sorted(report.stayed.items())[:_NAMED]:
         output.write(f"  {job_id} stayed: {why}")
     if len(report.stayed) > _NAMED:
@@ -123,15 +125,18 @@ def _sum_up(args: Namespace, moved: Sequence[Moved]) -> int:
     for report in moved:
         queue = report.queue
         if report.running:
-            output.say(args, f"{queue}: {_jobs(report.running)} still running at the source: stop the workers there")
+            output.say(
+                args, f"{queue}: {counted(report.running, 'job')} still running at the source: stop the workers there"
+            )
         if not report.source_paused:
-            output.say(args, f"{queue}: somebody resumed it at the source in the middle of the move")
+            output.say(args, f"{queue}: it was resumed at the source in the middle of the move")
         if not report.target_paused:
-            output.say(args, f"{queue}: somebody resumed it at the target already: the jobs there were not counted")
+            output.say(args, f"{queue}: it was resumed at the target already: the jobs there were not counted")
         elif report.missing:
             output.say(
                 args,
-                f"{queue}: there were {_jobs(report.before)} and there are {report.after:,}: look for who took them",
+                f"{queue}: there were {counted(report.before, 'job')} and there are {report.after:,}: "
+                f"look for the process that took the rest",
             )
     if not all(report.is_complete for report in moved):
         output.say(args, "not everything has moved: run the same command again")
@@ -145,12 +150,8 @@ def _sum_up(args: Namespace, moved: Sequence[Moved]) -> int:
     return Exit.OK
 
 
-def _jobs(number: int) -> str:
-    return f"{number:,} {'job' if number == 1 else 'jobs'}"
-
-
 def _and_running(running: int) -> str:
-    return f", and {_jobs(running)} running there: stop the workers first" if running else ""
+    return f", and {counted(running, 'job')} running there: stop the workers first" if running else ""
 
 
 COMMAND = Command(

@@ -27,6 +27,7 @@ __all__ = [
     "quietly_closed",
     "say",
     "survive_any_text",
+    "width",
     "working",
     "write",
 ]
@@ -79,7 +80,7 @@ def listing(
     as_data: Callable[[Row], Any],
 ) -> Shown[Row]:
     """Print page after page."""
-    table = Table(columns, width=_width() if is_terminal() else None)
+    table = Table(columns, width=width())
     count, last = 0, None
     for page in pages:
         if args.json:
@@ -144,5 +145,8 @@ def _has_colours(stream: TextIO) -> bool:
     return stream.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM", "dumb") != "dumb"
 
 
-def _width() -> int:
+def width() -> int | None:
+    """The columns of the terminal; None if there is none, and nothing is to be cut."""
+    if not is_terminal():
+        return None
     return whole(os.environ.get("COLUMNS", "")) or os.get_terminal_size(sys.stdout.fileno()).columns or 80

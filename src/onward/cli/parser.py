@@ -10,30 +10,51 @@ from argparse import Namespace
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
+from onward.cli import near_misses
 from onward.cli.command import Argument, Command, Group
 from onward.cli.commands import GLOBALS, TREE
 from onward.cli.exits import MEANINGS, CommandError, Exit
+from onward.version import __version__
 
 __all__ = ["parse"]
 
 
 def parse(arguments: Sequence[str]) -> Namespace:
     """The command line as values; ``run`` is what to do with them."""
-    args, rest = _build().parse_known_args(arguments)
+    try:
+        args, rest = _build().parse_known_args(arguments)
+    except UnknownCommand as unknown:
+        after = arguments[arguments.index(unknown.word) + 1 :]
+        words = [unknown.word, *(word for word in after if not word.startswith("-"))]
+        raise CommandError(near_misses.told(TREE, unknown.prog, words), Exit.USAGE) from None
     args.tree, args.everywhere = TREE, GLOBALS
     _adopt(args, rest)
     _prefer_other(args)
     return args
 
 
+class UnknownCommand(Exception):
+    """A word in the place of a command names none."""
+
+    def __init__(self, prog: str, word: str) -> None:
+        super().__init__(word)
+        self.prog = prog
+        self.word = word
+
+
 class Parser(argparse.ArgumentParser):
-    """Raises its complaints instead of ending the program."""
+    """Raises an error instead of ending the program."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter)
 
     def error(self, message: str) -> NoReturn:
         raise CommandError(f"{message}; see `{self.prog} --help`", Exit.USAGE)
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if isinstance(action, argparse._SubParsersAction) and value not in action.choices:  # noqa: SLF001
+            raise UnknownCommand(self.prog, value)
+        super()._check_value(action, value)
 
 
 def _build() -> Parser:
@@ -43,6 +64,9 @@ def _build() -> Parser:
         usage="onward [options] COMMAND ...",
         description="Look after background jobs from the command line.",
         epilog=f"exit codes:\n{codes}",
+    )
+    parser.add_argument(
+        "-V", "--version", action="version", version=f"onward {__version__}", help="print the version and exit"
     )
     _add_globals(parser)
     _add_commands(parser, TREE)
@@ -84,7 +108,8 @@ def _adopt(args: Namespace, rest: list[str]) -> None:
     command: Command | None = args.command
     options = [word for word in rest if word.startswith("-") and word != "-"]
     if options:
-        known = [each.name for each in (*GLOBALS, *(command.arguments if command else ())) if each.is_option]
+        own = [each.name for each in command.arguments if each.is_option] if command else ["--version"]
+        known = [*own, *(each.name for each in GLOBALS), "--help"]
         close = difflib.get_close_matches(options[0].partition("=")[0], known, n=1)
         hint = f"did you mean {close[0]}?" if close else f"see `{args.prog} --help`"
         raise CommandError(f"there is no option {options[0]}: {hint}", Exit.USAGE)
@@ -92,7 +117,7 @@ def _adopt(args: Namespace, rest: list[str]) -> None:
     if rest and not lists:
         raise CommandError(f"{rest[0]!r} is one word too many", Exit.USAGE)
     if rest:
-        getattr(args, lists[0].dest).extend(rest)
+        setattr(args, lists[0].dest, [*getattr(args, lists[0].dest), *rest])
 
 
 def _prefer_other(args: Namespace) -> None:
@@ -102,6 +127,8 @@ def _prefer_other(args: Namespace) -> None:
         return
     word = getattr(args, command.arguments[0].dest)
     other = next((each for each in command.others if each.name == word), None)
+    if other is None and difflib.get_close_matches(word or "", [each.name for each in command.others], n=1):
+        raise CommandError(near_misses.told(TREE, args.prog, [word]), Exit.USAGE)
     if other is not None:
         for each in command.arguments:
             if each.is_option and getattr(args, each.dest) != each.default:

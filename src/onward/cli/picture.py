@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
-from onward.cli import workers
+from onward.cli import deaths, workers
 from onward.cli.output import STATE_STYLES
 from onward.cli.table import Column, Line, Table, cut, measure
 from onward.cli.text import escaped
-from onward.cli.times import length
+from onward.cli.times import ago, length
 from onward.cli.watching import COUNTED, Look
 from onward.states import LIVE, State
 
 if TYPE_CHECKING:
     from onward.backend import QueueCounts
-    from onward.record import JobRecord
+    from onward.record import JobRecord, SessionRecord
 
 __all__ = ["Room", "clipped", "picture"]
 
@@ -23,6 +23,7 @@ Row = TypeVar("Row")
 
 _BARS = "▁▂▃▄▅▆▇█"
 _BARS_SHOWN = 40
+_DEATHS = 10  # that are shown where there is no screen to fill
 _WORDS = {
     State.AVAILABLE: "due",
     State.SCHEDULED: "later",
@@ -41,18 +42,44 @@ class Room(NamedTuple):
     rows: int
 
 
-def picture(look: Look, *, title: str, room: Room | None = None, chosen: str | None = None) -> list[Line]:
-    """Numbers, queues, workers, running jobs.  Without a room nothing is cut.  ``chosen`` is the id of a running job."""
-    lines: list[Line] = [[(title, "bold"), (f"  {look.at:%H:%M:%S}Z", "dim")], [], _throughput(look), _states(look)]
-    queues, at_work, running = look.overview.queues, look.workers, look.running
-    width = None if room is None else room.columns
-    left = None if room is None else max(0, room.rows - len(lines) - 6)  # an empty line and a heading for each table
-    lines += _section(queues, _QUEUES, width, None if left is None else max(3, left // 4))
-    lines += _section(at_work, workers.COLUMNS, width, None if left is None else max(3, left // 4))
+class WorkerRow(NamedTuple):
+    """A worker that is there, or was."""
+
+    worker: SessionRecord
+    state: str
+    style: str
+
+
+def picture(
+    look: Look, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
+) -> list[Line]:
+    """Numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
+
+    ``chosen`` is the id of a running job.  Where nothing died there is no table of deaths.
+    """
+    lines: list[Line] = [
+        [(title, "bold"), (f"  {look.at:%H:%M:%S}Z", "dim")],
+        [],
+        _throughput(look),
+        _states(look),
+        _deaths(look),
+    ]
+    queues, running, dead = look.overview.queues, look.running, look.deaths.jobs
+    width = width if room is None else room.columns
+    # An empty line and a heading for each table.  A small screen has no room for a fourth: a line above counts the dead.
+    if room is not None and room.rows < len(lines) + 4 * 4:
+        dead = ()
+    left = None if room is None else max(0, room.rows - len(lines) - (8 if dead else 6))
+    share = None if left is None else max(2, left // 4)
+    lines += _section(queues, _QUEUES, width, share)
+    lines += _section(_workers(look), _WORKERS, width, share)
+    if dead:
+        lines += _section(dead, deaths.columns(look.at), width, share or _DEATHS)
     if room is not None:
         left = max(1, room.rows - len(lines) - 2)
     lines += _section(running, _running_columns(look), width, left, _place(running, chosen))
-    return lines if room is None else [clipped(line, room.columns) for line in lines[: room.rows]]
+    shown = lines if room is None else lines[: room.rows]
+    return shown if width is None else [clipped(line, width) for line in shown]
 
 
 def clipped(line: Line, columns: int) -> Line:
@@ -69,6 +96,23 @@ def _throughput(look: Look) -> Line:
     rate = look.rate
     told = "not known yet" if rate is None else f"{rate:,.1f} jobs/s"
     return [("throughput  ", "dim"), (told, "bold"), (f"  {_bars(look.rates[-_BARS_SHOWN:])}", "green")]
+
+
+def _deaths(look: Look) -> Line:
+    expired = sum(not worker.alive for worker in look.workers)
+    return deaths.summary(look.deaths, dead=_number(look.overview.counts, State.DISCARDED), expired=expired)
+
+
+def _workers(look: Look) -> list[WorkerRow]:
+    """Those that are gone since one looked, those that expired, and the others: a small screen shows the first only."""
+    gone = [
+        WorkerRow(worker, f"gone {ago(at)}", "dim")
+        if cause is None
+        else WorkerRow(worker, f"died {ago(at)}: {cause}", "bold red")
+        for worker, at, cause in look.deaths.gone
+    ]
+    expired = [WorkerRow(worker, "expired", "bold red") for worker in look.workers if not worker.alive]
+    return [*gone, *expired, *(WorkerRow(worker, "alive", "green") for worker in look.workers if worker.alive)]
 
 
 def _bars(rates: Sequence[float]) -> str:
@@ -130,6 +174,16 @@ _QUEUES: tuple[Column[QueueCounts], ...] = (
 )
 
 
+_WORKERS: tuple[Column[WorkerRow], ...] = (
+    Column("WORKER", lambda row: workers.short(row.worker.owner)),
+    Column("HOST", lambda row: row.worker.host, flexible=True),
+    Column("PID", lambda row: str(row.worker.pid), right=True),
+    Column("JOBS", lambda row: str(row.worker.leases), right=True),
+    Column("RENEWED", lambda row: ago(row.worker.renewed_at), useful=True),
+    Column("STATE", lambda row: row.state, style=lambda row: row.style, flexible=True),
+)
+
+
 def _running_columns(look: Look) -> Sequence[Column[JobRecord]]:
     def age(record: JobRecord) -> str:
         return "" if record.started_at is None else length(max(0.0, (look.at - record.started_at).total_seconds()))
@@ -144,6 +198,7 @@ def _running_columns(look: Look) -> Sequence[Column[JobRecord]]:
         Column("QUEUE", lambda record: record.queue, flexible=True),
         Column("AGE", age, right=True),
         Column("RUN", lambda record: str(record.attempts + 1), right=True),
+        Column("CRASHES", lambda record: str(record.crashes or ""), style="red", right=True, useful=True),
         Column("WORKER", worker, useful=True),
         Column("PROGRESS", _progress, flexible=True),
         Column("ID", lambda record: record.id, style="dim", useful=True),

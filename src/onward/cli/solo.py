@@ -9,6 +9,7 @@ import traceback
 
 import msgspec
 
+from onward import config
 from onward.cli.child import leave_signals_to_others, load_application
 from onward.cli.log_lines import listen
 from onward.lines import Line
@@ -30,6 +31,7 @@ def main(options_json: str, line_fd: str) -> None:
     options = msgspec.json.decode(options_json, type=ProcessOptions)
     sys.dont_write_bytecode |= options.tell_files
     listen(options.log_level, options.log_format)
+    config.unknown_variables()  # which the command has told of
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application wants to hear them

@@ -106,7 +106,7 @@ def _events(record: JobRecord) -> Iterator[Event]:
         yield Event(record.started_at, f"run {record.attempts + 1} started {ago(record.started_at)}{asked}", style)
     elif record.started_at is not None and (told := _last_claim(record, record.started_at)):
         yield Event(record.started_at, told)
-    yield from map(_failure, record.errors)
+    yield from (_failure(error, record) for error in record.errors)
     if record.finished_at is not None:
         reason = f": {record.reason}" if record.reason else ""
         yield Event(record.finished_at, f"{record.state}{reason}", style)
@@ -126,8 +126,15 @@ def _last_claim(record: JobRecord, claimed_at: datetime) -> str:
     return f"it did not run: another job holds its key or single instance ({often} in a row)"
 
 
-def _failure(error: RunError) -> Event:
+def _failure(error: RunError, record: JobRecord) -> Event:
+    # What is on record of the run that succeeded: an interruption that it swallowed, or an error after its transaction.
+    succeeded = record.state is State.COMPLETED and error.attempt == record.attempts and error.kind != "Crash"
     took = f" after {length(error.duration_ms / 1000)}" if error.duration_ms else ""
     first, *rest = error.message.splitlines() or [""]
     below = error.traceback or "\n".join(rest)
-    return Event(error.at, f"run {error.attempt} failed{took}: {error.kind}: {first}", "yellow", below)
+    return Event(
+        error.at,
+        f"run {error.attempt} {'succeeded' if succeeded else 'failed'}{took}: {error.kind}: {first}",
+        "yellow",
+        below,
+    )

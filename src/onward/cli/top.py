@@ -44,7 +44,7 @@ def top(app: Onward, args: Namespace) -> int:
         watch(app, title=title, interval=args.interval)
     else:
         (look,) = _looks(app, args)
-        for line in picture(look, title=title):
+        for line in picture(look, title=title, width=output.width()):
             output.write(line)
     return Exit.OK
 
@@ -175,7 +175,7 @@ def _interval(text: str) -> float:
 
 COMMAND = Command(
     "top",
-    "watch a store at work: throughput, queues, workers, running jobs and their stacks",
+    "watch a store at work: throughput, queues, workers, deaths, running jobs and their stacks",
     on_store(top),
     (
         argument("--interval", "how often to look (1s)", metavar="TIME", type=_interval, default=1.0),
@@ -183,5 +183,6 @@ COMMAND = Command(
     ),
     about="On a terminal it is live: the arrows choose a running job, Enter shows its Python stack, q ends it. Elsewhere it "
     "prints one picture, for which it looks twice. However much is in the store, a look costs it the same: beyond 100,000 "
-    "jobs in a state it stops counting.",
+    "jobs in a state it stops counting, and it looks for the last deaths among the 50 dead jobs that were enqueued last. A "
+    "worker that goes away while you watch stays in the list; it has died if it expired, or if one of its jobs crashed.",
 )

@@ -18,6 +18,17 @@ from onward.states import State
 __all__ = ["count", "duration", "expiry", "instant", "moment", "pair", "state"]
 
 
+# What tables call the states.
+_OTHER_WORDS = {
+    "due": State.AVAILABLE,
+    "later": State.SCHEDULED,
+    "retry": State.RETRYABLE,
+    "running": State.EXECUTING,
+    "done": State.COMPLETED,
+    "dead": State.DISCARDED,
+}
+
+
 def count(text: str) -> int:
     number = whole(text)
     if not number:
@@ -66,7 +77,8 @@ def expiry(text: str) -> datetime | float:
 
 def state(text: str) -> State:
     if text not in list(State):
-        raise ArgumentTypeError(f"there is no state {text!r}{suggestion(text, State)}")
+        meant = _OTHER_WORDS.get(text.lower(), text)
+        raise ArgumentTypeError(f"there is no state {text!r}{suggestion(meant, State)}")
     return State(text)
 
 

@@ -9,6 +9,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onward.cli.deaths import Deaths, DeathWatch
 from onward.states import State
 
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ __all__ = ["COUNTED", "Look", "Watch", "as_data"]
 
 COUNTED = 100_000  # of one state in one queue; beyond that it is "more than enough"
 _RUNNING = 50
+_DEAD = 50
 _REMEMBERED = 60
 _SHARE = 0.05  # of the time may be spent on looking
 
@@ -32,6 +34,7 @@ class Look(NamedTuple):
     running: Sequence[JobRecord]  # those that have run for longest, among the first enqueued
     workers: Sequence[SessionRecord]
     rates: Sequence[float]  # jobs that ended per second, between this look and the one before, the last one last
+    deaths: Deaths = Deaths()
 
     @property
     def rate(self) -> float | None:
@@ -45,18 +48,23 @@ class Watch:
         self._app = app
         self._before: tuple[float, int] | None = None
         self._rates: deque[float] = deque(maxlen=_REMEMBERED)
+        self._deaths = DeathWatch(app.get)
         self._cost = 0.0
 
     def look(self) -> Look:
         started = time.monotonic()
         overview = self._app.overview(COUNTED)
         running = self._app.list(state=State.EXECUTING, limit=_RUNNING)
+        dead = self._app.list(state=State.DISCARDED, limit=_DEAD, newest_first=True)
         workers = self._app.sessions()
+        deaths = self._deaths.look(
+            datetime.now(UTC), counts=overview.counts, dead=dead, workers=workers, running=running
+        )
         self._measure(started, overview.ended)
         self._cost = time.monotonic() - started
         now = datetime.now(UTC)
         longest_first = sorted(running, key=lambda record: record.started_at or now)
-        return Look(now, overview, longest_first, workers, tuple(self._rates))
+        return Look(now, overview, longest_first, workers, tuple(self._rates), deaths)
 
     def pause(self, interval: float) -> float:
         """How long to leave the store alone."""
@@ -76,6 +84,7 @@ def as_data(look: Look) -> dict[str, Any]:
         "ended_per_second": look.rate,
         "counts": look.overview.counts,
         "queues": [{"queue": each.name, "paused": each.paused, **each.counts} for each in look.overview.queues],
+        "deaths": look.deaths.as_data(),
         "workers": [asdict(worker) for worker in look.workers],
         "running": [
             {

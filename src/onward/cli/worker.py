@@ -7,7 +7,8 @@ import sys
 from argparse import ArgumentTypeError, Namespace
 
 from onward.cli import values, workers
-from onward.cli.application import given, split
+from onward.cli.application import given
+from onward.cli.application_name import ApplicationName
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.log_lines import FORMATS
@@ -27,7 +28,7 @@ def run(args: Namespace) -> int:
     name = args.application or args.app
     if name is None:
         raise CommandError("name the application: `onward worker shop.jobs:jobs`", Exit.USAGE)
-    split(name)  # a slip of the pen is told before a process is started for it
+    ApplicationName.parse(name)  # a typing error is told before a process is started for it
     once = {"concurrency": 1, "max_jobs": 1, "until_empty": True} if args.once else {}
     process = ProcessOptions(
         **{
@@ -104,10 +105,16 @@ COMMAND = Command(
     "run jobs in worker processes, until it is told to stop",
     run,
     (
-        argument("application", "the application, as in shop.jobs:jobs", metavar="MODULE:ATTRIBUTE", nargs="?"),
+        argument(
+            "application",
+            "the application, as in shop.jobs:jobs or shop:create()",
+            metavar="MODULE:ATTRIBUTE",
+            nargs="?",
+        ),
         argument(
             "--queues",
-            "which queues: mail,default in strict order, or mail=3,default=1 by weight; else those of the jobs",
+            "which queues: mail,default in strict order, or mail=3,default=1 by weight; tenant.* is every queue that begins "
+            "so; else those of the jobs",
             metavar="NAMES",
             type=_queues,
         ),
@@ -117,7 +124,7 @@ COMMAND = Command(
         ),
         argument(
             "--limit",
-            "how many of one queue each process runs at once; repeatable",
+            "how many of one queue each process runs at once, or of each queue that fits a pattern; repeatable",
             metavar="QUEUE=N",
             type=_limit,
             action="append",

@@ -27,7 +27,7 @@ def list_workers(app: Onward, args: Namespace) -> int:
     workers = app.sessions()
     output.listing(args, [workers], COLUMNS, asdict)
     if not workers:
-        output.say(args, "nobody is at work on this store")
+        output.say(args, "no worker is at work on this store")
     return Exit.OK
 
 

@@ -76,7 +76,7 @@ class Reach:
             if address in network:
                 return what
         if isinstance(address, IPv6Address) and address not in _UNICAST:
-            return "not given out to anybody"
+            return "not assigned to a network"
         return None
 
 

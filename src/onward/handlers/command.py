@@ -105,7 +105,7 @@ class Commands(TypedHandler[Command]):
         if words is None:
             known = [*self._functions, *self._lines]
             hint = suggestion(payload.name, known) if known else ""
-            raise NotAllowed(f"command {payload.name!r:.100} is not allowed: nobody registered it here{hint}")
+            raise NotAllowed(f"command {payload.name!r:.100} is not allowed: it is not registered here{hint}")
         return run_program(
             [sys.executable, "-P", "-m", "onward", *words],
             ctx,

@@ -89,7 +89,7 @@ class Events(TypedHandler[Event]):
         listeners = self._listeners.get(payload.name)
         if not listeners:
             known = suggestion(payload.name, self._listeners) if self._listeners else ""
-            raise NotAllowed(f"event {payload.name!r:.100} is not allowed: nobody listens to it here{known}")
+            raise NotAllowed(f"event {payload.name!r:.100} is not allowed: it has no listener here{known}")
         patience = Patience(ctx)
         told: dict[str, Any] = {}
         failed: dict[str, Exception] = {}

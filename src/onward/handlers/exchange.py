@@ -178,7 +178,7 @@ class _Stream:
         count = self._patiently(lambda: self._connection.recv_into(buffer), select.POLLIN)
         self._left -= count
         if self._left < 0:
-            raise TooMuchSaid("the answer's head is longer than anybody needs")
+            raise TooMuchSaid("the head of the answer is too long")
         return count
 
     def close(self) -> None:

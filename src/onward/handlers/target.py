@@ -64,7 +64,7 @@ def read_url(url: str) -> Target:
     if scheme not in _PORTS:
         raise ArgumentError(f"url: {scheme}: is not http: or https:")
     if parts["fragment"] is not None:
-        raise ArgumentError("url: a fragment (#…) is never sent: leave it away")
+        raise ArgumentError("url: a fragment (#…) is never sent: leave it out")
     host, port = _authority(parts["authority"])
     name, address = _host(host)
     return Target(scheme, name, port or _PORTS[scheme], (parts["path"] or "/") + (parts["query"] or ""), address)
@@ -72,7 +72,7 @@ def read_url(url: str) -> Target:
 
 def _authority(text: str) -> tuple[str, int | None]:
     if "@" in text:
-        raise ArgumentError("url: user and password do not belong into a URL: send an Authorization header")
+        raise ArgumentError("url: user and password do not belong in a URL: send an Authorization header")
     parts = _AUTHORITY.fullmatch(text)
     if parts is None or int(parts["port"] or 0) > 65_535:
         raise ArgumentError("url: after // comes a host, and then nothing or a colon and a port from 1 to 65535")
@@ -84,7 +84,7 @@ def _host(text: str) -> tuple[str, Address | None]:
     try:
         if text.startswith("["):
             if "%" in text:
-                raise ArgumentError("url: an address with a zone is of one link only")
+                raise ArgumentError("url: an address with a zone is valid on one link only: leave the zone out")
             return _of(IPv6Address(text[1:-1]))
         if re.fullmatch(r"[0-9]+(\.[0-9]+){3}", text):
             return _of(IPv4Address(text))  # which takes no leading zeros

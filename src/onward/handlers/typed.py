@@ -12,6 +12,7 @@ from onward.errors import ArgumentError
 from onward.registry import NotAllowed, Ran
 from onward.scrubbing import scrubber
 from onward.secret_places import places_of
+from onward.wording import a
 
 __all__ = ["TypedHandler"]
 
@@ -59,7 +60,7 @@ class TypedHandler(Generic[P]):
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
             kind = getattr(self.payload_type, "__name__", self.payload_type)
             told = scrubber(msgspec.json.encode(payload), self.secrets)(str(error))
-            raise ArgumentError(f"{type(self).__name__}: the payload is no {kind}: {told}") from None
+            raise ArgumentError(f"{type(self).__name__}: the payload is not {a(str(kind))}: {told}") from None
         return value
 
     def decoded(self, payload: Any) -> Any:

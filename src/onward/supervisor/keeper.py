@@ -13,12 +13,14 @@ from collections.abc import Callable, Iterator, Sequence
 from random import uniform
 from typing import NamedTuple
 
-from onward.backend import Backend, Counting, Held, Inspection, Reaped
+from onward.backend import Advising, Backend, Counting, Held, Inspection, Reaped
 from onward.clock import SystemClock
 from onward.config import Settings
 from onward.contact import Contact, boottime
 from onward.errors import BackendError
 from onward.logs import get_logger
+from onward.names import serves
+from onward.outage import Outage
 from onward.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed
 
@@ -76,6 +78,7 @@ class Keeper:
         self._next_sweep = 0.0
         self._next_prune = boottime() + _PRUNE_EVERY
         self._failures = 0
+        self._outage = Outage(logger)
         self._changed = threading.Condition()
         self._ended = False
         self._thread = threading.Thread(target=self._keep, name="onward-keeper", daemon=True)
@@ -107,8 +110,16 @@ class Keeper:
     def _backend(self) -> Backend:
         """Opened by this thread, when it is first needed: that may take a while, and may have to be tried again."""
         if self._store is None:
-            self._store = self._open_store(self._settings)
+            store = self._open_store(self._settings)
+            try:
+                store.connect()
+            except BaseException:
+                store.close()
+                raise
+            self._store = store
             _warn_of_unserved(self._store, self._served)
+            for advice in self._store.advice() if isinstance(self._store, Advising) else ():
+                logger.info("about the store: %s", advice)
         return self._store
 
     def _keep(self) -> None:
@@ -120,6 +131,7 @@ class Keeper:
                     self._failed(error)
                 else:
                     self._failures = 0
+                    self._outage.over()
                 self._wait()
         except BaseException as error:  # noqa: BLE001  the supervisor must not go on without it
             if not self._ended:
@@ -166,7 +178,7 @@ class Keeper:
             )
         self._contact.made(asked)
 
-    def _prune(self) -> Iterator[int]:
+    def _prune(self) -> Iterator[object]:
         if not isinstance(self._backend, Inspection):
             return iter(())  # it keeps nothing that could be forgotten
         clock = getattr(self._backend, "clock", None) or SystemClock()
@@ -180,8 +192,7 @@ class Keeper:
         self._contact.broken()
         self._failures += 1
         self._next_renewal = 0.0  # renew first when it is back
-        if self._failures == 1:
-            logger.warning("the store does not answer, and will be asked again: %s", error)
+        self._outage.failed(error)
 
     def _wait(self) -> None:
         with self._changed:
@@ -197,7 +208,7 @@ def _warn_of_unserved(backend: Backend, served: Sequence[str]) -> None:
     if not isinstance(backend, Counting):
         return
     try:
-        unserved = [queue.name for queue in backend.queues() if queue.live and queue.name not in served]
+        unserved = [queue.name for queue in backend.queues() if queue.live and not serves(served, queue.name)]
     except BackendError:
         return
     if unserved:

@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 
 from onward.backend import Held, Reaped, Renewal
+from onward.errors import JobTimeout
 from onward.lines import Line, Message
 from onward.logs import get_logger
 from onward.supervisor.messages import Draining, Inherit, Inherited, Renewed, Rescued, Stop, Told
@@ -59,14 +60,14 @@ class Supervised:
                 try:
                     self._rescued(reaped)
                 except Exception:
-                    logger.exception("%d jobs of a dead process were given back, which could not be told", len(reaped))
+                    logger.exception("jobs of a dead process were given back, but not reported: %d", len(reaped))
                 self._line.send(Told(number))
             case Inherit():
                 self._inherit(message)
 
     def _inherit(self, message: Inherit) -> None:
-        late = TimeoutError("it ignored its time-out, and its process was killed")
-        verdicts: dict[Held, TimeoutError | None] = dict.fromkeys(message.interrupted)
+        late = JobTimeout("it ignored its time-out, and its process was killed")
+        verdicts: dict[Held, JobTimeout | None] = dict.fromkeys(message.interrupted)
         verdicts |= dict.fromkeys(message.overdue, late)
         self._worker.inherit(
             Bequest(message.owner, verdicts, adopted=lambda: self._line.send(Inherited(message.owner)))

@@ -23,6 +23,7 @@ their supervisor drain by themselves.
 
 from __future__ import annotations
 
+import logging
 import os
 import selectors
 import signal
@@ -174,7 +175,7 @@ class Supervisor:
         try:
             arrived = process.line.arrived()
         except Garbled as error:
-            process.kill(f"it said what nobody can understand: {error}", crash=True)
+            process.kill(f"it sent a malformed message: {error}", crash=True)
             arrived = None
         if arrived is None:
             self._unlisten(process)
@@ -197,7 +198,8 @@ class Supervisor:
                 self._news.done(number)
 
     def _on_failed(self, process: WorkerProcess, failed: Failed) -> None:
-        logger.error("%s", failed.message)
+        problem, _, traceback = failed.message.partition("\n")
+        logger.log_traceback(logging.ERROR, "%s", problem, traceback=traceback)
         self._fleet.stillborn = 0
         process.kill("it cannot serve the application")  # it may have started threads that keep it
         if self._watcher is not None:

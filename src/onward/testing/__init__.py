@@ -3,6 +3,7 @@
 from onward.testing.assertions import assert_enqueued, assert_not_enqueued
 from onward.testing.clock import FakeClock
 from onward.testing.effects import Crash, Effect, Effects
+from onward.testing.emptying import empty_store
 from onward.testing.simulation import Scenario, Simulation, simulate
 
 __all__ = [
@@ -14,5 +15,6 @@ __all__ = [
     "Simulation",
     "assert_enqueued",
     "assert_not_enqueued",
+    "empty_store",
     "simulate",
 ]

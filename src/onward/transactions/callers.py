@@ -13,6 +13,7 @@ from typing import Any, Literal, NamedTuple, Protocol
 
 from onward.errors import TransactionError
 from onward.transacts import Dialect, Found, Statement, Style
+from onward.wording import a
 
 __all__ = ["AsyncCaller", "Caller", "caller_of"]
 
@@ -291,7 +292,7 @@ def caller_of(connection: Any) -> Caller | AsyncCaller:
     if hasattr(type(connection), "enqueue") and hasattr(type(connection), "complete"):
         raise TransactionError("this is the transaction of a handler: it enqueues by itself, `conn.enqueue(...)`")
     raise TransactionError(
-        f"a {type(connection).__module__}.{type(connection).__qualname__} is no connection that can be joined: pass one of "
+        f"{a(type(connection).__module__)}.{type(connection).__qualname__} is no connection that can be joined: pass one of "
         f"psycopg, asyncpg, psycopg2, PyMySQL, mysqlclient, sqlite3, aiosqlite, SQLAlchemy (Connection, Session, "
         f"AsyncConnection, AsyncSession) or Django (django.db.connection)"
     )

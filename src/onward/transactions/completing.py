@@ -28,7 +28,7 @@ from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 import msgspec
 
-from onward._attempt import Attempt, encoded_result
+from onward._attempt import Attempt
 from onward.backend import Backend
 from onward.context import JobContext
 from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
@@ -37,6 +37,7 @@ from onward.handle import JobHandle
 from onward.job import Job
 from onward.lease import Lease, Settlement
 from onward.logs import get_logger
+from onward.results import Results
 from onward.shield import shield
 from onward.transactions.joining import Call1, Joins, Letters
 from onward.transacts import Completion, Transacts, in_the_way
@@ -68,14 +69,14 @@ class Blocks:
         *,
         at_most: float,
         patience: float,
-        max_result: int,
+        results: Results,
         keep: bool,
         protect: Callable[[Settlement], Settlement],
     ) -> None:
         self.joins = joins
         self.at_most = at_most  # seconds, where nobody else can write meanwhile
         self.patience = patience  # seconds to find out what became of a commit
-        self.max_result = max_result
+        self.results = results
         self.keep = keep
         self.protect = protect  # a settlement as it is stored
 
@@ -85,10 +86,14 @@ class Blocks:
 
 
 def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
-    """Put an error on record that a run met after its transaction had completed its job."""
-    failure, job_id = attempt.failure, attempt.lease.envelope.id
+    """Put on record what a run met after its transaction had completed its job, or the interruption that it swallowed."""
+    failure = attempt.failure or attempt.swallowed
     assert failure is not None
-    logger.warning("job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message)
+    if attempt.failure is not None:  # what was swallowed is told with every other
+        job_id = attempt.lease.envelope.id
+        logger.warning(
+            "job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message
+        )
     if isinstance(store, Transacts):
         with suppress(BackendError):  # it was told, above
             store.remark(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)
@@ -113,12 +118,12 @@ class _Handlers:
     def complete(self, result: Any = None) -> None:
         """What the job results in; without it, nothing.  It is completed when the block ends."""
         self._refuse_if_left()
-        self.outcome = encoded_result(result, self._blocks.max_result, self._context.scrub)
+        self.outcome = self._blocks.results.encode(self._context.job, result, self._context.scrub)
 
     def _store(self, letters: Letters[H]) -> H:
         self._refuse_if_left()
-        store = self._blocks.joins.store
-        return letters.handles(self._completion.run(lambda style: store.joining(letters.envelopes, style)))
+        joins = self._blocks.joins
+        return joins.stored(letters, self._completion.run(lambda style: joins.store.joining(letters.envelopes, style)))
 
     def _execute(self, statement: str, *parameters: Any) -> Any:
         if isinstance(statement, str) and (ending := _ENDS_IT.match(statement)):

@@ -4,12 +4,15 @@
         tx.enqueue(send_welcome, 42)                        await tx.enqueue(send_welcome, 42)
 
 Leaving the block commits nothing: the transaction is the caller's.  What is enqueued is written at once, so what is wrong
-is said there; it is seen by nobody else before the commit.  No event tells of it, for nobody here sees the commit.
+is said there; it is seen by nobody else before the commit.  No event tells of it, for nobody here sees the commit; it is
+counted (`jobs_enqueued`) when it is handed over, so a transaction that is rolled back leaves the counter ahead.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -19,9 +22,10 @@ from onward.backend import Backend, Enqueued
 from onward.client import Client
 from onward.definition import EnqueueOptions
 from onward.envelope import Envelope
-from onward.errors import TransactionError
+from onward.errors import ArgumentError, BackendUnreachable, TransactionError
 from onward.handle import HandleSource, JobHandle
 from onward.job import Call, Job
+from onward.time_limit import until
 from onward.transactions.callers import AsyncCaller, Caller, caller_of
 from onward.transacts import Transacts, ahold, hold
 
@@ -32,6 +36,8 @@ T = TypeVar("T")
 H = TypeVar("H")
 
 Call1 = Sequence[Any] | Call
+
+_FIRST_LOOK = 5.0  # seconds; on SQLite the caller's own transaction may be what keeps us from making the tables
 
 # PostgreSQL, SQLite and MySQL, in this order.
 _NOT_HERE = re.compile(r"onward_\S*.* does not exist|no such table: onward_|Table '\S*onward_\S*' doesn't exist")
@@ -51,6 +57,24 @@ class Joins:
         self._backend = backend
         self._client = client
         self._handles = handles
+        self.connected = False
+
+    def connect(self) -> None:
+        """See to it that the tables are there before the first job joins: the caller's connection does not make them."""
+        try:
+            with until(time.monotonic() + _FIRST_LOOK):
+                self._backend.connect()
+        except BackendUnreachable as error:
+            raise TransactionError(
+                f"the jobs' store is used for the first time, and cannot be opened while your transaction waits for it: "
+                f"call jobs.connect() before you begin one ({error})"
+            ) from error
+        self.connected = True
+
+    def stored(self, letters: Letters[H], answers: Sequence[Enqueued]) -> H:
+        """Count what was handed over, and give the handles."""
+        self._client.count(letters.envelopes, answers)
+        return letters.handles(answers)
 
     @property
     def store(self) -> Transacts:
@@ -62,10 +86,22 @@ class Joins:
         return self._backend
 
     def one(self, job: Job[..., Any, Any, T] | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Letters[Any]:
-        if isinstance(job, str):
+        if not callable(job):  # what is no name either is refused as one
             envelope = self._by_name(job, *args, **kwargs)
             return Letters([envelope], lambda answers: self._handles.handle(answers[0]))
-        return Letters(job.sealed([(args, kwargs)]), lambda answers: job.handle(answers[0]))
+        found = self._own(job)
+        return Letters(found.sealed([(args, kwargs)]), lambda answers: found.handle(answers[0]))
+
+    def _own(self, job: Job[..., Any, Any, T] | Callable[..., T]) -> Job[..., Any, Any, T]:
+        """A job of this application, given as such or as the function that was made one."""
+        if not isinstance(job, Job):
+            entry = self._client.registry.of_function(job)
+            if entry is None:
+                raise ArgumentError(f"{job!r:.80} is no job: make it one with @jobs.job, or enqueue a job by its name")
+            return Job(entry, self._client, self._handles)
+        if not job.belongs_to(self._client):
+            raise ArgumentError(f"{job.name} is a job of another application, which has its own store: use that one's")
+        return job
 
     def many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> Letters[list[JobHandle[T]]]:
         return Letters(job.sealed_many(calls), lambda answers: [job.handle(answer) for answer in answers])
@@ -92,6 +128,8 @@ class Joining:
         if self._caller.waits:
             raise TransactionError("this connection is awaited: write `async with jobs.transaction(connection) as tx`")
         self._caller.check()
+        if not self._joins.connected:
+            self._joins.connect()
         self._joined = joined = Joined(self._caller, self._joins)
         return joined
 
@@ -104,6 +142,8 @@ class Joining:
         if not self._caller.waits:
             raise TransactionError("this connection is not awaited: write `with jobs.transaction(connection) as tx`")
         await self._caller.check()
+        if not self._joins.connected:
+            await asyncio.to_thread(self._joins.connect)
         self._joined = joined = AsyncJoined(self._caller, self._joins)
         return joined
 
@@ -147,7 +187,7 @@ class Joined:
                 hold(store.recognizing(style), self._caller.run)
                 self._recognized = True
             steps = store.joining(letters.envelopes, style)
-            return letters.handles(hold(steps, self._caller.run) if letters.envelopes else [])
+            return self._joins.stored(letters, hold(steps, self._caller.run) if letters.envelopes else [])
 
 
 class AsyncJoined:
@@ -180,7 +220,7 @@ class AsyncJoined:
                 await ahold(store.recognizing(style), self._caller.run)
                 self._recognized = True
             steps = store.joining(letters.envelopes, style)
-            return letters.handles(await ahold(steps, self._caller.run) if letters.envelopes else [])
+            return self._joins.stored(letters, await ahold(steps, self._caller.run) if letters.envelopes else [])
 
 
 @contextmanager

@@ -1,9 +1,8 @@
 """The worker: the engine that runs jobs."""
 
-from onward.worker.interrupt import JobStopped, JobTimeout
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.pump import Bequest
 from onward.worker.quota import Quota
 from onward.worker.worker import Worker, stop_all
 
-__all__ = ["Bequest", "JobStopped", "JobTimeout", "Quota", "Worker", "WorkerOptions", "WorkerParts", "stop_all"]
+__all__ = ["Bequest", "Quota", "Worker", "WorkerOptions", "WorkerParts", "stop_all"]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import threading
-import time
 from collections.abc import Callable
 
-from onward._attempt import Attempt, Runtime, run_async
+from onward._attempt import Attempt, Runtime, conclude, run_async
+from onward.failure import kind_of
 from onward.logs import get_logger
+from onward.worker.loop_watch import LoopWatch
 from onward.worker.work import Hand, Work
 
 __all__ = ["Coroutines"]
@@ -27,6 +29,7 @@ class Coroutines:
         hand: Hand,
         runtime: Runtime,
         *,
+        blocked_loop_after: float,
         started: Callable[[Work], None],
         left: Callable[[Work], None],
         finished: Callable[[Attempt], None],
@@ -41,10 +44,12 @@ class Coroutines:
         self._finished = finished
         self._died = died
         self._tasks: dict[asyncio.Task[None], Work] = {}
+        self._watch = LoopWatch(blocked_loop_after, self._tasks)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._starting = threading.Lock()
-        self._called: float | None = None  # when it was called and has not looked since
+        self._context = contextvars.copy_context()  # of every task: what a handler sets is not the next one's
+        self._called = False  # and it has not looked since
         self._stopping = False
 
     def cancel(self, work: Work) -> bool:
@@ -59,11 +64,7 @@ class Coroutines:
             self._stopping = True
         if self._loop is not None:
             self._soon(self._loop.stop)
-
-    def lag(self) -> float:
-        """For how many seconds the event loop has not answered a call."""
-        called = self._called
-        return 0.0 if called is None else time.monotonic() - called
+        self._watch.close()
 
     @property
     def thread(self) -> int | None:
@@ -74,18 +75,27 @@ class Coroutines:
         return thread == self._thread
 
     def _call(self, count: int) -> None:
-        if self._called is not None:
+        if self._called:
             return  # it will see this too
-        self._called = time.monotonic()
-        if self._loop is None:
-            self._start()
+        self._called = True
+        try:
+            if self._loop is None:
+                self._start()
+        except RuntimeError as error:  # a handler may have started too many threads; what waits is given back
+            self._called = False
+            logger.error("no thread can be started for async jobs: %s", error)  # noqa: TRY400
         self._soon(self._begin_what_may)
 
     def _start(self) -> None:
         with self._starting:
             if self._loop is None and not self._stopping:
-                self._loop = asyncio.new_event_loop()
-                threading.Thread(target=self._serve, args=(self._loop,), name="onward-loop", daemon=True).start()
+                loop = asyncio.new_event_loop()
+                try:
+                    threading.Thread(target=self._serve, args=(loop,), name="onward-loop", daemon=True).start()
+                except RuntimeError:
+                    loop.close()
+                    raise
+                self._loop = loop
 
     def _soon(self, callback: Callable[[], object]) -> None:
         if self._loop is not None:
@@ -95,14 +105,14 @@ class Coroutines:
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
         self._thread = threading.get_ident()
         asyncio.set_event_loop(loop)
+        self._watch.start(loop)
         try:
             while not self._stopping:
                 try:
                     loop.run_forever()
                 except BaseException as error:  # noqa: BLE001  a task that a handler left behind may exit, but not take us along
-                    # Without its words: whose secrets they could quote is not known.
-                    kind = type(error).__name__
-                    logger.error("a callback or task of a handler raised %s: the event loop goes on", kind)  # noqa: TRY400
+                    what = kind_of(error)  # without its words: whose secrets they could quote is not known
+                    logger.error("a callback or task of a handler raised %s: the event loop goes on", what)  # noqa: TRY400
             self._close(loop)
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
             self._died(error)
@@ -121,12 +131,15 @@ class Coroutines:
             loop.close()
 
     def _begin_what_may(self) -> None:
-        self._called = None
+        self._called = False
         try:
             while (work := self._hand.begin(self._line)) is not None:
-                task = asyncio.get_running_loop().create_task(self._run(work))
+                # Not by the loop's own method: a handler may have given it a factory for tasks.
+                loop = asyncio.get_running_loop()
+                task = asyncio.Task(self._run(work), loop=loop, context=self._context.copy())
                 work.task = task
                 self._tasks[task] = work
+                self._watch.begin()
                 task.add_done_callback(self._left)
         except BaseException as error:  # noqa: BLE001  the loop would only log it
             self._died(error)
@@ -143,6 +156,13 @@ class Coroutines:
 
     def _left(self, task: asyncio.Task[None]) -> None:
         work = self._tasks.pop(task)
-        if work.key in self._hand.running and not self._stopping:
-            error = None if task.cancelled() else task.exception()
-            self._died(error or RuntimeError(f"the task of job {work.key[0]} ended without an outcome"))
+        if work.key not in self._hand.running or self._stopping:
+            return
+        if not task.cancelled():
+            self._died(task.exception() or RuntimeError(f"the task of job {work.key[0]} ended without an outcome"))
+            return
+        # A handler cancelled every task that it found on the loop, before this one could begin.
+        error = asyncio.CancelledError("its task was cancelled before it began")
+        self._finished(conclude(work.ready, self._runtime, None, error, 0))
+        self._hand.end(work, self._line)
+        self._begin_what_may()

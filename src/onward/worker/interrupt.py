@@ -1,36 +1,27 @@
 """Stopping a handler that runs: at its deadline, or because somebody cancelled the job.
 
-An async handler's task is cancelled.  A sync handler gets an exception at its next byte-code; `onward.shield` sees to it
-that this never hits our own code or the next job.  If it still runs seconds later it gets another one: the first may have
-been swallowed, by an `except Exception` or in a callback of the garbage collector.
+An async handler's task is cancelled.  A sync handler gets an exception at its next byte-code, in a worker's thread or in
+that of the caller of `process_once`; `onward.shield` sees to it that this never hits our own code or the next job.  If it
+still runs seconds later it gets another one: the first may have been swallowed, by a bare `except` or in a callback of the
+garbage collector.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 
-from onward.worker.work import Hand, Work
+from onward import forks
+from onward.errors import JobInterrupted, JobTimeout
+from onward.shield import Guard
+from onward.worker.work import Key, Work
 
-__all__ = ["Deadlines", "JobStopped", "JobTimeout"]
+__all__ = ["Deadlines", "Slot"]
 
 _SOON = 0.001
 _AGAIN = 5.0  # seconds to tidy up
-
-
-class JobTimeout(TimeoutError):
-    """The job ran past its time-out."""
-
-    def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted at its time-out",)))
-
-
-class JobStopped(Exception):
-    """The job was cancelled while it ran."""
-
-    def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted: the job was cancelled",)))
 
 
 class Deadlines:
@@ -40,13 +31,24 @@ class Deadlines:
     ends in time leaves nothing behind, and costs nothing more.
     """
 
-    def __init__(self, hand: Hand, *, died: Callable[[BaseException], None]) -> None:
-        self._hand = hand
+    def __init__(self, running: Mapping[Key, Work], *, died: Callable[[BaseException], None]) -> None:
+        self._running = running
         self._died = died
+        self._closed = False
+        self._begin_anew()
+        forks.watch(self)
+
+    def before_fork(self) -> None:
+        """Nothing to do: the child begins anew."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
         self._next = float("inf")
         self._changed = threading.Condition()
         self._thread: threading.Thread | None = None
-        self._closed = False
 
     def watch(self, work: Work, deadline: float, kind: type[BaseException]) -> None:
         """Interrupt it then, if it still runs, unless it is to be interrupted before."""
@@ -78,7 +80,7 @@ class Deadlines:
     def _interrupt_what_is_due(self) -> float:
         """Gives the next deadline."""
         now, after = time.monotonic(), float("inf")
-        for work in list(self._hand.running.values()):
+        for work in list(self._running.values()):
             if work.deadline is None:
                 continue
             if work.deadline <= now:
@@ -86,3 +88,34 @@ class Deadlines:
                 work.deadline = now + (_AGAIN if sent else _SOON)  # else it is about to be entered, or being left
             after = min(after, work.deadline)
         return after
+
+
+class Slot:
+    """Where a thread's handlers can be interrupted."""
+
+    __slots__ = ("_deadlines", "_guard", "thread", "work")
+
+    def __init__(self, deadlines: Deadlines) -> None:
+        self._deadlines = deadlines
+        self._guard = Guard()
+        self.thread = threading.get_ident()
+        self.work: Work
+
+    def enter(self) -> None:
+        """The handler is about to be called: from here on it may be interrupted."""
+        work = self.work
+        work.guard = self._guard
+        timeout = work.ready.terms.timeout
+        if timeout is not None:
+            self._deadlines.watch(work, time.monotonic() + timeout, JobTimeout)
+        self._guard.enter(work)
+
+    def leave(self) -> type[BaseException] | None:
+        """See `Guard.leave`."""
+        return self._guard.leave()
+
+    def remove(self) -> None:
+        """The thread goes back to who lent it."""
+        with suppress(JobInterrupted):
+            self._guard.leave()  # Ctrl-C may have come in between
+        self._guard.remove()

@@ -13,7 +13,7 @@ from onward._settle import DeadLetterCopy
 from onward.backend import Backend, Reaped
 from onward.durations import Duration, seconds
 from onward.errors import OptionError
-from onward.names import queue_name
+from onward.names import is_pattern, queue_name, queue_pattern, serves
 from onward.telemetry import Telemetry
 
 __all__ = ["QueuePlan", "WorkerOptions", "WorkerParts"]
@@ -41,10 +41,17 @@ class WorkerOptions:
     """How a worker works."""
 
     queues: Sequence[str]
+    """Which queues, in strict order, or with weights: `{"mail": 3, "default": 1}`. A `*` stands for any part of a name. Else
+    those of the registered jobs, and `default`."""
     concurrency: int = 10
+    """How many jobs run at once."""
     weights: Mapping[str, int] = field(default_factory=dict)
     limits: Mapping[str, int] = field(default_factory=dict)
+    """How many jobs of single queues run at once: `{"mail": 2, "tenant.*": 1}`."""
     shutdown_timeout: float = 25.0
+    """How long `stop()` waits for what runs."""
+    blocked_loop_after: float = 1.0
+    """After how long an async handler that blocks the event loop is named in the log; 0: never."""
 
     @classmethod
     def check(
@@ -53,11 +60,12 @@ class WorkerOptions:
         concurrency: int,
         limits: Mapping[str, int],
         shutdown_timeout: Duration,
+        blocked_loop_after: Duration = 1,
     ) -> WorkerOptions:
         """Read what `jobs.worker(...)` was given."""
         if isinstance(queues, str):
             raise OptionError(f"queues must be a list of names, not the text {queues!r}")
-        served = list(dict.fromkeys(queue_name(queue) for queue in queues))
+        served = list(dict.fromkeys(_served_name(queue) for queue in queues))
         if not served:
             raise OptionError("queues is empty: a worker needs at least one")
         weights = dict(queues) if isinstance(queues, Mapping) else {}
@@ -65,7 +73,7 @@ class WorkerOptions:
             for queue, number in numbers.items():
                 if isinstance(number, bool) or not isinstance(number, int) or number < 1:
                     raise OptionError(f"the {what} of queue {queue!r} must be a whole number from 1, not {number!r}")
-        unserved = [queue for queue in limits if queue not in served]
+        unserved = [queue for queue in limits if not serves(served, queue)]
         if unserved:
             raise OptionError(f"limits names {unserved[0]!r}, which this worker does not serve")
         if isinstance(concurrency, bool) or not isinstance(concurrency, int) or not 1 <= concurrency <= 10_000:
@@ -76,11 +84,18 @@ class WorkerOptions:
             weights=weights,
             limits=dict(limits),
             shutdown_timeout=seconds(shutdown_timeout, "shutdown_timeout"),
+            blocked_loop_after=seconds(blocked_loop_after, "blocked_loop_after"),
         )
+
+
+def _served_name(queue: str) -> str:
+    return queue_pattern(queue) if isinstance(queue, str) and is_pattern(queue) else queue_name(queue)
 
 
 class QueuePlan:
     """Which queues to claim from, in which order, and how many jobs of each may be in hand."""
+
+    open_ended = False  # whether it has patterns: then it has to look which queues there are
 
     def __init__(self, queues: Sequence[str], weights: Mapping[str, int], limits: Mapping[str, int]) -> None:
         self.queues = tuple(queues)
@@ -98,6 +113,17 @@ class QueuePlan:
             for queue, weight in zip(self.queues, self._weights, strict=True)
         ]
         return tuple(queue for _, queue in sorted(keyed, reverse=True))
+
+    def look(self, backend: Backend) -> None:
+        """See which queues have work, if it does not know them by name."""
+
+    def emptied(self, claimed: Sequence[str]) -> bool:
+        """A claim found less in these queues than it asked for.  Whether there may be work in others."""
+        return False
+
+    def listened(self, queues: tuple[str, ...]) -> tuple[str, ...]:
+        """What to listen to where these would be claimed from."""
+        return queues
 
     def room(self, in_hand: Mapping[str, int]) -> dict[str, int]:
         """For each limited queue, how many more it may have in hand."""

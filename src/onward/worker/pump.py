@@ -45,12 +45,14 @@ import msgspec
 from onward._attempt import Attempt, Ready, conclude, prepare
 from onward._settle import exchange, reaped_alone, settlement
 from onward.backend import Claim, Lease, TurnResult
-from onward.errors import BackendError
+from onward.errors import BackendError, JobTimeout
 from onward.ids import random_owner
 from onward.lease import Settled, Settlement, already_applied
 from onward.logs import get_logger
-from onward.outcome import Crashed, Dead, Released
+from onward.outage import Outage
+from onward.outcome import Crashed, Released
 from onward.states import MOVES
+from onward.wording import counted
 from onward.worker.breaker import Breaker
 from onward.worker.facts import Facts
 from onward.worker.options import QueuePlan, WorkerParts
@@ -76,7 +78,7 @@ class Bequest(NamedTuple):
     """The session of a process that was killed, what had failed there, and what was only interrupted."""
 
     owner: str
-    verdicts: dict[Key, TimeoutError | None]
+    verdicts: dict[Key, JobTimeout | None]
     adopted: Callable[[], None]
 
 
@@ -106,6 +108,7 @@ class Pump:
         self._plan = plan
         self._facts = facts
         self._breaker = breaker
+        self.outage = Outage(logger)
         self._witness = witness
         self._solitary = solitary
         self._lost = lost
@@ -119,7 +122,7 @@ class Pump:
         self._sent: set[Key] = set()  # of the outbox, what was sent before and not answered
         self._applied: set[Key] = set()  # of those, what is known to have been applied
         self._bequests: deque[Bequest] = deque()
-        self._verdicts: dict[Key, TimeoutError | None] = {}  # of leases that an inheritance brings
+        self._verdicts: dict[Key, JobTimeout | None] = {}  # of leases that an inheritance brings
         self._bench = threading.Event()
         self._hurry = threading.Event()
         self._parked = False
@@ -129,7 +132,8 @@ class Pump:
         self.draining = False
         self.recovering = False
         self.idle = threading.Event()  # set while only the store can bring new work
-        self.listening = plan.queues  # from which queues
+        self.listening: tuple[str, ...] = plan.queues  # from which queues
+        self.hears_all = True  # whether none is left out, for being at its limit
         self._listens = False
 
     # From other threads
@@ -186,10 +190,11 @@ class Pump:
                 continue
             try:
                 self._collect()
+                claim = self._claim()
             except BackendError as error:
+                self._may_be_work = True
                 self._wait_out(error)
                 continue
-            claim = self._claim()
             if self._outbox or claim is not None:
                 self._turn(claim)
             else:
@@ -218,14 +223,7 @@ class Pump:
     def _settlement(self, attempt: Attempt) -> Settlement:
         if attempt.lease.owner != self._session.owner:  # it was adopted while it ran
             attempt = msgspec.structs.replace(attempt, lease=_under(attempt.lease, self._session.owner))
-        keep = self._parts.keep_completed
-        try:
-            return settlement(attempt, keep=keep, dead_letter_copy=self._parts.dead_letter_copy)
-        except BackendError:
-            raise  # it is made of what the store knows, which does not answer now
-        except Exception:
-            logger.exception("job %s is discarded, but no dead letter can be made of it", attempt.lease.envelope.id)
-            return settlement(attempt, keep=keep, dead_letter_copy=_no_copy)
+        return settlement(attempt, keep=self._parts.keep_completed, dead_letter_copy=self._parts.dead_letter_copy)
 
     def _claim(self) -> Claim | None:
         """What to ask for, and what to listen to if there is nothing to ask for."""
@@ -239,15 +237,21 @@ class Pump:
         wanted = min(wanted, room, self._quota.left(len(self._known)))
         if wanted <= 0:
             return None
+        may_be_work = self._may_be_work
+        if may_be_work and self._plan.open_ended:
+            self._may_be_work = False  # what comes from now on may be too late for this look
+            self._plan.look(self._parts.backend)
         at_most = self._room() if self._plan.limited else {}
-        queues = tuple(queue for queue in self._plan.order() if at_most.get(queue, 1) > 0)
-        if not queues:
-            return None
-        if not (self._may_be_work or self._outbox):
-            self.listening, self._listens = queues, True
-            return None
-        self._may_be_work = False  # what comes from now on may be too late for this claim
-        return Claim(queues=queues, limit=wanted, at_most=at_most)
+        ordered = self._plan.order()
+        queues = tuple(queue for queue in ordered if at_most.get(queue, 1) > 0)
+        if queues and (may_be_work or self._outbox):
+            if not self._plan.open_ended:
+                self._may_be_work = False  # what comes from now on may be too late for this claim
+            return Claim(queues=queues, limit=wanted, at_most=at_most)
+        if queues or self._plan.open_ended:
+            self.listening, self._listens = self._plan.listened(queues), True
+            self.hears_all = len(queues) == len(ordered)
+        return None
 
     def _room(self) -> dict[str, int]:
         """For each limited queue, how many more of it may be in hand."""
@@ -273,6 +277,7 @@ class Pump:
             self._recover(error)
             return
         self._breaker.success()
+        self.outage.over()
         self._outbox = []
         result = made.result
         if outbox:
@@ -299,7 +304,10 @@ class Pump:
             if isinstance(attempt.outcome, Crashed) and answer.state is not None
         ]
         if crashed:
-            self._parts.rescued(crashed)
+            try:
+                self._parts.rescued(crashed)
+            except Exception:  # it is settled: what is told of it does not end a worker
+                logger.exception("no event could be made of %s that crashed", counted(len(crashed), "job"))
 
     def _certain(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
         """Of what was sent before, that was applied which left no trace or is known to have left the session."""
@@ -321,7 +329,7 @@ class Pump:
         self._take_up(result.leases)
         if claim is not None:
             all_it_asked_for = len(result.leases) >= claim.limit or any(lease.crashes for lease in result.leases)
-            if all_it_asked_for or result.promoted > 0:
+            if all_it_asked_for or result.promoted > 0 or self._plan.emptied(claim.queues):
                 self._may_be_work = True
             if not result.leases and not len(self._known):
                 self._prefetch.forget()
@@ -444,7 +452,7 @@ class Pump:
         """The session is dead: what waits is dropped, what runs is told, and a new one is opened."""
         everything = self._hand.everything()
         logger.warning(
-            "the session is gone: it was reaped, or this is another store; %d jobs that run or wait here are lost to us",
+            "the session is gone: it was reaped, or this is another store; number of jobs here that lost their lease: %d",
             len(everything),
         )
         for work in everything:
@@ -468,13 +476,7 @@ class Pump:
 
     def _wait_out(self, error: BackendError) -> None:
         pause = self._breaker.failure(error)
-        logger.warning(
-            "the store did not answer (%s: %s); %s in %.1f s",
-            type(error).__name__,
-            error,
-            "one more try" if self._breaker.open else "next try",
-            pause,
-        )
+        self.outage.failed(error)
         self._facts.note("unanswered")
         deadline = time.monotonic() + pause
         while (left := deadline - time.monotonic()) > 0:
@@ -490,7 +492,3 @@ def _key(lease: Lease) -> Key:
 
 def _under(lease: Lease, owner: str) -> Lease:
     return msgspec.structs.replace(lease, owner=owner)
-
-
-def _no_copy(attempt: Attempt, dead: Dead) -> None:
-    """Nothing goes to the dead-letter queue."""

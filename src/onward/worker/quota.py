@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from onward.wording import counted
+
 __all__ = ["Quota"]
 
 _NO_END = 1 << 62
@@ -30,14 +32,14 @@ class Quota:
     def all_begun(self, in_hand: int) -> None:
         """All that is in hand runs.  If nothing more may be claimed, somebody else should go on, however long that takes."""
         if self._at_most < self._jobs and self.left(in_hand) <= 0:
-            self.reached(f"it has begun {self._at_most:,} jobs", False)  # noqa: FBT003
+            self.reached(f"it has begun {counted(int(self._at_most), 'job')}", False)  # noqa: FBT003
 
     def ran(self, count: int) -> None:
         """So many jobs were settled; what was given back without a run does not count."""
         self._done += count
         self.count(count)
         if self._done >= self._at_most:
-            self.reached(f"it has run {self._done:,} jobs", self._done >= self._jobs)
+            self.reached(f"it has run {counted(self._done, 'job')}", self._done >= self._jobs)
 
     def found_nothing(self) -> None:
         """There is nothing in hand and nothing in the store."""

@@ -7,17 +7,18 @@ begin.  A queue with a future per job costs more than the store does; this costs
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Callable
 
 from onward._attempt import Attempt, Runtime, run
-from onward.shield import Guard
-from onward.worker.interrupt import Deadlines, JobTimeout
+from onward.logs import get_logger
+from onward.worker.interrupt import Deadlines, Slot
 from onward.worker.solitary import Solitary
 from onward.worker.work import Hand, Work
 
 __all__ = ["Runners"]
+
+logger = get_logger("onward.worker")
 
 
 class Runners:
@@ -77,14 +78,18 @@ class Runners:
     def _start(self, count: int) -> None:
         with self._starting:
             for _ in range(min(count, self._hand.concurrency - self._threads)):
-                threading.Thread(target=self._serve, name=f"onward-run-{self._threads}", daemon=True).start()
+                try:
+                    threading.Thread(target=self._serve, name=f"onward-run-{self._threads}", daemon=True).start()
+                except RuntimeError as error:  # a handler may have started too many; what waits is given back
+                    logger.error("no thread can be started for another job: %s", error)  # noqa: TRY400
+                    return
                 self._threads += 1
 
     def _serve(self) -> None:
         self._idents.add(threading.get_ident())
         bench = threading.Lock()
         bench.acquire()
-        slot = _Slot(self._deadlines)
+        slot = Slot(self._deadlines)
         try:
             while not self._stopping:
                 work = self._hand.begin(self._line)
@@ -106,7 +111,7 @@ class Runners:
         else:
             bench.acquire()
 
-    def _run(self, work: Work, slot: _Slot) -> None:
+    def _run(self, work: Work, slot: Slot) -> None:
         self._started(work)
         slot.work = work
         work.thread = slot.thread
@@ -120,27 +125,3 @@ class Runners:
         # In this order: at every moment it is known as running or as finished.
         self._finished(attempt)
         self._hand.end(work, self._line)
-
-
-class _Slot:
-    """Where a thread's handlers can be interrupted."""
-
-    __slots__ = ("_deadlines", "_guard", "thread", "work")
-
-    def __init__(self, deadlines: Deadlines) -> None:
-        self._deadlines = deadlines
-        self._guard = Guard()
-        self.thread = threading.get_ident()
-        self.work: Work
-
-    def enter(self) -> None:
-        """The handler is about to be called: from here on it may be interrupted."""
-        work = self.work
-        work.guard = self._guard
-        timeout = work.ready.terms.timeout
-        if timeout is not None:
-            self._deadlines.watch(work, time.monotonic() + timeout, JobTimeout)
-        self._guard.enter(work)
-
-    def leave(self) -> None:
-        self._guard.leave()

@@ -21,12 +21,12 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from onward._attempt import Attempt, Runtime, conclude, parked
+from onward.errors import JobStopped, JobTimeout
 from onward.failure import Failure
 from onward.lease import Lease
 from onward.lines import Garbled, Line, Message, describe_end, has_ended, kill_group
 from onward.logs import get_logger
 from onward.outcome import Crashed, Outcome, Released
-from onward.worker.interrupt import JobStopped
 from onward.worker.witness import Witness
 from onward.worker.work import Key, Work
 
@@ -71,6 +71,7 @@ class Ran(Message, frozen=True, kw_only=True):
     failure: Failure | None
     result: bytes | None
     note: str | None
+    swallowed: Failure | None
     duration_ms: int
 
 
@@ -117,6 +118,11 @@ class Solitary:
             ran = process.run(work, self._report)
         except _Ended as ended:
             return self._unheard(work, process, ended, started)
+        except Exception as error:  # what it said is not what anybody expects
+            logger.exception("job %s %s: its process is given up", work.ready.letter.job, work.key[0])
+            process.kill("given up")
+            process.end()
+            return self._failed(work, error, started)
         finally:
             with self._lock:
                 self._busy.pop(work.key, None)
@@ -128,6 +134,7 @@ class Solitary:
             failure=ran.failure,
             result=ran.result,
             note=ran.note,
+            swallowed=ran.swallowed,
             duration_ms=ran.duration_ms,
         )
 
@@ -182,7 +189,7 @@ class Solitary:
         match process.killed_because:
             case "timeout":
                 limit = work.ready.terms.timeout
-                return self._failed(work, TimeoutError(f"it was killed at its time-out of {limit:g} s"), started)
+                return self._failed(work, JobTimeout(f"it was killed at its time-out of {limit:g} s"), started)
             case "cancelled":
                 return self._failed(work, JobStopped("its process was killed"), started)
         if not process.begun:
@@ -299,7 +306,7 @@ class _Process:
             except Garbled as error:
                 self.kill("garbled")
                 self.end()
-                raise _Ended(f"said what nobody can understand: {error}") from None
+                raise _Ended(f"sent a malformed message: {error}") from None
             if arrived is None:
                 raise _Ended(describe_end(self.end()))
             self._heard += arrived

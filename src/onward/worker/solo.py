@@ -16,7 +16,7 @@ from contextlib import suppress
 
 import msgspec
 
-from onward._attempt import Attempt, Ready, Runtime, prepare, run, run_async
+from onward._attempt import Attempt, Ready, Runtime, conclude, prepare, run, run_async
 from onward.context import JobContext
 from onward.failure import storable
 from onward.lease import Lease
@@ -40,6 +40,7 @@ class Solo:
         self._context: JobContext | None = None
         self._job_id = ""  # of the job that runs
         self._task: asyncio.Task[Attempt] | None = None  # if it is async
+        self._attempt: Attempt | None = None  # if that has ended
 
     def serve(self) -> None:
         """Until the worker is gone."""
@@ -53,6 +54,7 @@ class Solo:
                     failure=attempt.failure,
                     result=attempt.result,
                     note=attempt.note,
+                    swallowed=attempt.swallowed,
                     duration_ms=attempt.duration_ms,
                 )
             )
@@ -83,16 +85,21 @@ class Solo:
             _limit_memory(None)
 
     def _call(self, ready: Ready) -> Attempt:
-        if ready.entry.is_async:
+        if not ready.entry.is_async:
+            return run(ready, self._runtime)
+        self._attempt = None
+        try:
             return asyncio.run(self._await(ready))
-        return run(ready, self._runtime)
+        except BaseException as error:  # noqa: BLE001  it stopped the loop, or what it left behind there exits
+            return self._attempt or conclude(ready, self._runtime, None, error, 0)
 
     async def _await(self, ready: Ready) -> Attempt:
         self._task = asyncio.current_task()
         try:
-            return await run_async(ready, self._runtime)
+            self._attempt = attempt = await run_async(ready, self._runtime)
         finally:
             self._task = None
+        return attempt
 
     def _listen(self) -> None:
         try:

@@ -77,7 +77,7 @@ class Stacks:
         try:
             self._listener = private_socket.listen(in_files=self._in_files)
         except OSError as error:
-            logger.warning("nobody can ask this process for the stacks of its jobs: %s", error)
+            logger.warning("this process cannot be asked for the stacks of its jobs: %s", error)
         else:
             threading.Thread(target=self._serve, args=(self._listener,), name="onward-stacks", daemon=True).start()
         return self
@@ -98,7 +98,7 @@ class Stacks:
                 try:
                     self._receive(visitor)
                 except Exception:
-                    logger.exception("somebody asked for the stack of a job, and could not be answered")
+                    logger.exception("a request for the stack of a job could not be answered")
 
     def _receive(self, visitor: socket.socket) -> None:
         visitor.settimeout(_QUESTION_WITHIN)
@@ -125,7 +125,7 @@ class Stacks:
 class Silence(StrEnum):
     """Why there is no stack."""
 
-    NOBODY = "nobody listens"
+    NOBODY = "it does not listen"
     NO_ANSWER = "it does not answer"
     STRANGER = "it belongs to another user"
     NOT_THERE = "the job does not run there"

@@ -15,7 +15,7 @@ import msgspec
 
 from onward._attempt import Attempt
 from onward.backend import Renewal
-from onward.errors import BackendError, OnwardError
+from onward.errors import BackendError, JobStopped, OnwardError
 from onward.ids import random_owner
 from onward.lease import Lease
 from onward.logs import get_logger
@@ -25,8 +25,9 @@ from onward.worker.breaker import Breaker
 from onward.worker.coroutines import Coroutines
 from onward.worker.facts import Ending, Facts
 from onward.worker.frames import AsTask, InProcess, InThread, Whereabouts
-from onward.worker.interrupt import Deadlines, JobStopped
-from onward.worker.options import QueuePlan, WorkerOptions, WorkerParts
+from onward.worker.interrupt import Deadlines
+from onward.worker.options import WorkerOptions, WorkerParts
+from onward.worker.patterns import plan_of
 from onward.worker.pump import Bequest, Pump
 from onward.worker.quota import Quota
 from onward.worker.runners import Runners
@@ -41,7 +42,6 @@ logger = get_logger("onward.worker")
 
 _WAIT, _SHORT_WAIT = 1.0, 0.1
 _PRUNE_EVERY = 60.0
-_LONG_LAG = 0.5
 _NEVER = float("inf")
 
 
@@ -89,12 +89,12 @@ class Worker:
             None if solo_program is None else Solitary(solo_program, runtime, self._witness, fresh=self._session.fresh)
         )
         self._hand = hand = Hand(options.concurrency, self._session.fresh)
-        self._deadlines = Deadlines(hand, died=self._die)
+        self._deadlines = Deadlines(hand.running, died=self._die)
         self._pump = Pump(
             self._parts,
             self._session,
             hand,
-            plan=QueuePlan(options.queues, options.weights, options.limits),
+            plan=plan_of(options, parts.backend),
             quota=self.quota,
             facts=self.facts,
             breaker=breaker or Breaker(),
@@ -117,6 +117,7 @@ class Worker:
         self._coroutines = Coroutines(
             hand,
             self._parts.runtime,
+            blocked_loop_after=options.blocked_loop_after,
             started=self._on_started,
             left=self._on_left,
             finished=self._pump.finished,
@@ -131,6 +132,7 @@ class Worker:
         """Open a session and begin to work, on threads that keep no program alive."""
         if self._pid is not None:
             raise OnwardError("this worker was started before: make a new one with jobs.worker()")
+        self._parts.backend.connect()
         self._session.open(random_owner())
         self._pid = os.getpid()
         try:
@@ -234,9 +236,13 @@ class Worker:
             queues = self._pump.listening
             try:
                 # While a queue is at its limit nobody listens to it, and that may be over at any moment.
-                longest = _WAIT if len(queues) == len(self.options.queues) else _SHORT_WAIT
+                longest = _WAIT if self._pump.hears_all else _SHORT_WAIT
                 # At the end it looks for work, rung or not: workers that started together must not do so in step.
-                self._parts.backend.wait(queues, uniform(longest / 2, longest))
+                length = uniform(longest / 2, longest)
+                if queues:
+                    self._parts.backend.wait(queues, length)
+                else:  # no queue of its patterns was ever seen
+                    self._ended.wait(length)
             except BackendError:
                 self._ended.wait(_WAIT)
             self._pump.wake()
@@ -252,7 +258,8 @@ class Worker:
                     self._next_prune = time.monotonic() + _PRUNE_EVERY
                     self._parts.prune()
             except BackendError as error:
-                logger.warning("the sweep failed and will be tried again: %s", error)
+                if not self._pump.outage.lasts:
+                    logger.warning("the sweep failed and will be tried again: %s", error)
             else:
                 self.facts.note("swept")
 
@@ -354,14 +361,6 @@ class Worker:
 
     def _on_given_back(self, count: int) -> None:
         self.facts.note("given back", count)
-        lag = self._coroutines.lag()
-        if lag > _LONG_LAG:
-            running = sorted({work.ready.letter.job for work in self._hand.running.values() if work.task is not None})
-            logger.warning(
-                "the event loop has not answered for %.1f s and async jobs wait for it: does one of these block it? %s",
-                lag,
-                ", ".join(running),
-            )
 
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
         """Progress, under the name that the session has now: the lease may have been adopted since it was claimed."""

@@ -4,6 +4,7 @@ import pytest
 
 from onward.backends.beanstalk import BeanstalkBackend
 from tests.servers.beanstalkd import ServerClock, beanstalkd_server
+from tests.servers.connecting import connected
 
 
 @pytest.fixture(scope="session")
@@ -32,7 +33,7 @@ def open_backend(timed_server, clock):
     backends = []
 
     def open_backend(**options):
-        backends.append(backend := BeanstalkBackend.from_url(timed_server.url(**options), clock=clock))
+        backends.append(backend := connected(BeanstalkBackend.from_url(timed_server.url(**options), clock=clock)))
         return backend
 
     yield open_backend
@@ -51,7 +52,7 @@ def open_at():
     backends = []
 
     def open_at(server, **options):
-        backends.append(backend := BeanstalkBackend.from_url(server.url(**options)))
+        backends.append(backend := connected(BeanstalkBackend.from_url(server.url(**options))))
         return backend
 
     yield open_at

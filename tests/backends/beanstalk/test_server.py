@@ -132,7 +132,7 @@ def test_a_name_that_is_too_long_for_the_server_is_refused(server, open_at):
 def test_a_batch_that_fails_is_taken_back(server, open_at):
     backend = open_at(server)
     backend.enqueue([an_envelope()])
-    backend._limit = 1 << 20  # it believes that the server takes more than it does
+    backend._max_job_size = 1 << 20  # it believes that the server takes more than it does
     batch = [*some_envelopes(120), an_envelope(payload="x" * 70_000), *some_envelopes(120)]
 
     with pytest.raises(BackendRefused, match="size"):

@@ -196,3 +196,8 @@ def test_progress_fails_no_job(jobs):
     assert jobs.process_once().status == "acked"
     assert jobs.prune() == 0
     assert jobs.reap() == []
+
+
+def test_a_worker_of_a_pattern_is_refused_at_its_start(jobs):
+    with pytest.raises(Unsupported, match=r"no worker can serve 'tenant\.\*': name the queues"):
+        jobs.worker(queues=["mail", "tenant.*"])

@@ -12,7 +12,7 @@ import pytest
 
 from onward import Fixed, Onward
 from onward.cli import main
-from onward.errors import BackendMisconfigured, JobDiscarded, OptionError
+from onward.errors import BackendMisconfigured, JobDiscarded, OptionError, Unsupported
 from onward.testing.clock import FakeClock
 from tests.waiting import eventually
 
@@ -103,7 +103,7 @@ def test_a_store_that_cannot_stand_beside_a_broker_is_refused(server, store, com
 
 
 def test_a_database_needs_no_store_beside_it(tmp_path, store):
-    with pytest.raises(BackendMisconfigured, match="leave `store` away"):
+    with pytest.raises(BackendMisconfigured, match="leave `store` out"):
         Onward(f"sqlite:///{tmp_path / 'own.db'}", store=store)
 
 
@@ -190,3 +190,19 @@ def test_a_process_that_is_killed_leaves_its_jobs_to_the_next(server, store, tmp
         assert (killer.crashes >= 1, killer.attempts, sum(runs.values())) == (True, 1, JOBS)
         assert runs[1] >= JOBS // 2  # what ran beside the killer, or was not settled yet, runs again
     report(f"companion onward worker: {JOBS} jobs, one process killed, runs by count {dict(sorted(runs.items()))}")
+
+
+def test_a_worker_of_a_pattern_is_refused_for_the_broker_hands_jobs_out_by_name(jobs):
+    with pytest.raises(Unsupported, match=r"no worker can serve 'tenant\.\*': name the queues"):
+        jobs.worker(queues=["tenant.*"])
+
+
+def test_many_results_are_read_from_the_store(jobs):
+    @jobs.job
+    def double(n: int) -> int:
+        return 2 * n
+
+    handles = double.enqueue_many([(1,), (2,)])
+    jobs.drain()
+
+    assert jobs.results(handles, timeout=10) == [2, 4]

@@ -12,6 +12,7 @@ import pytest
 
 from onward.backends.mysql import MySQLBackend
 from onward.testing import FakeClock
+from tests.servers.connecting import connected
 from tests.servers.mariadb import mariadb_server
 from tests.servers.proxy import proxy_to
 
@@ -74,12 +75,19 @@ def sql(mariadb, url):
 
 
 @pytest.fixture
+def no_deadlock(mariadb):
+    """Fail the test if the server has undone a transaction of it because of a deadlock."""
+    with mariadb.without_deadlock():
+        yield
+
+
+@pytest.fixture
 def open_backend(url, clock):
     """Open the database as often as asked for; what was opened is closed at the end."""
     with ExitStack() as opened:
 
         def open_it(at=url, **options):
-            return opened.enter_context(closing(MySQLBackend.from_url(at, **{"clock": clock, **options})))
+            return opened.enter_context(closing(connected(MySQLBackend.from_url(at, **{"clock": clock, **options}))))
 
         yield open_it
 

@@ -8,8 +8,13 @@ import pytest
 from onward.backend import Claim, Hold, Query, Session, Settlement, Turn
 from onward.states import LIVE
 from onward.testing.contract.builders import a_claim, a_session, an_envelope, at_once, some_envelopes
+from tests.proof import keyed
+
+# What many processes and threads do at once, no server has to undo because two wait for each other.
+pytestmark = pytest.mark.usefixtures("no_deadlock")
 
 PROCESSES, JOBS = 4, 150
+KEYED_JOBS = 1_000
 _LIVE = Query(states=LIVE, limit=1_000)
 
 _WORK = """
@@ -58,6 +63,17 @@ def test_processes_that_write_at_once_share_the_jobs_without_an_error(start, ope
     assert set(claimed.values()) == {1}
     assert {token for _, token in claimed} == {1}
     report(f"claims on MariaDB: {PROCESSES} processes, {len(claimed):,} jobs, none twice")
+
+
+@pytest.mark.slow
+@pytest.mark.promise("S33", "S35", "F34", "F45")
+def test_processes_that_fight_for_few_keys_end_every_job(url, open_backend, tmp_path, report):
+    open_backend()
+    # InnoDB locks gaps where a unique index had an entry: who asks for such a key at the same time may be undone.
+    ledger = keyed.of_processes(url, tmp_path, name="mariadb", jobs=KEYED_JOBS, unique=False, tell=lambda _: None)
+
+    report(str(ledger))
+    assert ledger.flawless, ledger
 
 
 def test_claims_at_once_are_disjoint_and_leave_nothing(backend, open_backend):

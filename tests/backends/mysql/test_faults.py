@@ -110,6 +110,14 @@ class TestRefused:
         stored = backend.get(lease.envelope.id)
         assert (stored.reason, stored.data) == (strange, lease.envelope.data)
 
+    def test_keys_of_any_script_are_told_apart_whatever_the_database_was_made_for(self, backend):
+        keys = ["漢", "字", "😀", "ü"]
+        answers = backend.enqueue([an_envelope(unique_key=key, idempotency_key=key) for key in keys])
+        again = backend.enqueue([an_envelope(unique_key=key) for key in keys])
+
+        assert [answer.created for answer in answers] == [True] * 4
+        assert [answer.existing_id for answer in again] == [answer.id for answer in answers]
+
     def test_a_key_that_ends_in_a_space_is_another_key(self, backend):
         answers = backend.enqueue([an_envelope(unique_key="k"), an_envelope(unique_key="k ")])
 
@@ -211,7 +219,7 @@ class TestUndone:
 
         monkeypatch.setattr(backend, "_transaction", fail)
 
-        with pytest.raises(BackendUnavailable, match="undone 10 times"):
+        with pytest.raises(BackendUnavailable, match="rolled back 10 times by conflicts"):
             backend.enqueue([an_envelope()])
 
 

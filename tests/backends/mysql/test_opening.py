@@ -11,6 +11,7 @@ from onward.backends.mysql import MySQLBackend
 from onward.backends.mysql.connection import unfit
 from onward.errors import BackendMisconfigured, BackendUnavailable
 from onward.testing.contract.builders import a_claim, an_envelope
+from tests.servers.connecting import connected
 
 
 def test_it_is_all_that_a_backend_can_be(backend):
@@ -74,19 +75,19 @@ def test_a_session_goes_by_our_settings_whatever_the_servers_are(spare_server, o
 class TestWhatIsWrong:
     def test_a_server_that_is_not_there_may_come_back(self, tmp_path):
         with pytest.raises(BackendUnavailable, match="No such file"):
-            MySQLBackend.from_url(f"mysql://ann:s3cret@localhost/shop?unix_socket={tmp_path}/none")
+            connected(MySQLBackend.from_url(f"mysql://ann:s3cret@localhost/shop?unix_socket={tmp_path}/none"))
 
     def test_nor_has_a_port_that_nobody_listens_to_to_be_named_otherwise(self):
         with pytest.raises(BackendUnavailable, match="refused"):
-            MySQLBackend.from_url("mysql://ann:s3cret@127.0.0.1:1/shop")
+            connected(MySQLBackend.from_url("mysql://ann:s3cret@127.0.0.1:1/shop"))
 
     def test_a_database_that_is_not_there_has_to_be_named_otherwise(self, mariadb):
         with pytest.raises(BackendMisconfigured, match="Unknown database 'nowhere'"):
-            MySQLBackend.from_url(mariadb.url("nowhere"))
+            connected(MySQLBackend.from_url(mariadb.url("nowhere")))
 
     def test_who_may_not_come_in_is_told_without_the_password(self, mariadb):
         with pytest.raises(BackendMisconfigured, match="Access denied for user 'ann'") as raised:
-            MySQLBackend.from_url(mariadb.url(user="ann:s3cret"))
+            connected(MySQLBackend.from_url(mariadb.url(user="ann:s3cret")))
 
         told = [str(raised.value), str(raised.value.__cause__), str(raised.value.__context__)]
         assert "s3cret" not in "".join(told)
@@ -97,7 +98,7 @@ class TestWhatIsWrong:
         sql(f"GRANT SELECT, INSERT, UPDATE, DELETE ON {database}.* TO clerk@localhost")
 
         with pytest.raises(BackendMisconfigured, match=r"CREATE command denied.*run `onward migrate` as their owner"):
-            MySQLBackend.from_url(mariadb.url(database, user="clerk"))
+            connected(MySQLBackend.from_url(mariadb.url(database, user="clerk")))
 
 
 @pytest.mark.promise("F33")
@@ -106,7 +107,7 @@ class TestReadOnly:
         spare_server.restart(read_only=1)
         try:
             with pytest.raises(BackendMisconfigured, match="read-only, a replica perhaps: name the primary"):
-                MySQLBackend.from_url(spare_server.url())
+                connected(MySQLBackend.from_url(spare_server.url()))
         finally:
             spare_server.restart()
 

@@ -12,6 +12,7 @@ from onward.backends.mysql import MySQLBackend, schema
 from onward.backends.mysql.tables import MySQLTables
 from onward.errors import BackendMisconfigured
 from onward.testing.contract.builders import a_claim, an_envelope, some_envelopes
+from tests.servers.connecting import connected
 from tests.waiting import eventually
 
 PAGE = Path(__file__).parents[3] / "docs" / "mysql.md"
@@ -105,8 +106,8 @@ class TestWorker:
 class TestProducer:
     def test_it_can_enqueue_in_every_way_that_takes_nothing_from_others(self, granted):
         with (
-            closing(MySQLBackend.from_url(granted["shop_producer"])) as producer,
-            closing(MySQLBackend.from_url(granted["shop_worker"])) as worker,
+            closing(connected(MySQLBackend.from_url(granted["shop_producer"]))) as producer,
+            closing(connected(MySQLBackend.from_url(granted["shop_worker"]))) as worker,
         ):
             envelope = an_envelope()
             new = [envelope, *some_envelopes(100), an_envelope(unique_key="k"), an_envelope(delay=60)]
@@ -161,4 +162,4 @@ def test_who_may_not_change_tables_that_are_out_of_date_is_told_the_fix(granted,
     monkeypatch.setattr(schema, "known", lambda: [*known, newer])
 
     with pytest.raises(BackendMisconfigured, match="run `onward migrate` as their owner"):
-        MySQLBackend.from_url(granted[user])
+        connected(MySQLBackend.from_url(granted[user]))

@@ -12,6 +12,7 @@ from onward.backends.mysql import MySQLBackend, queries
 from onward.backends.mysql.literals import literal
 from onward.states import State
 from onward.testing.contract.builders import a_session, some_envelopes
+from tests.servers.connecting import connected
 
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
@@ -27,6 +28,7 @@ PARAMETERS = {
     "limit": LIMIT,
     "at_most": LIMIT,
     "released": [],
+    "hopeful": True,
     "ids": ["0" * 32, "1" * 32],
     "id": "0" * 32,
     "token": 1,
@@ -34,6 +36,8 @@ PARAMETERS = {
     "leases": [["0" * 32, 1, "owner-1"]],
     "keys": [["once", "k1"], ["single", "k2"]],
     "key": "k1",
+    "holders": [["0" * 32, "k1"]],
+    "waiters": [["q1", 1, "0" * 32]],
     "ended": [["once", "k1", "0" * 32, 1, 5]],
     "taken": [["once", "k1", "0" * 32, 1]],
     "cancelled": [["0" * 32, "no"]],
@@ -52,14 +56,16 @@ INDEXES = {
     "candidates": {"place_idx"},
     "due": {"place_idx"},
     "expired": {"expiry_idx"},
+    "lock_expired": {"PRIMARY"},
     "orphans": {"place_idx", "PRIMARY"},
     "lock_orphans": {"PRIMARY"},
     "dead_leases": {"owner_idx"},
     "expired_sessions": {"expiry_idx"},
     "leases_of": {"owner_idx"},
     "asked_to_cancel": {"owner_idx"},
-    "adopt": {"owner_idx"},
+    "adopt": {"PRIMARY"},
     "lock_session": {"PRIMARY"},
+    "lock_sessions": {"PRIMARY"},
     "settle": {"PRIMARY"},
     "claim": {"PRIMARY"},
     "promote": {"PRIMARY"},
@@ -67,11 +73,17 @@ INDEXES = {
     "evidence": {"PRIMARY"},
     "holds": {"PRIMARY"},
     "ended_holds": {"PRIMARY"},
+    "end_holds": {"PRIMARY"},
+    "spent_holds": {"done_idx"},
+    "drop_spent_holds": {"PRIMARY"},
     "once_waiters": {"once_idx"},
     "single_waiters": {"single_idx"},
+    "lock_waiters": {"place_idx"},
+    "lock_key_holders": {"PRIMARY"},
     "anything_to_do": {"place_idx", "expiry_idx", "PRIMARY"},
     "next_due": {"place_idx", "PRIMARY"},
-    "glance_queue": {"place_idx"},
+    "next_queue": {"place_idx"},
+    "owners_of_queue": {"place_idx"},
     "next_finished": {"PRIMARY"},
     "pick": {"PRIMARY"},
 }
@@ -162,7 +174,7 @@ def test_a_turn_looks_at_as_many_rows_as_it_moves(full, mariadb, open_full, repo
 def open_full(full, mariadb):
     """Open the full tables without emptying them."""
     with ExitStack() as opened:
-        yield lambda: opened.enter_context(closing(MySQLBackend.from_url(mariadb.url())))
+        yield lambda: opened.enter_context(closing(connected(MySQLBackend.from_url(mariadb.url()))))
 
 
 @pytest.mark.promise("F45")
@@ -185,8 +197,9 @@ def test_a_sweep_looks_at_what_runs_and_nothing_else(full, open_full):
         lambda backend: backend.overview(at_most=100),
         lambda backend: backend.list(Query(limit=10)),
         lambda backend: backend.prune({State.COMPLETED: 0}, limit=10),
+        lambda backend: backend.queues_with_work("q"),
     ],
-    ids=["wait", "overview", "list", "prune"],
+    ids=["wait", "overview", "list", "prune", "queues with work"],
 )
 def test_a_look_costs_the_same_however_much_there_is(open_full, look):
     backend = open_full()

@@ -8,6 +8,7 @@ import pytest
 from onward.backends.mysql import MySQLBackend, schema
 from onward.errors import SchemaTooNew
 from onward.testing.contract.builders import an_envelope, at_once
+from tests.servers.connecting import connected
 
 
 def database_of(url):
@@ -26,7 +27,7 @@ def test_a_schema_that_is_newer_is_refused_and_left_alone(fresh_url, open_backen
     sql(f"INSERT INTO {database_of(fresh_url)}.onward_migrations VALUES (999, 'later', 0)")
 
     with pytest.raises(SchemaTooNew, match="999"):
-        MySQLBackend.from_url(fresh_url)
+        connected(MySQLBackend.from_url(fresh_url))
 
 
 @pytest.mark.parametrize("left", ["jobs", "jobs, {0}.onward_finished, {0}.onward_holds"])
@@ -82,7 +83,7 @@ class TestTwoVersions:
             assert finished == [(enqueued, enqueued)]
             assert ask("SELECT count(*) FROM onward_jobs") == [(0,)]
         with pytest.raises(SchemaTooNew):
-            MySQLBackend.from_url(url)
+            connected(MySQLBackend.from_url(url))
         report(f"workers of two versions on one schema of MariaDB: {enqueued} jobs, each completed once")
 
 
@@ -100,6 +101,7 @@ _WORK = """
         sql = "ALTER TABLE onward_jobs ADD COLUMN shard int NOT NULL DEFAULT 0;"
         schema.known = lambda: [*known, schema.Migration(known[-1].version + 1, "0099_shards", sql)]
     backend = MySQLBackend.from_url(sys.argv[1])
+    backend.connect()
     backend.open_session(Session(owner=name))
     enough = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), enough.set()), daemon=True).start()

@@ -12,6 +12,7 @@ import pytest
 
 from onward.backends.postgres import PostgresBackend
 from onward.testing import FakeClock
+from tests.servers.connecting import connected
 from tests.servers.proxy import proxy_to
 from tests.servers.stores import emptied
 
@@ -53,12 +54,19 @@ def _rows(cursor):
 
 
 @pytest.fixture
+def no_deadlock(postgres):
+    """Fail the test if the server has undone a transaction of it because of a deadlock."""
+    with postgres.without_deadlock():
+        yield
+
+
+@pytest.fixture
 def open_backend(url, clock):
     """Open the database as often as asked for; what was opened is closed at the end."""
     with ExitStack() as opened:
 
         def open_it(at=url, **options):
-            return opened.enter_context(closing(PostgresBackend.from_url(at, **{"clock": clock, **options})))
+            return opened.enter_context(closing(connected(PostgresBackend.from_url(at, **{"clock": clock, **options}))))
 
         yield open_it
 

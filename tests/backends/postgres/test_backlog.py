@@ -10,6 +10,7 @@ import pytest
 from onward.backend import Settlement, Turn
 from onward.backends.postgres import PostgresBackend
 from onward.testing.contract.builders import a_claim, a_session, some_envelopes
+from tests.servers.connecting import connected
 
 SCALE = float(os.environ.get("ONWARD_PROOF_SCALE", "0.02"))
 MANY = round(1_000_000 * SCALE)
@@ -38,11 +39,11 @@ def claims(url, sql):
     hundred in milliseconds."""
 
     def measure():
-        with closing(PostgresBackend.from_url(url)) as backend:
+        with closing(connected(PostgresBackend.from_url(url))) as backend:
             backend.open_session(a_session("me"))
             backend.enqueue(some_envelopes(CLAIMS, priority=10))
         before = _touched(sql)
-        with closing(PostgresBackend.from_url(url)) as backend:
+        with closing(connected(PostgresBackend.from_url(url))) as backend:
             took, settlements = [], []
             for _ in range(CLAIMS):
                 begun = time.perf_counter()
@@ -79,7 +80,7 @@ def _touched(sql):
     ],
 )
 def test_a_claim_does_not_depend_on_what_else_is_there(claims, sql, url, fill, report, request):
-    PostgresBackend.from_url(url).close()
+    connected(PostgresBackend.from_url(url)).close()
     sql("ALTER TABLE onward_jobs SET (autovacuum_enabled = off)")  # so that nobody tells the planner of it
     few, quick = claims()
     sql(fill)

@@ -11,6 +11,7 @@ from onward.backend import Health, Inspection
 from onward.backends.postgres import PostgresBackend
 from onward.errors import BackendMisconfigured, BackendUnavailable
 from onward.testing.contract.builders import an_envelope
+from tests.servers.connecting import connected
 from tests.servers.postgres import postgres_server
 
 
@@ -65,19 +66,19 @@ def test_the_driver_is_loaded_only_by_those_who_use_it():
 class TestWhatIsWrong:
     def test_a_server_that_is_not_there_may_come_back(self, tmp_path):
         with pytest.raises(BackendUnavailable, match="No such file"):
-            PostgresBackend.from_url(f"postgresql://ann:secret@/shop?host={tmp_path}")
+            connected(PostgresBackend.from_url(f"postgresql://ann:secret@/shop?host={tmp_path}"))
 
     def test_a_database_that_is_not_there_has_to_be_named_otherwise(self, postgres):
         with pytest.raises(BackendMisconfigured, match='"nowhere" does not exist'):
-            PostgresBackend.from_url(postgres.url("nowhere"))
+            connected(PostgresBackend.from_url(postgres.url("nowhere")))
 
     def test_a_user_that_is_not_there_has_to_be_named_otherwise(self, postgres):
         with pytest.raises(BackendMisconfigured, match='"ann" does not exist'):
-            PostgresBackend.from_url(postgres.url().replace("onward@", "ann:secret@"))
+            connected(PostgresBackend.from_url(postgres.url().replace("onward@", "ann:secret@")))
 
     def test_an_option_that_nobody_knows_is_refused(self, postgres):
         with pytest.raises(BackendMisconfigured, match="invalid URI query parameter"):
-            PostgresBackend.from_url(postgres.url(pool_sise=3))
+            connected(PostgresBackend.from_url(postgres.url(pool_sise=3)))
 
     @pytest.mark.parametrize(
         "rest", ["@/nowhere?host={folder}", "@/x?host={folder}/nothing", "@/x?host={folder}&nonsense=1"]
@@ -86,7 +87,7 @@ class TestWhatIsWrong:
         url = f"postgresql://ann:s3cret{rest.format(folder=postgres.folder)}"
 
         with pytest.raises((BackendMisconfigured, BackendUnavailable)) as raised:
-            PostgresBackend.from_url(url)
+            connected(PostgresBackend.from_url(url))
 
         told = [str(raised.value), str(raised.value.__cause__), str(raised.value.__context__)]
         assert "s3cret" not in "".join(told)
@@ -104,11 +105,11 @@ class TestStandby:
         return make
 
     def test_a_standby_is_refused(self, own_server, standby):
-        PostgresBackend.from_url(own_server.url()).close()
+        connected(PostgresBackend.from_url(own_server.url())).close()
         standby()
 
         with pytest.raises(BackendMisconfigured, match="this is a standby, which cannot be written"):
-            PostgresBackend.from_url(own_server.url())
+            connected(PostgresBackend.from_url(own_server.url()))
 
     def test_a_server_that_became_a_standby_may_become_a_primary_again(self, own_server, standby, open_backend):
         backend = open_backend(at=own_server.url())
@@ -126,7 +127,7 @@ class TestStandby:
             connection.execute(f"ALTER DATABASE {connection.info.dbname} SET default_transaction_read_only = on")
 
         with pytest.raises(BackendMisconfigured, match=r"default_transaction_read_only is on, .*turn it off for this"):
-            PostgresBackend.from_url(fresh_url)
+            connected(PostgresBackend.from_url(fresh_url))
 
     def test_one_that_is_closed_for_a_while_is_away_for_a_while(self, fresh_url, open_backend, sql):
         backend = open_backend(at=fresh_url)

@@ -11,6 +11,8 @@ from onward.backends.postgres import PostgresBackend, schema
 from onward.backends.postgres.tables import PostgresTables
 from onward.errors import BackendMisconfigured
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
+from tests.servers.connecting import connected
+from tests.waiting import eventually
 
 PAGE = Path(__file__).parents[3] / "docs" / "postgres.md"
 ROLES = ("shop_owner", "shop_worker", "shop_producer")
@@ -83,6 +85,7 @@ class TestWorker:
             failing = work.enqueue(fail=True)
             with jobs.worker(concurrency=2):
                 assert keyed.result(30) == replacing.result(30) == 3
+                eventually(lambda: failing.state() is State.RETRYABLE)
 
             jobs.retry(failing.id)
             jobs.drain()
@@ -166,11 +169,11 @@ class TestOutOfDate:
         with pytest.raises(
             BackendMisconfigured, match=r"shop_worker may not change them .*run `onward migrate` as their"
         ):
-            PostgresBackend.from_url(as_role["shop_worker"])
+            connected(PostgresBackend.from_url(as_role["shop_worker"]))
 
     @pytest.mark.parametrize("role", ["shop_worker", "shop_producer"])
     def test_with_old_ones(self, granted, role, monkeypatch):
-        PostgresBackend.from_url(granted[role]).close()
+        connected(PostgresBackend.from_url(granted[role])).close()
         newer = schema.Migration(99, "0099_shards", "ALTER TABLE onward_jobs ADD COLUMN shard integer;")
         known = schema.known()
         monkeypatch.setattr(schema, "known", lambda: [*known, newer])
@@ -178,7 +181,7 @@ class TestOutOfDate:
         with pytest.raises(
             BackendMisconfigured, match=rf"{role} may not change them .*run `onward migrate` as their owner"
         ):
-            PostgresBackend.from_url(granted[role])
+            connected(PostgresBackend.from_url(granted[role]))
 
         tables = PostgresTables(granted[role])
         assert [each.name for each in tables.pending()] == ["0099_shards"]  # to look takes no rights
@@ -189,7 +192,7 @@ class TestOutOfDate:
         sql("REVOKE SELECT ON onward_migrations FROM shop_producer")
 
         with pytest.raises(BackendMisconfigured, match="GRANT SELECT ON onward_migrations to this role"):
-            PostgresBackend.from_url(granted["shop_producer"])
+            connected(PostgresBackend.from_url(granted["shop_producer"]))
 
 
 def test_whether_health_sees_the_transactions_of_others_is_said(worker, granted, grants, sql, monkeypatch):

@@ -13,6 +13,7 @@ from onward.backends.postgres import PostgresBackend, queries, settling
 from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
 from onward.backends.postgres.marks import Marks
 from onward.testing.contract.builders import a_lease, some_envelopes
+from tests.servers.connecting import connected
 
 PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
@@ -96,7 +97,7 @@ def plans(postgres):
     with psycopg.connect(postgres.url(), autocommit=True) as admin:
         admin.execute("DROP DATABASE IF EXISTS plans WITH (FORCE)")
         admin.execute("CREATE DATABASE plans")
-    backend = PostgresBackend.from_url(postgres.url("plans"))
+    backend = connected(PostgresBackend.from_url(postgres.url("plans")))
     with backend._connections.borrowed() as connection:
         # What autovacuum finds out must not help us.
         connection.execute("ALTER TABLE onward_jobs SET (autovacuum_enabled = off)")
@@ -225,6 +226,22 @@ class TestCost:
             backend.enqueue(some_envelopes(5_000, **{"queue": "a", **ballast}))
 
         assert claim() < before * 1.5
+
+    def test_the_queues_that_have_work_cost_the_same_whatever_waits_in_them(self, backend, pages):
+        def look():
+            return pages("queues_with_work", prefix="", after="", beyond="\x7f", limit=500, now=None)
+
+        def fill(count):
+            backend.enqueue(some_envelopes(count, queue="a") + some_envelopes(count, queue="b", delay=3600))
+
+        fill(100)
+        before = look()
+
+        for _ in range(4):
+            fill(5_000)
+
+        # An index of twenty thousand is a page or two deeper than one of a hundred, at each of the walks.
+        assert look() < before + 15
 
     def test_a_settlement_costs_the_same_whatever_the_owner_holds(self, backend, pages, sql):
         lease = a_lease(backend)

@@ -9,6 +9,7 @@ import pytest
 from onward.backends.postgres import PostgresBackend, schema
 from onward.errors import BackendMisconfigured, BackendUnavailable, SchemaTooNew
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
+from tests.servers.connecting import connected
 
 TABLES = ["attempts", "finished", "holds", "jobs", "migrations", "queues", "sessions", "waiters"]
 
@@ -99,7 +100,7 @@ def test_one_that_fails_leaves_nothing_behind(open_backend, sql, next_migration)
 
 def test_of_many_who_start_at_once_one_makes_the_tables(url, sql):
     def start(_):
-        backend = PostgresBackend.from_url(url)
+        backend = connected(PostgresBackend.from_url(url))
         backend.close()
         return True
 
@@ -216,7 +217,7 @@ def test_workers_of_this_version_and_the_next_share_the_jobs(start, url, sql, re
     ) == [(enqueued, enqueued)]
     assert sql("SELECT count(*) FROM onward_jobs") == [(0,)]
     with pytest.raises(SchemaTooNew):
-        PostgresBackend.from_url(url)
+        connected(PostgresBackend.from_url(url))
     report(f"workers of two versions on one schema: {enqueued} jobs, each completed once")
 
 
@@ -233,6 +234,7 @@ _WORK = """
         sql = "ALTER TABLE onward_jobs ADD COLUMN shard integer NOT NULL DEFAULT 0; CREATE INDEX ON onward_jobs (shard);"
         schema.known = lambda: [*known, schema.Migration(known[-1].version + 1, "0099_shards", sql)]
     backend = PostgresBackend.from_url(sys.argv[1])
+    backend.connect()
     backend.open_session(Session(owner=name))
     enough = threading.Event()
     threading.Thread(target=lambda: (sys.stdin.readline(), enough.set()), daemon=True).start()

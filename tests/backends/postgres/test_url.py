@@ -38,5 +38,5 @@ def test_a_value_that_means_nothing_is_refused(query):
 
 
 def test_a_pooler_keeps_nobodys_settings():
-    with pytest.raises(BackendMisconfigured, match="behind a pooler"):
+    with pytest.raises(BackendMisconfigured, match="which a pooler lends"):
         parse_url("postgresql://db/shop?durability=relaxed&pooler=transaction")

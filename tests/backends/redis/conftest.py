@@ -6,6 +6,7 @@ import pytest
 
 from onward.backends.redis import RedisBackend
 from onward.testing import FakeClock
+from tests.servers.connecting import connected
 from tests.servers.proxy import proxy_to
 from tests.servers.redis import emptied, redis_server
 
@@ -34,7 +35,7 @@ def open_backend(url, clock):
     with ExitStack() as opened:
 
         def open_it(at=url, **options):
-            return opened.enter_context(closing(RedisBackend.from_url(at, **{"clock": clock, **options})))
+            return opened.enter_context(closing(connected(RedisBackend.from_url(at, **{"clock": clock, **options}))))
 
         yield open_it
 

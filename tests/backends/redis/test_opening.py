@@ -9,6 +9,7 @@ import pytest
 from onward.backends.redis import RedisBackend, server
 from onward.errors import BackendMisconfigured, BackendUnavailable
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope
+from tests.servers.connecting import connected
 from tests.servers.redis import free_port, redis_server
 
 LOSSY = {
@@ -193,7 +194,7 @@ def _certificate(folder):
 
 def test_a_server_that_is_not_there_was_asked_nothing():
     with pytest.raises(BackendUnavailable, match=r"^redis://127\.0\.0\.1:\d+/0: cannot be reached") as refused:
-        RedisBackend.from_url(f"redis://:secret@127.0.0.1:{free_port()}/0")
+        connected(RedisBackend.from_url(f"redis://:secret@127.0.0.1:{free_port()}/0"))
 
     assert "unknown" not in str(refused.value)
     assert "secret" not in str(refused.value)

@@ -5,6 +5,7 @@ import pytest
 
 from onward.backends.servicebus import ServiceBusBackend
 from onward.testing.clock import FakeClock
+from tests.servers.connecting import connected
 from tests.servers.servicebus import Clients, entity, servicebus, url_of
 
 LOCK = 60
@@ -74,7 +75,7 @@ def open_at():
     backends = []
 
     def open_at(server, **options):
-        backends.append(backend := ServiceBusBackend.from_url(url_of(server, **options)))
+        backends.append(backend := connected(ServiceBusBackend.from_url(url_of(server, **options))))
         return backend
 
     yield open_at

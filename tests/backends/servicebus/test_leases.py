@@ -109,7 +109,7 @@ def test_a_job_that_crashed_too_often_is_handed_out_as_spent(backend, clock):
 
     (lease,) = backend.claim(a_claim())
 
-    assert lease.spent == "crashed 1 times: its process died, or did not renew it in time"
+    assert lease.spent == "crashed 1 time: its process died, or did not renew it in time"
 
 
 def test_a_job_that_was_given_back_politely_has_not_crashed(backend):

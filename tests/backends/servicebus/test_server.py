@@ -18,6 +18,7 @@ from onward.errors import (
 )
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids, some_envelopes
 from onward.testing.servicebus import QueueOptions, ServiceBusStandin
+from tests.servers.connecting import connected
 from tests.servers.servicebus import entity, servicebus, url_of
 
 GOOD = QueueOptions(max_delivery_count=2000)
@@ -232,7 +233,7 @@ class Credential:
 def test_a_namespace_and_a_credential_over_tls():
     with ServiceBusStandin({entity(): GOOD}, tls=True, bearer_tokens=["let me in"]) as server:
         url = f"servicebus://{server.host}:{server.port}?ca={server.certificate}"
-        backend = ServiceBusBackend.from_url(url, credential=Credential())
+        backend = connected(ServiceBusBackend.from_url(url, credential=Credential()))
         try:
             backend.enqueue([envelope := an_envelope()])
             assert ids(backend.claim(a_claim())) == [envelope.id]
@@ -247,16 +248,16 @@ def test_a_namespace_without_a_key_asks_who_we_are_and_names_the_extra(monkeypat
     monkeypatch.setattr(servicebus_driver, "import_module", missing)
 
     with pytest.raises(BackendMisconfigured, match=r"onward\[servicebus-identity\]"):
-        ServiceBusBackend.from_url("servicebus://shop.servicebus.windows.net")
+        connected(ServiceBusBackend.from_url("servicebus://shop.servicebus.windows.net"))
 
 
 def test_a_wrong_key_is_told_so(server):
     url = url_of(server).replace("SharedAccessKey=", "SharedAccessKey=d3Jvbmc")
 
-    with pytest.raises(BackendMisconfigured, match="does not let us"):
-        ServiceBusBackend.from_url(url)
-    backend = ServiceBusBackend.from_url(f"{url}&unchecked=true")
-    with pytest.raises(BackendMisconfigured, match="look at the key"):
+    with pytest.raises(BackendMisconfigured, match="does not let this key"):
+        connected(ServiceBusBackend.from_url(url))
+    backend = connected(ServiceBusBackend.from_url(f"{url}&unchecked=true"))
+    with pytest.raises(BackendMisconfigured, match="refuses the key or the role"):
         backend.enqueue([an_envelope()])
 
 

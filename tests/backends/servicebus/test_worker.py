@@ -202,3 +202,8 @@ def test_what_a_broker_cannot_keep_is_an_error_where_it_is_asked_for(jobs, optio
     with pytest.raises(OptionError, match=next(iter(options))):
         jobs.enqueue("unknown", **options)
     assert not left(jobs)
+
+
+def test_a_worker_of_a_pattern_is_refused_at_its_start(jobs):
+    with pytest.raises(Unsupported, match=r"no worker can serve 'tenant\.\*': name the queues"):
+        jobs.worker(queues=["mail", "tenant.*"])

@@ -18,6 +18,7 @@ from onward.errors import (
     BackendMisconfigured,
     BackendRefused,
     BackendUnavailable,
+    BackendUnreachable,
     StoreCorrupt,
     StoreFull,
 )
@@ -349,8 +350,8 @@ class TestRefusals:
 @pytest.mark.parametrize(
     ("code", "error"),
     [
-        ("SQLITE_BUSY_SNAPSHOT", BackendUnavailable),
-        ("SQLITE_LOCKED", BackendUnavailable),
+        ("SQLITE_BUSY_SNAPSHOT", BackendUnreachable),
+        ("SQLITE_LOCKED", BackendUnreachable),
         ("SQLITE_FULL", StoreFull),
         ("SQLITE_IOERR_READ", BackendUnavailable),
         ("SQLITE_CORRUPT_INDEX", StoreCorrupt),
@@ -378,6 +379,7 @@ _OPEN_AS_NOBODY = """
     from onward.errors import BackendError
 
     os.chmod(os.path.dirname(sys.argv[2]), 0o555)
+    SqliteBackend.at(sys.argv[2])  # which reads our own files, while it may
     if os.geteuid() == 0:  # for root everything is allowed
         os.setgid(65534)
         os.setuid(65534)

@@ -67,7 +67,7 @@ class TestPruning:
 
         while after is not None:
             pruned = backend.prune({State.COMPLETED: clock.micros()}, after=after, limit=10)
-            after, removed, batches = pruned.next, removed + pruned.removed.get(State.COMPLETED, 0), batches + 1
+            after, removed, batches = pruned.next, removed + sum(pruned.removed.values()), batches + 1
 
         assert (removed, batches) == (25, 3)
         assert backend.counts()[State.COMPLETED] == 0
@@ -80,7 +80,7 @@ class TestPruning:
 
         pruned = backend.prune({State.COMPLETED: cutoff})
 
-        assert pruned.removed == {State.COMPLETED: 5}
+        assert pruned.removed == {("default", State.COMPLETED): 5}
         assert backend.counts()[State.COMPLETED] == 5
 
     def test_tombstones_go_after_their_time_whatever_the_cutoffs(self, backend, clock, finish, file):
@@ -89,7 +89,7 @@ class TestPruning:
 
         clock.advance(TOMBSTONE.total_seconds() + 1)
 
-        assert backend.prune({}).removed == {State.COMPLETED: 3}
+        assert backend.prune({}).removed == {("default", State.COMPLETED): 3}
 
     def test_spent_holds_are_dropped(self, backend, clock, file):
         backend.enqueue(some_envelopes(1, idempotency_key="once", idempotency_ttl=60))

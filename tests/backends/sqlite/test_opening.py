@@ -201,21 +201,29 @@ class TestTheLibrary:
             library.complaint((3, 34, 1))
 
     @pytest.mark.promise("F50")
-    def test_one_with_the_log_reset_bug_is_complained_of_once(self, monkeypatch, caplog, open_backend, tmp_path):
-        monkeypatch.setattr(library, "_warned", set())
+    def test_one_with_the_log_reset_bug_is_named_to_those_who_ask_and_not_in_the_log(
+        self, monkeypatch, caplog, open_backend
+    ):
         monkeypatch.setattr(library.sqlite3, "sqlite_version_info", (3, 51, 2))
 
-        with caplog.at_level(logging.WARNING, "onward.backend.sqlite"):
-            open_backend()
-            open_backend(tmp_path / "other.db")
+        with caplog.at_level(logging.DEBUG, "onward"):
+            backend = open_backend()
 
-        assert [record.getMessage() for record in caplog.records] == [
-            "SQLite 3.51.2 has the WAL-reset bug, mended in 3.51.3: upgrade the library"
-        ]
+        assert caplog.records == []
+        (advice,) = backend.advice()
+        assert advice.startswith("SQLite 3.51.2 has the WAL-reset bug, fixed in 3.51.3: ")
+        assert "a newer release of the distribution" in advice
+        (check,) = [check for check in backend.health() if check.name == "library"]
+        assert (check.status, check.detail) == ("warn", advice)
 
     @pytest.mark.promise("F50")
     def test_one_that_is_sound_is_not_mentioned(self):
         assert library.complaint((3, 51, 3)) is None
+
+    def test_one_that_is_sound_needs_no_advice(self, monkeypatch, open_backend):
+        monkeypatch.setattr(library.sqlite3, "sqlite_version_info", (3, 51, 3))
+
+        assert open_backend().advice() == []
 
 
 VERBS = {

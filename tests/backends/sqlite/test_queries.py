@@ -182,6 +182,7 @@ class TestCost:
     def test_a_look_every_second_costs_the_same_however_much_there_is(self, backend, steps_of):
         def look():
             backend.overview(at_most=100)
+            backend.queues_with_work()
             backend.sessions()
             backend.list(Query(states=frozenset({State.EXECUTING}), limit=50))
 

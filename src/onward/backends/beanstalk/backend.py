@@ -69,6 +69,7 @@ class BeanstalkBackend(Backend):
         knows_ids=False,
         promotes=False,
         remembers=False,
+        lists_queues=False,
     )
 
     def __init__(self, address: Address, *, namespace: str = "default", clock: Clock | None = None) -> None:
@@ -76,19 +77,26 @@ class BeanstalkBackend(Backend):
         self._address = address
         self._tubes = Tubes(namespace)
         self._closed = threading.Event()
+        self._max_job_size: int | None = None  # as the server says, once it was asked
         self._begin_anew()
-        try:
-            said = self._asking().stats()
-            self._limit = int(said["max-job-size"])
-            self.capabilities = health.admitted(address, said, type(self).capabilities)
-        except BaseException:
-            self.close()
-            raise
         forks.watch(self)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> BeanstalkBackend:
         return cls(parse_url(url), namespace=namespace, clock=clock)
+
+    def connect(self) -> None:
+        said = self._asking().stats()
+        self.capabilities = health.admitted(self._address, said, type(self).capabilities)
+        self._max_job_size = int(said["max-job-size"])
+
+    @property
+    def _limit(self) -> int:
+        """The largest job that the server takes.  Whatever writes a job asks for it, so the server is checked by then."""
+        if self._max_job_size is None:
+            self.connect()
+            assert self._max_job_size is not None
+        return self._max_job_size
 
     # Enqueueing
 
@@ -223,7 +231,12 @@ class BeanstalkBackend(Backend):
                 return Renewal(alive=True, lost=tuple(session.renew()))
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         """Others are reaped by the server.  Of one's own, what had not begun is released, and the connection ended."""
         with shield():

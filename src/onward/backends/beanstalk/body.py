@@ -67,7 +67,7 @@ def encode(header: Header, data: bytes, limit: int) -> bytes:
 
 def decode(body: bytes) -> tuple[Header, bytes]:
     if not body.startswith(_MAGIC):
-        raise NotOurs("it does not begin as a job of ours does")
+        raise NotOurs("it does not begin as a job of Onward does")
     end = body.find(b"\n")
     try:
         return _decode(body[len(_MAGIC) : end]), body[end + 1 :]

@@ -14,10 +14,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
+from onward import time_limit
 from onward.backends.beanstalk import pipeline
 from onward.backends.beanstalk.driver import greenstalk
 from onward.backends.beanstalk.url import Address
-from onward.errors import BackendRefused, BackendUnavailable
+from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable
 
 __all__ = ["Connection", "Put"]
 
@@ -47,12 +48,12 @@ class Connection:
         self.broken = False
         self._using = self._watching = "default"
         try:
-            self._socket = socket.create_connection((address.host, address.port), address.timeout)
+            self._socket = socket.create_connection((address.host, address.port), time_limit.left(address.timeout))
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             self._client = greenstalk.Client(self._socket, encoding=None)
         except OSError as error:
-            raise BackendUnavailable(f"{address.place} does not answer: {error}") from error
+            raise BackendUnreachable(f"{address.place} does not answer: {error}") from error
 
     def put(self, tube: str, body: bytes, *, priority: int, delay: int, ttr: int) -> int:
         numbers: list[int] = []
@@ -230,6 +231,7 @@ class Connection:
             if self.broken:
                 raise BackendUnavailable(f"the connection to {self.address.place} is closed")
             try:
+                self._socket.settimeout(time_limit.left(self.address.timeout))
                 yield
             except (_NOT_FOUND, BackendUnavailable):
                 raise

@@ -22,6 +22,7 @@ from onward.envelope import Envelope
 from onward.failure import Failure
 from onward.lease import LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Settled, Settlement, applied, crash_pause
 from onward.states import TARGETS, State
+from onward.wording import counted
 
 __all__ = ["ENDINGS", "end", "settle"]
 
@@ -65,7 +66,7 @@ def _apply(
             kept = session.put_back(reserved, header, crash_pause(header.crashes))
         case "crashed":
             cause = settlement.reason or UNKNOWN_CAUSE
-            reason, target = f"crashed {header.crashes} times: {cause}", State.DISCARDED
+            reason, target = f"crashed {counted(header.crashes, 'time')}: {cause}", State.DISCARDED
             kept = session.bury(reserved, header, reason, Failure("Crash", cause))
         case "abandon":
             if settlement.dead_letter is not None:

@@ -14,6 +14,7 @@ import msgspec
 from onward.clock import to_micros
 from onward.envelope import Sealed
 from onward.lease import Lease, Settlement
+from onward.wording import counted
 
 __all__ = ["CRASHED", "Count", "Header", "NotOurs", "cut", "lease_of", "moved", "revived"]
 
@@ -51,7 +52,7 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def crashed_too_often(self) -> str:
         """Why a job is spent whose crashes are too many."""
-        return self.spent or f"crashed {self.crashes} times: {CRASHED}"
+        return self.spent or f"crashed {counted(self.crashes, 'time')}: {CRASHED}"
 
 
 H = TypeVar("H", bound=Header)

@@ -24,6 +24,7 @@ import msgspec
 
 from onward import forks
 from onward.backend import (
+    Advising,
     Backend,
     Capabilities,
     Check,
@@ -37,6 +38,7 @@ from onward.backend import (
     Overview,
     Pruned,
     Query,
+    QueuePage,
     QueueState,
     Reaped,
     Renewal,
@@ -53,7 +55,7 @@ from onward.backends.companion.messages import REFUSALS, message
 from onward.backends.companion.store import Store
 from onward.backends.companion.sweeping import Sweep
 from onward.clock import SECOND, Clock, SystemClock
-from onward.errors import BackendError, BackendMisconfigured
+from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable, BackendUnreachable
 from onward.logs import get_logger
 from onward.shield import shield
 from onward.states import LIVE, State
@@ -72,12 +74,19 @@ class AccompaniedBackend(Backend):
         self.broker = broker
         self.store = store
         self.clock = clock or SystemClock()
-        self.capabilities = _together(broker.capabilities, store.capabilities)
         self._deliveries = Deliveries(broker, store, self.clock)
         put = self._deliveries.put_missing
         self._sweep = Sweep(broker, store, self.clock, put) if isinstance(broker, Counting) else None
         self._closed = threading.Event()
         forks.watch(self)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return _together(self.broker.capabilities, self.store.capabilities)
+
+    def connect(self) -> None:
+        self.store.connect()
+        self.broker.connect()
 
     # Enqueueing
 
@@ -96,6 +105,8 @@ class AccompaniedBackend(Backend):
             except (*REFUSALS, BackendMisconfigured):  # nothing of it was stored, and it would not be by trying again
                 self._take_back([envelope.id for envelope in told])
                 raise
+            except BackendUnreachable as error:  # by the broker; the store has it, and a sweep will tell the broker
+                raise BackendUnavailable(str(error)) from error
         return answers
 
     def _put(self, envelopes: Sequence[Envelope]) -> None:
@@ -159,11 +170,16 @@ class AccompaniedBackend(Backend):
             return renewal
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         """What is given back may have its message with somebody who is dead or asleep: it gets another."""
         with shield():
-            reaped = self.store.reap(owner=owner, started=started, cause=cause)
+            reaped = self.store.reap(owner=owner, queue=queue, started=started, cause=cause)
             if owner is not None:
                 self._deliveries.give_back(owner, reaped)
                 return reaped
@@ -172,7 +188,7 @@ class AccompaniedBackend(Backend):
                 try:
                     self._sweep.run()
                 except BackendError as error:
-                    logger.warning("jobs without a message are looked for another time: %s", error)
+                    logger.warning("the search for jobs without a message failed and is repeated later: %s", error)
             return reaped
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
@@ -187,6 +203,9 @@ class AccompaniedBackend(Backend):
     def get(self, job_id: str) -> StoredJob | None:
         return self.store.get(job_id)
 
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        return self.store.get_many(ids)
+
     def list(self, query: Query) -> Sequence[StoredJob]:
         return self.store.list(query)
 
@@ -195,6 +214,9 @@ class AccompaniedBackend(Backend):
 
     def queues(self) -> Sequence[QueueState]:
         return self.store.queues()
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        return self.store.queues_with_work(prefix, after=after, limit=limit)
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         return self.store.overview(at_most=at_most)
@@ -222,8 +244,16 @@ class AccompaniedBackend(Backend):
     def purge(self, query: Query) -> int:
         return self.store.purge(query)
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
-        return self.store.prune(cutoffs, after=after, limit=limit)
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
+        return self.store.prune(cutoffs, queue=queue, dry_run=dry_run, after=after, limit=limit)
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         return self.store.forget_key(key)
@@ -236,6 +266,9 @@ class AccompaniedBackend(Backend):
 
     def health(self) -> Sequence[Check]:
         return health.checks(self.broker, self.store)
+
+    def advice(self) -> Sequence[str]:
+        return [line for each in (self.broker, self.store) if isinstance(each, Advising) for line in each.advice()]
 
     # Ending
 

@@ -224,7 +224,7 @@ class Deliveries:
                 return all(self._put([each]) for each in messages)
             self._cannot_carry(messages[0], error)
         except BackendError as error:
-            logger.warning("%d jobs wait for a message until the broker can be reached: %s", len(messages), error)
+            logger.warning("jobs wait for a message until the broker can be reached (%d): %s", len(messages), error)
             return False
         return True
 
@@ -391,4 +391,4 @@ def _quietly(act: Callable[[], object]) -> None:
     try:
         act()
     except BackendError as error:
-        logger.debug("left to the next who meets the job: %s", error)
+        logger.debug("left to the next process that meets the job: %s", error)

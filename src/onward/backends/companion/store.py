@@ -25,7 +25,10 @@ __all__ = ["Store"]
 class Store(Companion, Protocol):
     """A backend of its own right, that can be asked for jobs by their ids."""
 
-    capabilities: Capabilities
+    @property
+    def capabilities(self) -> Capabilities: ...
+
+    def connect(self) -> None: ...
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]: ...
 
@@ -36,7 +39,12 @@ class Store(Companion, Protocol):
     def extend(self, owner: str) -> Renewal: ...
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]: ...
 
     def close(self) -> None: ...

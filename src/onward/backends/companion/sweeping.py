@@ -63,7 +63,7 @@ class Sweep:
                 if not self._after[queue]:
                     break
             if put:
-                logger.warning("%d jobs of queue %s waited without a message: they got another", put, queue)
+                logger.warning("queue %s: jobs that waited without a message got another: %d", queue, put)
 
     def _mend(self, queue: str, due_before: int) -> int:
         """One page; gives how many jobs of it got a message."""

@@ -100,11 +100,18 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
             return Renewal(alive=True, cancel_requested=self._asked_to_cancel(owner))
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         with self._writing() as now:
             sessions = self._store.sessions
             dead = [name for name, each in sessions.items() if each.expires_at <= now] if owner is None else [owner]
+            if queue is not None:
+                dead = [name for name in dead if self._leased(name, queue)]
             for name in dead:
                 sessions.pop(name, None)
             orphans = [name for name in self._store.leased if name not in sessions] if owner is None else dead
@@ -113,8 +120,12 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
             return [
                 settling.give_back(self._store, job, now, why, started=begun is None or (job.id, job.delivery) in begun)
                 for name in orphans
-                for job in [self._store.live[job_id] for job_id in sorted(self._store.leased.get(name, ()))]
+                for job in self._leased(name, queue)
             ]
+
+    def _leased(self, owner: str, queue: str | None) -> list[Job]:
+        jobs = [self._store.live[job_id] for job_id in sorted(self._store.leased.get(owner, ()))]
+        return [job for job in jobs if queue in (None, job.queue)]
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -130,13 +141,17 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
             self._closed = True
             self._changed.notify_all()
 
+    def empty(self) -> None:
+        with self._writing():
+            self._store = Store()
+
     @contextmanager
     def _writing(self) -> Iterator[int]:
         """Hold the lock; gives the time, read once the lock is held."""
         if os.getpid() != self._pid:
             raise BackendMisconfigured(
-                "memory:// lives in the process that made it and this is a fork of it: what is enqueued here would be seen "
-                "by nobody; use sqlite:///file"
+                "memory:// lives in the process that made it and this is a fork of it: no other process would see "
+                "what is enqueued here; use sqlite:///file"
             )
         with shield(), self._changed:
             if self._closed:

@@ -16,6 +16,7 @@ from onward.backend import (
     Pruned,
     Query,
     QueueCounts,
+    QueuePage,
     QueueState,
     Replayed,
     SessionState,
@@ -40,9 +41,13 @@ class MemoryInspection:
     def _writing(self) -> AbstractContextManager[int]: ...
 
     def get(self, job_id: str) -> StoredJob | None:
+        found = self.get_many([job_id])
+        return found[0] if found else None
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
         with self._writing():
-            job = self._store.find(job_id)
-            return None if job is None else job.stored(self._store.runs_of(job_id))
+            found = [self._store.find(job_id) for job_id in dict.fromkeys(ids)]
+            return [job.stored(self._store.runs_of(job.id)) for job in found if job is not None]
 
     def list(self, query: Query) -> Sequence[StoredJob]:
         with self._writing():
@@ -59,6 +64,17 @@ class MemoryInspection:
             live = Counter(job.queue for job in self._store.live.values())
             names = sorted(live.keys() | self._store.paused)
             return [QueueState(name=name, paused=name in self._store.paused, live=live[name]) for name in names]
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        with self._writing() as now:
+            ready, later = self._store.ready, self._store.later
+            waiting = {name for line in (ready, later) for name, jobs in line.items() if jobs}
+            walked = sorted(name for name in waiting if name.startswith(prefix) and name > after)[:limit]
+            due = [name for name in walked if ready.get(name) or (later.get(name) and later[name][0][0] <= now)]
+            return QueuePage(
+                names=[name for name in due if name not in self._store.paused],
+                next=walked[-1] if len(walked) == limit else None,
+            )
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         with self._writing():
@@ -112,16 +128,28 @@ class MemoryInspection:
                 self._forget(job)
             return len(doomed)
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
         with self._writing() as now:
-            self._drop_spent_holds(now)
             page = sorted(job_id for job_id in self._store.finished if job_id > after)[:limit]
-            removed: Counter[State] = Counter()
-            for job in [self._store.finished[job_id] for job_id in page]:
-                cutoff = now - _TOMBSTONE if job.tombstone else cutoffs.get(job.state, -1)
-                if (job.finished_at or 0) < cutoff:
+            doomed = [
+                job
+                for job in [self._store.finished[job_id] for job_id in page]
+                if (job.finished_at or 0) < (now - _TOMBSTONE if job.tombstone else cutoffs.get(job.state, -1))
+                and queue in (None, job.queue)
+            ]
+            if not dry_run:
+                self._drop_spent_holds(now)
+                for job in doomed:
                     self._forget(job)
-                    removed[job.state] += 1
+            removed = Counter((job.queue, job.state) for job in doomed)
             return Pruned(removed=dict(removed), next=page[-1] if len(page) == limit else None)
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:

@@ -21,6 +21,7 @@ from onward.lease import (
     crash_pause,
 )
 from onward.states import FINISHED, TARGETS, State
+from onward.wording import counted
 
 __all__ = ["classify", "give_back", "settle", "take_holds"]
 
@@ -133,7 +134,7 @@ def _crash(store: Store, job: Job, now: int, cause: str) -> State:
     if to is State.CANCELLED:
         store.finish(job, to, now, job.cancel_reason)
     elif to is State.DISCARDED:
-        store.finish(job, to, now, f"crashed {job.crashes} times: {cause}")
+        store.finish(job, to, now, f"crashed {counted(job.crashes, 'time')}: {cause}")
     else:
         store.place(job, to, available_at=now + crash_pause(job.crashes))
     return to

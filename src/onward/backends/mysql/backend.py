@@ -10,6 +10,8 @@ from math import inf
 from typing import TypeVar
 
 from onward.backend import (
+    DURABLE,
+    LOSSY,
     Backend,
     Capabilities,
     Check,
@@ -37,9 +39,12 @@ from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.home import same_home
+from onward.backends.sql.reaping import singly
 from onward.backends.sql.rows import Row
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
+from onward.backends.sql.tables import emptying
+from onward.backends.sql.turns import in_two, is_parted
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
@@ -59,7 +64,6 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
     dialect: Dialect = "mysql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
-        self.capabilities = Capabilities(durable=connections.durable)
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
@@ -70,13 +74,18 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> MySQLBackend:
-        """Open ``mysql://user@host/database``, and create the tables if they are not there."""
+        """For ``mysql://user@host/database``; whoever is first to use it creates the tables."""
         address, options = parse_url(url)
         prefix = prefix_of(namespace)
         prepare = preparation(prefix, None if clock is None else clock.micros())
-        backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
-        backend._open()
-        return backend
+        return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return DURABLE if self._connections.durable else LOSSY
+
+    def connect(self) -> None:
+        self._home = self._again(lambda connection: self._transaction(connection).ask("home").row())
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
@@ -104,7 +113,8 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
             reply = opened(tx)
             if adopts != session.owner:
                 tx.ask("end_session", owner=adopts)
-                tx.ask("adopt", adopted=adopts, owner=session.owner)
+                held = [row[0] for row in tx.ask("leases_of", owner=adopts).rows()]
+                tx.ask("adopt", ids=held, adopted=adopts, owner=session.owner)
             expires_at = reply.value()
             return claiming.adopted(tx, owner=session.owner, expires_at=expires_at, now=expires_at - lease_for)
 
@@ -114,18 +124,21 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         return []
 
     def turn(self, turn: Turn) -> TurnResult:
-        """Settle, promote what is due, claim: one transaction, one answer per settlement."""
-        try:
-            try:
-                result = self._write(lambda tx: _turn(tx, turn))
-            except LeaseLost:
-                result = self._write(lambda tx: _turn(tx, turn, careful=True))
-        except _SessionLost:
-            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
-            return TurnResult(settled=settled, leases=[], alive=False)
+        """Settle, promote what is due, claim: one answer per settlement, and one transaction if it ends no key."""
+        result = in_two(turn, self._made) if is_parted(turn) else self._made(turn)
         if result.leases:
             self._rest.found_work()
         return result
+
+    def _made(self, turn: Turn, released: Sequence[str] = ()) -> TurnResult:
+        try:
+            try:
+                return self._write(lambda tx: _turn(tx, turn, released))
+            except LeaseLost:
+                return self._write(lambda tx: _turn(tx, turn, released, careful=True))
+        except _SessionLost:
+            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
+            return TurnResult(settled=settled, leases=[], alive=False)
 
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         try:
@@ -146,21 +159,24 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         return self._write(renew)
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         reason = why(owner, cause)
 
         def reap(tx: Transaction) -> list[Reaped]:
-            lost = reaping.end(tx, owner)
+            lost = reaping.end(tx, owner, queue)
             return reaping.give_back(tx, lost, started, reason) if lost else []
-
-        def one_by_one(tx: Transaction) -> list[Reaped]:
-            return reaping.give_back_singly(tx, reaping.end(tx, owner), started, reason)
 
         try:
             return self._write(reap)
-        except BackendRefused:
-            return self._write(one_by_one)
+        except BackendRefused:  # one that the store refuses must not keep the others: each in a transaction of its own
+            lost = self._write(lambda tx: reaping.end(tx, owner, queue))
+            return singly(lost, self._write, lambda tx, leases: reaping.give_back(tx, leases, started, reason))
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until there is work here, a job falls due or it is time to look."""
@@ -192,6 +208,8 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         return foreign(self._sql, joining(envelopes), self._moved)
 
     def recognizing(self, style: Style) -> Steps[None]:
+        if self._home is None:
+            self.connect()
         return foreign(self._sql, same_home(self._home), self._moved)
 
     def begin(self, *, at_most: float) -> MySQLCompletion:
@@ -211,14 +229,13 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         fence = {"id": lease.envelope.id, "token": lease.token}
         return self._write(lambda tx: tx.ask("remark", **fence, **told, duration_ms=duration_ms).count > 0)
 
+    def empty(self) -> None:
+        whole = "; ".join(["BEGIN", *emptying(self._prefix), "COMMIT"]).encode()
+        self._again(lambda connection: connection.send(whole))
+
     def close(self) -> None:
         self._connections.close()
         self._bell.ring()
-
-    def _open(self) -> None:
-        """Connect, so that what is wrong with the URL or the server is said now."""
-        self._home = self._again(lambda connection: self._transaction(connection).ask("home").row())
-        self.capabilities = Capabilities(durable=self._connections.durable)
 
     # Transactions
 
@@ -298,7 +315,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
                     if late == _LATE or not (faults.is_transient(error) or faults.is_duplicate(error)):
                         raise
                 time.sleep(random.uniform(0, 0.02))
-        raise BackendUnavailable(f"{self._connections.place}: undone {_TRIES} times for others' sake: try again")
+        raise BackendUnavailable(f"{self._connections.place}: rolled back {_TRIES} times by conflicts: try again")
 
     def _transaction(self, connection: Connection) -> Transaction:
         return Transaction(connection, self._sql, self._moved)
@@ -321,7 +338,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         )
 
 
-def _turn(tx: Transaction, turn: Turn, *, careful: bool = False) -> TurnResult:
+def _turn(tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
     """What does not need an answer is asked before the first one is read."""
     session, to_cancel = tx.ask("lock_session", owner=turn.owner), tx.ask("asked_to_cancel", owner=turn.owner)
     settling = Settling(tx, turn.owner, turn.settlements, careful=careful)
@@ -329,7 +346,7 @@ def _turn(tx: Transaction, turn: Turn, *, careful: bool = False) -> TurnResult:
         _alive(session)
         settling.answer()
     claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
-    asked = None if claim is None else claiming.ask(tx, claim, released=settling.released)
+    asked = None if claim is None else claiming.ask(tx, claim, released=[*released, *settling.released])
     expires_at, now = _alive(session)
     settled = settling.answer()
     promoted = 0

@@ -42,7 +42,8 @@ def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> Asked:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
     looks = {queue: tx.ask("anything_to_do", queue=queue) for queue in claim.queues}
     first = next(iter(looks), None)
-    candidates = None if first is None else _candidates(tx, first, _at_most(claim, first, claim.limit), released)
+    at_most = 0 if first is None else _at_most(claim, first, claim.limit)
+    candidates = None if first is None else _candidates(tx, first, at_most, released, hopeful=True)
     return Asked(claim, looks, list(released), candidates)
 
 
@@ -89,8 +90,8 @@ def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[L
     return _leases(tx, tx.ask("leases_of", owner=owner).rows(), owner=owner, expires_at=expires_at, now=now)
 
 
-def _candidates(tx: Transaction, queue: str, limit: int, released: Sequence[str]) -> Reply:
-    return tx.ask("candidates", queue=queue, limit=max(0, limit), released=list(released))
+def _candidates(tx: Transaction, queue: str, limit: int, released: Sequence[str], *, hopeful: bool = False) -> Reply:
+    return tx.ask("candidates", queue=queue, limit=max(0, limit), released=list(released), hopeful=hopeful)
 
 
 def _at_most(claim: Claim, queue: str, left: int) -> int:
@@ -98,7 +99,8 @@ def _at_most(claim: Claim, queue: str, left: int) -> int:
 
 
 def _cancel_expired(tx: Transaction, queue: str, limit: int) -> None:
-    expired = tx.ask("expired", queue=queue, limit=limit).rows()
+    found = sorted(job_id for (job_id,) in tx.ask("expired", queue=queue, limit=limit).rows())
+    expired = tx.ask("lock_expired", ids=found, queue=queue).rows() if found else []
     if expired:
         tx.ask("cancel_waiting", cancelled=[(job_id, "expired") for (job_id,) in expired])
         tx.ended += len(expired)

@@ -97,7 +97,7 @@ class MySQLCompletion:
             raise TransactionError(
                 "a statement in the block has ended its transaction, so the job is not completed by it.  CREATE, ALTER, "
                 "DROP, TRUNCATE, LOCK TABLES and COMMIT have committed what came before them: leave them out.  A deadlock "
-                "has undone it: let that error leave the block"
+                "has rolled it back: let that error leave the block"
             ) from error
 
     def _execute(self, statement: Foreign) -> Found:

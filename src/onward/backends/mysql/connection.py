@@ -11,6 +11,7 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
+from onward import time_limit
 from onward.backends.mysql import faults, queries
 from onward.backends.mysql.driver import CLIENT, SERVER_STATUS, pymysql
 from onward.backends.mysql.url import Address, Options
@@ -48,10 +49,12 @@ class Result(NamedTuple):
 class Connection:
     """A driver's connection that answers for several statements at once, and knows whether it is in step."""
 
-    __slots__ = ("_raw", "in_step", "number", "place", "room")
+    __slots__ = ("_raw", "_silence", "in_step", "number", "place", "room")
 
-    def __init__(self, raw: Any, place: str) -> None:
+    def __init__(self, raw: Any, place: str, silence: float | None = None) -> None:
+        """``silence``: how many seconds an answer may take; None: as long as it likes."""
         self._raw = raw
+        self._silence = silence
         self.place = place
         self.number: int = raw.thread_id()
         self.room = 1 << 20
@@ -65,6 +68,8 @@ class Connection:
     def send(self, sql: bytes) -> list[Result]:
         """Ask, and read every answer.  If a statement fails, those behind it are not looked at."""
         self.in_step = False
+        if self._silence is not None:
+            self._raw._read_timeout = self._raw._write_timeout = time_limit.left(self._silence)  # noqa: SLF001
         cursor = self._raw.cursor(pymysql.cursors.Cursor)
         try:
             cursor.execute(sql)
@@ -161,10 +166,13 @@ class Connections(Pool[Connection]):
             connection.send(_SESSION % (self._patience, self._patience))
             self._check(connection)
             if not self._prepared:
-                self._prepare(connection)
+                with time_limit.until(None):  # it takes its time, and half of it is nothing
+                    self._prepare(connection)
                 self._prepared = True
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, faults.DRIVERS) and not faults.is_from_server(error):
+                raise faults.unreachable(error, self.place) from error
             raise
         return connection
 
@@ -189,6 +197,10 @@ class Connections(Pool[Connection]):
         # Encryption within a machine is of no use, and reading the certificates would take longer than all the rest.
         local = "unix_socket" in self._arguments
         given = {"connect_timeout": _CONNECTING, "read_timeout": read_timeout, "ssl_disabled": local, **self._arguments}
+        silence = given["read_timeout"]
+        given["connect_timeout"] = time_limit.left(given["connect_timeout"])
+        if silence is not None:
+            given["read_timeout"] = time_limit.left(silence)
         line: socket.socket | None = None
         try:
             raw = kind(
@@ -207,7 +219,7 @@ class Connections(Pool[Connection]):
             if line is not None:
                 line.close()
             raise faults.unreachable(error, self.place) from error
-        return Connection(raw, self.place)
+        return Connection(raw, self.place, silence)
 
     def _check(self, connection: Connection) -> None:
         """Refuse what cannot keep a promise; better here than in the middle."""

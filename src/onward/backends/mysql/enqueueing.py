@@ -138,7 +138,8 @@ def _in_the_way(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueu
             at, envelope = keyed[key]
             answers[at] = Enqueued(envelope.id, created=False, existing_id=holder)
     if replacing:
-        holders = tx.ask("lock_key_holders", keys=replacing).rows()
+        found = sorted((holder, key) for key, holder in tx.ask("key_holders", keys=replacing).rows())
+        holders = tx.ask("lock_key_holders", holders=found).rows() if found else []
         cancel(tx, {holder: f"replaced by {keyed[key][1].id}" for key, holder in holders}, replaced=True)
     return answers
 

@@ -11,6 +11,7 @@ from onward.errors import (
     BackendMisconfigured,
     BackendRefused,
     BackendUnavailable,
+    BackendUnreachable,
     StoreCorrupt,
     StoreFull,
 )
@@ -118,7 +119,7 @@ def translation(error: Exception, place: str) -> BackendError:
 
 def unreachable(error: Exception, place: str) -> BackendError:
     """The error to raise instead if there is no connection to be had."""
-    refusal = BackendMisconfigured if code(error) in _MISCONFIGURED else BackendUnavailable
+    refusal = BackendMisconfigured if code(error) in _MISCONFIGURED else BackendUnreachable
     return refusal(f"{place}: cannot be reached: {_text(error)}")
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
 
-from onward.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts
+from onward.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts, QueuePage
 from onward.backends.mysql.transaction import Transaction
+from onward.backends.sql.rows import before, queue_page
 from onward.states import LIVE, State
 
-__all__ = ["overview"]
+__all__ = ["overview", "queues_with_work"]
 
 
 def overview(tx: Transaction, at_most: int) -> Overview:
@@ -23,7 +25,7 @@ def overview(tx: Transaction, at_most: int) -> Overview:
 
 def _queues(tx: Transaction, at_most: int) -> list[QueueCounts]:
     stopped = tx.ask("paused_queues")
-    found = _found(tx)
+    found = _found(tx, LIVE)
     paused = {name for (name,) in stopped.rows()}
     names = sorted({name for _, name in found} | paused)[:QUEUES_AT_A_GLANCE]
     lines = {
@@ -37,14 +39,27 @@ def _queues(tx: Transaction, at_most: int) -> list[QueueCounts]:
     return [QueueCounts(name=name, paused=name in paused, counts=counts[name]) for name in names]
 
 
-def _found(tx: Transaction) -> list[tuple[State, str]]:
-    """The first names in each state, one after the other; all states at a time."""
+def queues_with_work(tx: Transaction, prefix: str, after: str, limit: int) -> QueuePage:
+    found = _found(tx, LIVE - {State.EXECUTING}, prefix, after, min(limit, QUEUES_AT_A_GLANCE))
+    looks = {name: tx.ask("next_due", queue=name) for _, name in found}
+    has_work = {name for name, look in looks.items() for due, now in look.rows() if due is not None and due <= now}
+    return queue_page([(state, name, name in has_work) for state, name in found], min(limit, QUEUES_AT_A_GLANCE))
+
+
+def _found(
+    tx: Transaction, states: Iterable[State], prefix: str = "", after: str = "", limit: int = QUEUES_AT_A_GLANCE
+) -> list[tuple[State, str]]:
+    """The first names in each state, one after the other; all states at a time.
+
+    Not in one statement: MariaDB walks along every job for `DISTINCT`, for `GROUP BY` and in a recursive query.
+    """
     found: list[tuple[State, str]] = []
-    after = dict.fromkeys(LIVE, "")
-    for _ in range(QUEUES_AT_A_GLANCE):
-        asked = {state: tx.ask("glance_queue", state=str(state), after=name) for state, name in after.items()}
-        after = {state: reply.value() for state, reply in asked.items() if reply.value() is not None}
-        if not after:
+    last = dict.fromkeys(states, max(after, before(prefix)))
+    for _ in range(limit):
+        asked = {state: tx.ask("next_queue", state=str(state), after=name) for state, name in last.items()}
+        names = {state: reply.value() for state, reply in asked.items()}
+        last = {state: name for state, name in names.items() if name is not None and name.startswith(prefix)}
+        if not last:
             break
-        found += after.items()
+        found += last.items()
     return found

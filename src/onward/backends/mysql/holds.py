@@ -1,19 +1,19 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
-There is nothing to release; a pointer is dropped with its lease only so that the table stays small and waiters can be woken.
+There is nothing to release; a pointer is taken away with its lease only so that waiters can be woken and its row pruned.
 Whoever takes keys locks their rows first, and makes them if there are none: two claims cannot both find a key free.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.holds import ONCE, SINGLE, Ended, Key, Keyed, allot
 from onward.lease import Hold
 
-__all__ = ["Ended", "Keyed", "end", "take"]
+__all__ = ["Ended", "Ending", "Keyed", "Waiter", "take"]
 
 _WAITERS = {ONCE: "once_waiters", SINGLE: "single_waiters"}
 _ALL = 1 << 40
@@ -26,8 +26,6 @@ def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple
     holds, taken = allot(claimed, tx.ask("holds", keys=wanted).rows(), now)
     if taken:
         tx.ask("take_holds", taken=[(*key, keyed.id, keyed.token) for key, keyed in taken.items()])
-    if untaken := [key for key in wanted if key not in taken]:
-        tx.ask("drop_blank_holds", keys=untaken)
     return holds
 
 
@@ -39,21 +37,45 @@ class _Pointer(NamedTuple):
     ttl: int | None  # once this is set, everybody who waits will be skipped
 
 
-def end(tx: Transaction, ended: Sequence[Ended]) -> None:
-    """Confirm or drop what these leases held, and wake who waits for it."""
-    pointers = [_pointer(lease, key) for lease in ended for key in lease.keyed.carried()]
-    # In the order of the keys, like whoever takes them.
-    ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])
-    numbers = tx.ask("ended_holds", ended=[pointers[at][:4] for at in ordered]).rows()
-    held = [pointers[at] for at in sorted(ordered[number - 1] for (number,) in numbers)]
-    if confirmed := [pointer for pointer in held if pointer.ttl is not None]:
-        tx.ask("confirm_holds", ended=confirmed)
-    if dropped := [pointer[:4] for pointer in held if pointer.ttl is None]:
-        tx.ask("drop_holds", ended=dropped)
-    if held and (woken := _to_wake(tx, held)):
-        tx.ask("wake_waiters", ids=sorted(woken))
-        tx.woken |= set(woken)
-        tx.wakes |= {queue for _, _, queue in tx.ask("lock_jobs", ids=sorted(woken)).rows()}
+class Waiter(NamedTuple):
+    """A job that sleeps until a key is free, by its place in claim order."""
+
+    rank: int
+    available_at: int
+    id: str
+    queue: str
+
+
+class Ending:
+    """The end of what these leases held, in two steps: jobs that wait are locked before any job is written."""
+
+    def __init__(self, tx: Transaction, ended: Sequence[Ended]) -> None:
+        self._tx = tx
+        pointers = [_pointer(lease, key) for lease in ended for key in lease.keyed.carried()]
+        numbers = tx.ask("ended_holds", ended=[pointer[:4] for pointer in pointers]).rows()
+        self._held = [pointers[number - 1] for number in sorted(number for (number,) in numbers)]
+        self._waiters = _lock_waiters(tx, self._held) if self._held else {}
+
+    def end(self, snoozed: Iterable[tuple[Waiter, Keyed]]) -> None:
+        """Wake who waits, also whom the same turn has put to sleep; then confirm the keys or set them free."""
+        for waiter, keyed in snoozed:
+            for key in keyed.carried():
+                self._waiters.setdefault(key, []).append(waiter)
+        self._wake()
+        if self._held:  # in the order of the keys, like whoever takes them
+            self._tx.ask("end_holds", ended=sorted(self._held, key=lambda pointer: pointer[:2]))
+
+    def _wake(self) -> None:
+        """The first waiter for each key, or all of them if it was confirmed; who is woken for one key is not for another."""
+        woken: set[Waiter] = set()
+        for pointer in self._held:
+            waiting = sorted(self._waiters.get((pointer.kind, pointer.key), ()))
+            line = [each for each in waiting if each.id != pointer.job_id and each not in woken]
+            woken.update(line if pointer.ttl is not None else line[:1])
+        if woken:
+            self._tx.ask("wake_waiters", ids=sorted(each.id for each in woken))
+            self._tx.woken |= {each.id for each in woken}
+            self._tx.wakes |= {each.queue for each in woken}
 
 
 def _pointer(lease: Ended, key: Key) -> _Pointer:
@@ -61,22 +83,14 @@ def _pointer(lease: Ended, key: Key) -> _Pointer:
     return _Pointer(*key, lease.keyed.id, lease.keyed.token, lease.keyed.idempotency_ttl if confirms else None)
 
 
-def _to_wake(tx: Transaction, pointers: Sequence[_Pointer]) -> set[str]:
-    """The first waiter for each key, or all of them if it was confirmed; who is woken for one key is not for another."""
-    waiters = _waiters(tx, pointers)
-    woken: set[str] = set()
-    for pointer in pointers:
-        waiting = waiters.get((pointer.kind, pointer.key), [])
-        line = [each for each in waiting if each != pointer.job_id and each not in woken]
-        woken.update(line if pointer.ttl is not None else line[:1])
-    return woken
-
-
-def _waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[Key, list[str]]:
-    """Who waits for these keys, in claim order: as many as could be woken for one that is dropped."""
+def _lock_waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[Key, list[Waiter]]:
+    """Who waits for these keys: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     limits = {(each.kind, each.key): enough if each.ttl is None else _ALL for each in pointers}
     keys = list(limits)
     waited_for = [keys[number - 1] for (number,) in tx.ask("keys_waited_for", keys=keys).rows()]
     replies = {key: tx.ask(_WAITERS[key[0]], key=key[1], limit=limits[key]) for key in waited_for}
-    return {key: [job_id for (job_id,) in reply.rows()] for key, reply in replies.items()}
+    found = {key: [Waiter(*row) for row in reply.rows()] for key, reply in replies.items()}
+    places = sorted({(each.queue, each.available_at, each.id) for line in found.values() for each in line})
+    locked = {job_id for (job_id,) in tx.ask("lock_waiters", waiters=places).rows()} if places else set()
+    return {key: [each for each in line if each.id in locked] for key, line in found.items()}

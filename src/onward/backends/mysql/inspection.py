@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from onward.backend import TOMBSTONE, Hold, Lease, Overview, Pruned, Query, Replayed
+from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import glancing
 from onward.backends.mysql.enqueueing import cancel
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.holds import ONCE, standing
-from onward.backends.sql.inspection import FINISHED_AT, REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.clock import SECOND
-from onward.states import FINISHED, State
+from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
+from onward.states import State
 
 __all__ = ["MySQLInspection"]
 
 Result = TypeVar("Result")
 
-_TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
@@ -32,6 +29,9 @@ class MySQLInspection(SqlInspection):
 
     @abstractmethod
     def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        return self._read(lambda tx: glancing.queues_with_work(tx, prefix, after, limit))
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         return self._read(lambda tx: glancing.overview(tx, at_most))
@@ -58,27 +58,18 @@ class MySQLInspection(SqlInspection):
     def replay(self, query: Query) -> Replayed:
         return self._write(lambda tx: _replay(tx, query))
 
-    def purge(self, query: Query) -> int:
-        def act(tx: Transaction) -> int:
-            picked = matching(tx, query, within=FINISHED)
-            return len(_forget(tx, {row[0]: row[FINISHED_AT] for row in picked}))
+    def _tidy(self, tx: Transaction, limit: int) -> None:
+        if keys := sorted(tx.ask("spent_holds", limit=limit).rows()):  # in their order, like whoever takes them
+            tx.ask("drop_spent_holds", keys=keys)
 
-        return self._write(act)
-
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
-        def act(tx: Transaction) -> Pruned:
-            tx.ask("drop_spent_holds", limit=limit)
-            page = tx.ask("next_finished", after=after, limit=limit).rows()
-            doomed = {
-                job_id: (State(word), finished_at)
-                for job_id, word, finished_at, tombstone, now in page
-                if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(State(word), 0))
-            }
-            gone = _forget(tx, {job_id: finished_at for job_id, (_, finished_at) in doomed.items()})
-            removed = Counter(doomed[job_id][0] for job_id in gone)
-            return Pruned(removed=dict(removed), next=page[-1][0] if len(page) == limit else None)
-
-        return self._write(act)
+    def _forget(self, tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:
+        if not doomed:
+            return []
+        gone = [job_id for (job_id,) in tx.ask("lock_finished", seen=sorted(doomed.items())).rows()]
+        if gone:
+            tx.ask("forget_finished", ids=gone)
+            tx.ask("forget_runs", ids=gone)
+        return gone
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         def act(tx: Transaction) -> tuple[Hold, str | None]:
@@ -111,9 +102,9 @@ def _replay(tx: Transaction, query: Query) -> Replayed:
     named = tx.ask("tombstones_among", ids=list(query.ids or ()))
     skipped = {job_id: "tombstone" for (job_id,) in named.rows()}
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
-    found = {row[0]: row[1:] for row in tx.ask("replayable", ids=ids).rows()} if ids else {}
+    found = {row[0]: row[1:] for row in tx.ask("replayable", ids=sorted(ids)).rows()} if ids else {}
     keys = [key for _, key, _, _ in found.values() if key is not None]
-    holders: dict[str, str] = dict(tx.ask("lock_key_holders", keys=keys).rows()) if keys else {}
+    holders: dict[str, str] = dict(tx.ask("key_holders", keys=keys).rows()) if keys else {}
     live = {job_id for (job_id,) in tx.ask("live_among", ids=ids).rows()} if ids else set()
     revived: dict[str, str] = {}
     for job_id in (job_id for job_id in ids if job_id in found):
@@ -132,14 +123,3 @@ def _replay(tx: Transaction, query: Query) -> Replayed:
         # The records of its old runs stay.
         tx.ask("forget_finished", ids=sorted(revived))
     return Replayed(ids=list(revived), skipped=skipped)
-
-
-def _forget(tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:
-    """Remove these, if they still are what was seen; gives the ids of what is gone."""
-    if not doomed:
-        return []
-    gone = [job_id for (job_id,) in tx.ask("lock_finished", seen=sorted(doomed.items())).rows()]
-    if gone:
-        tx.ask("forget_finished", ids=gone)
-        tx.ask("forget_runs", ids=gone)
-    return gone

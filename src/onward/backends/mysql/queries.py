@@ -15,6 +15,9 @@ __all__ = ["CLOCK", "Statement", "load", "parted", "singly"]
 # The store's clock in microseconds UTC, whatever the time zone of the session.
 CLOCK = b"timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))"
 
+# Columns of a JSON_TABLE have the character set of the connection, or since MariaDB 10.11.19 that of the database, which may
+# know 256 characters: every other would be replaced by a question mark.
+_COLUMN = re.compile(r"(varchar\(\d+\)|longtext) PATH")
 _PARAMETER = re.compile(r"(?<![\w:]):([a-z_]+)")
 
 
@@ -29,7 +32,15 @@ class Statement(NamedTuple):
 @cache
 def load(prefix: str) -> Mapping[str, Statement]:
     """Every statement by its name, for the tables that start with ``prefix``."""
-    return {name: parted(sql) for name, sql in sections.load("onward.backends.mysql", prefix).items()}
+    return {name: parted(_in_utf8(sql)) for name, sql in sections.load("onward.backends.mysql", prefix).items()}
+
+
+def _in_utf8(sql: str) -> str:
+    """
+    >>> _in_utf8("COLUMNS (id varchar(64) PATH '$')")
+    "COLUMNS (id varchar(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$')"
+    """
+    return _COLUMN.sub(r"\1 CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH", sql)
 
 
 def parted(sql: str) -> Statement:

@@ -1,12 +1,16 @@
 -- Every statement of the MySQL and MariaDB backend, in what both of them understand: no RETURNING, no LATERAL.  Values are
 -- always parameters, written :name; the table prefix is the only substitution.  A batch comes as one JSON array, of values or
 -- of rows; bytes, which JSON cannot carry, end to end in a parameter of their own, and each row says where its own lie.  :now
--- is the store's clock, or the instant to which a test moved it.  What is not plain ASCII names its character set: else it takes
--- the database's own, and what that cannot say becomes a question mark.
+-- is the store's clock, or the instant to which a test moved it.
 --
 -- How they are built, again and again: STRAIGHT_JOIN and FORCE INDEX leave one plan, row by row along an index in the order of
 -- the batch, whatever the statistics say.  Rows are locked first and written by their primary key then, in a second statement
 -- which compares the fence again.  Tests compare the plans.
+--
+-- Whoever locks a row by way of another index locks the entry there first, and keeps it even if the row itself is skipped.  The
+-- transaction that has the row cannot change that entry then.  So by another index rows are only looked for, and locked by
+-- their primary key.  But what is due, what waits and what is available is locked along `place_idx` and in this order, for
+-- MariaDB takes the moment in which a locked row is found and skipped for a wait.
 
 -- name: begin
 START TRANSACTION;
@@ -21,12 +25,6 @@ COMMIT;
 
 -- name: rollback
 ROLLBACK;
-
--- name: savepoint
-SAVEPOINT attempt;
-
--- name: undo
-ROLLBACK TO SAVEPOINT attempt;
 
 -- name: enqueue
 -- All or nothing: an id that is live, or a key that is held, makes it fail.
@@ -74,9 +72,11 @@ SELECT wanted.name, holder.id
  STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (held_idx) ON holder.key_held = wanted.name;
 
 -- name: lock_key_holders
-SELECT wanted.name, holder.id
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (name varchar(2500) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (held_idx) ON holder.key_held = wanted.name
+-- Those that still hold the key.
+SELECT found.name, holder.id
+  FROM JSON_TABLE(:holders, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS found
+ STRAIGHT_JOIN onward_jobs AS holder FORCE INDEX (PRIMARY) ON holder.id = found.id
+ WHERE holder.key_held = found.name
    FOR UPDATE;
 
 -- name: open_session
@@ -93,10 +93,9 @@ SELECT expires_at FROM onward_sessions WHERE owner = :owner;
 SELECT expires_at, :now FROM onward_sessions WHERE owner = :owner FOR UPDATE;
 
 -- name: lock_sessions
-SELECT owner
-  FROM onward_sessions
- WHERE owner IN (SELECT name FROM JSON_TABLE(:owners, '$[*]' COLUMNS (name varchar(64) PATH '$')) AS wanted)
- ORDER BY owner
+SELECT session.owner
+  FROM JSON_TABLE(:owners, '$[*]' COLUMNS (name varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_sessions AS session FORCE INDEX (PRIMARY) ON session.owner = wanted.name
    FOR UPDATE;
 
 -- name: renew_session
@@ -115,6 +114,9 @@ SELECT owner
  ORDER BY expires_at
    FOR UPDATE SKIP LOCKED;
 
+-- name: owners_of_queue
+SELECT DISTINCT owner FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'executing' AND queue = :queue;
+
 -- name: end_sessions
 DELETE session
   FROM JSON_TABLE(:owners, '$[*]' COLUMNS (owner varchar(64) PATH '$')) AS ended
@@ -122,7 +124,10 @@ DELETE session
 
 -- name: adopt
 -- The tokens stay: what the old owner's process has run can be settled under the new name.
-UPDATE onward_jobs FORCE INDEX (owner_idx) SET owner = :owner WHERE owner = :adopted AND state = 'executing';
+UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+   SET job.owner = :owner
+ WHERE job.owner = :adopted AND job.state = 'executing';
 
 -- name: leases_of
 -- In the shape of `candidates`.
@@ -164,12 +169,18 @@ SELECT EXISTS (SELECT 1 FROM onward_queues WHERE name = :queue AND paused_at IS 
        EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = 'available' AND queue = :queue);
 
 -- name: expired
--- What another turn is at is left to it.
 SELECT id
   FROM onward_jobs FORCE INDEX (expiry_idx)
  WHERE queue = :queue AND expires_at <= :now AND state <> 'executing'
  ORDER BY expires_at, id
- LIMIT :limit
+ LIMIT :limit;
+
+-- name: lock_expired
+-- What another turn is at is left to it.
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.queue = :queue AND job.expires_at <= :now AND job.state <> 'executing'
    FOR UPDATE SKIP LOCKED;
 
 -- name: due
@@ -190,6 +201,7 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- name: candidates
 -- One queue at a time: `queue IN (a, b) ORDER BY rank` sorts the whole backlog.  What another turn has locked is its own.  The
 -- token is that of the claim that follows; what a job that is claimed for the first time leaves at its defaults is left out.
+-- If something has to be promoted first, `hopeful` finds nothing: all turns lock what is due before what is available.
 SELECT id, queue, delivery + 1, sealed,
        CASE WHEN attempts + crashes + interruptions + waits > 0
               OR coalesce(parked_since, spent, idempotency_key, single_instance) IS NOT NULL
@@ -199,6 +211,11 @@ SELECT id, queue, delivery + 1, sealed,
   FROM onward_jobs FORCE INDEX (place_idx)
  WHERE state = 'available' AND queue = :queue AND (expires_at IS NULL OR expires_at > :now)
    AND (:released = '[]' OR NOT JSON_CONTAINS(:released, JSON_QUOTE(id)))
+   AND (NOT :hopeful
+        OR NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                        WHERE state = 'scheduled' AND queue = :queue AND place = 0 AND available_at <= :now)
+       AND NOT EXISTS (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx)
+                        WHERE state = 'retryable' AND queue = :queue AND place = 0 AND available_at <= :now))
  ORDER BY place, available_at, id
  LIMIT :limit
    FOR UPDATE SKIP LOCKED;
@@ -231,8 +248,8 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- name: lock_holds
 -- Every key that is wanted has a row now, and it is ours until the commit.  In the order of the keys, so that two who want the
 -- same ones do not wait for each other.
-INSERT INTO onward_holds (kind, `key`, job_id, token)
-SELECT wanted.kind, wanted.name, '', 0
+INSERT INTO onward_holds (kind, `key`, job_id, token, done_until)
+SELECT wanted.kind, wanted.name, '', 0, :now
   FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS wanted
     ON DUPLICATE KEY UPDATE token = onward_holds.token;
 
@@ -250,35 +267,23 @@ UPDATE JSON_TABLE(:taken, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name var
 STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = taken.kind AND hold.`key` = taken.name
    SET hold.job_id = taken.job_id, hold.token = taken.token, hold.done_until = NULL;
 
--- name: drop_blank_holds
--- Rows that were made to be locked, and then nobody took the key.
-DELETE hold
-  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS wanted
- STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = wanted.kind AND hold.`key` = wanted.name
- WHERE hold.job_id = '';
-
 -- name: ended_holds
--- Which of them were held at all.
+-- Which of them were held at all.  Without a lock: while a lease is valid no other transaction writes the pointer to it.
 SELECT ended.number
   FROM JSON_TABLE(:ended, '$[*]' COLUMNS (number FOR ORDINALITY, kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
                                           job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS ended
  STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
- WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL
-   FOR UPDATE;
+ WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
 
--- name: confirm_holds
+-- name: end_holds
+-- A time to live confirms.  Without one the key is free, and its row stays for the next that takes it: where a deleted row is
+-- removed for good while two wait for it, both are left with the gap, and neither can insert the row anew.
 UPDATE JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
                                           job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]',
                                           ttl bigint PATH '$[4]')) AS ended
 STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
-   SET hold.done_until = :now + ended.ttl
- WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
-
--- name: drop_holds
-DELETE hold
-  FROM JSON_TABLE(:ended, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]',
-                                          job_id varchar(64) PATH '$[2]', token bigint PATH '$[3]')) AS ended
- STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.kind AND hold.`key` = ended.name
+   SET hold.done_until = :now + coalesce(ended.ttl, 0),
+       hold.job_id = CASE WHEN ended.ttl IS NULL THEN '' ELSE hold.job_id END
  WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
 
 -- name: keys_waited_for
@@ -294,20 +299,29 @@ SELECT ended.number
  ORDER BY number;
 
 -- name: once_waiters
--- The first in claim order.  One that is locked is on its way already.
-SELECT id
+-- The first in claim order.
+SELECT `rank`, available_at, id, queue
   FROM onward_jobs FORCE INDEX (once_idx)
  WHERE idempotency_key = :key AND waiting = true AND state = 'scheduled'
  ORDER BY `rank`, available_at, id
- LIMIT :limit
-   FOR UPDATE SKIP LOCKED;
+ LIMIT :limit;
 
 -- name: single_waiters
-SELECT id
+SELECT `rank`, available_at, id, queue
   FROM onward_jobs FORCE INDEX (single_idx)
  WHERE single_instance = :key AND waiting = true AND state = 'scheduled'
  ORDER BY `rank`, available_at, id
- LIMIT :limit
+ LIMIT :limit;
+
+-- name: lock_waiters
+-- One that is locked is on its way already.  Along the index by which what is due is locked, and in its order.
+SELECT job.id
+  FROM JSON_TABLE(:waiters, '$[*]' COLUMNS (queue varchar(100) PATH '$[0]', at bigint PATH '$[1]', id varchar(64) PATH '$[2]'))
+    AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (place_idx)
+    ON job.state = 'scheduled' AND job.queue = wanted.queue AND job.place = 0 AND job.available_at = wanted.at
+   AND job.id = wanted.id
+ WHERE job.waiting = true
    FOR UPDATE SKIP LOCKED;
 
 -- name: wake_waiters
@@ -333,9 +347,8 @@ REPLACE INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, sta
 SELECT run.*
   FROM JSON_TABLE(:runs, '$[*]' COLUMNS (
            job_id varchar(64) PATH '$[0]', token bigint PATH '$[1]', at bigint PATH '$[2]', duration_ms bigint PATH '$[3]',
-           attempt int PATH '$[4]', move varchar(10) PATH '$[5]', state varchar(10) PATH '$[6]',
-           kind longtext CHARACTER SET utf8mb4 PATH '$[7]', message longtext CHARACTER SET utf8mb4 PATH '$[8]',
-           traceback longtext CHARACTER SET utf8mb4 PATH '$[9]')) AS run;
+           attempt int PATH '$[4]', move varchar(10) PATH '$[5]', state varchar(10) PATH '$[6]', kind longtext PATH '$[7]',
+           message longtext PATH '$[8]', traceback longtext PATH '$[9]')) AS run;
 
 -- name: complete
 -- Successes without keys, which nearly all are.  It locks what it reads: whoever notes progress meanwhile comes before or after.
@@ -373,8 +386,7 @@ SELECT job.id, lease.goes_to, NOT lease.keep, :now, queue, job, `rank`, delivery
   FROM JSON_TABLE(:leases, '$[*]' COLUMNS (
            id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
            ran int PATH '$[4]', crashed int PATH '$[5]', interrupted int PATH '$[6]', keep int PATH '$[7]',
-           start bigint PATH '$[8]', length bigint PATH '$[9]',
-           reason longtext CHARACTER SET utf8mb4 PATH '$[10]')) AS lease
+           start bigint PATH '$[8]', length bigint PATH '$[9]', reason longtext PATH '$[10]')) AS lease
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
  WHERE job.delivery = lease.token AND job.owner = lease.owner AND job.state = 'executing'
    FOR UPDATE;
@@ -390,7 +402,7 @@ UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
            id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
            place bigint PATH '$[4]', available_at bigint PATH '$[5]', attempts int PATH '$[6]', crashes int PATH '$[7]',
            interruptions int PATH '$[8]', waits int PATH '$[9]', waiting int PATH '$[10]', parked_since bigint PATH '$[11]',
-           spent longtext CHARACTER SET utf8mb4 PATH '$[12]')) AS lease
+           spent longtext PATH '$[12]')) AS lease
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
    SET job.state = lease.goes_to, job.place = lease.place, job.available_at = lease.available_at,
        job.attempts = lease.attempts, job.crashes = lease.crashes, job.interruptions = lease.interruptions,
@@ -415,7 +427,7 @@ SELECT lease.number, run.move, run.state,
 -- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
 SELECT id, delivery, owner, queue, job, crashes
   FROM onward_jobs FORCE INDEX (owner_idx)
- WHERE owner = :owner AND state = 'executing'
+ WHERE owner = :owner AND state = 'executing' AND (:queue IS NULL OR queue = :queue)
  ORDER BY asked, id
    FOR UPDATE SKIP LOCKED;
 
@@ -423,7 +435,7 @@ SELECT id, delivery, owner, queue, job, crashes
 -- By the leases, not by the sessions: whatever became of its session's row, a job that nobody runs is found.
 SELECT id, delivery, owner
   FROM onward_jobs FORCE INDEX (place_idx)
- WHERE state = 'executing'
+ WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue)
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session FORCE INDEX (PRIMARY) WHERE session.owner = onward_jobs.owner)
  ORDER BY id;
 
@@ -450,8 +462,7 @@ REPLACE INTO onward_finished (
 SELECT job.id, 'cancelled', false, :now, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
        available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
        idempotency_ttl, single_instance, wanted.reason, progress, NULL, sealed
-  FROM JSON_TABLE(:cancelled, '$[*]' COLUMNS (
-           id varchar(64) PATH '$[0]', reason longtext CHARACTER SET utf8mb4 PATH '$[1]')) AS wanted
+  FROM JSON_TABLE(:cancelled, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', reason longtext PATH '$[1]')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE job.state <> 'executing'
    FOR UPDATE;
@@ -462,8 +473,7 @@ DELETE job
 
 -- name: ask_to_cancel
 -- The first reason stands.  A running job that is replaced loses its key at once: its replacement need not wait for it.
-UPDATE JSON_TABLE(:asked, '$[*]' COLUMNS (
-           id varchar(64) PATH '$[0]', reason longtext CHARACTER SET utf8mb4 PATH '$[1]')) AS wanted
+UPDATE JSON_TABLE(:asked, '$[*]' COLUMNS (id varchar(64) PATH '$[0]', reason longtext PATH '$[1]')) AS wanted
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
    SET job.cancel_reason = coalesce(job.cancel_reason, wanted.reason), job.asked = true,
        job.key_held = CASE WHEN :replaced THEN NULL ELSE job.key_held END
@@ -566,8 +576,8 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_finished FORCE INDEX (state_i
 -- name: glance_state
 SELECT count(*) FROM (SELECT 1 FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state LIMIT :at_most) AS counted;
 
--- name: glance_queue
--- The next name: the jobs between are passed over.
+-- name: next_queue
+-- The next name: the jobs between are passed over, as long as there is one bound and no other.
 SELECT min(queue) FROM onward_jobs FORCE INDEX (place_idx) WHERE state = :state AND queue > :after;
 
 -- name: glance_line
@@ -628,7 +638,7 @@ DELETE run
  WHERE NOT EXISTS (SELECT 1 FROM onward_jobs AS job WHERE job.id = run.job_id);
 
 -- name: next_finished
-SELECT id, state, finished_at, tombstone, :now
+SELECT id, queue, state, finished_at, tombstone, :now
   FROM onward_finished FORCE INDEX (PRIMARY)
  WHERE id > :after
  ORDER BY id
@@ -641,8 +651,19 @@ SELECT :now FROM onward_holds WHERE kind = 'once' AND `key` = :key FOR UPDATE;
 -- Asked for by people, of a key that is done.
 DELETE FROM onward_holds WHERE kind = 'once' AND `key` = :key AND done_until IS NOT NULL;
 
+-- name: spent_holds
+-- A minute later: who takes a key often finds its row.
+SELECT kind, convert(`key` USING utf8mb4)
+  FROM onward_holds FORCE INDEX (done_idx)
+ WHERE done_until <= :now - 60000000
+ ORDER BY done_until
+ LIMIT :limit;
+
 -- name: drop_spent_holds
-DELETE FROM onward_holds WHERE done_until <= :now ORDER BY done_until LIMIT :limit;
+DELETE hold
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]')) AS spent
+ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = spent.kind AND hold.`key` = spent.name
+ WHERE hold.done_until <= :now - 60000000;
 
 -- name: pause
 INSERT INTO onward_queues (name, paused_at) VALUES (:queue, NULL) ON DUPLICATE KEY UPDATE name = :queue;
@@ -752,7 +773,7 @@ SELECT job.id, job.job, job.sealed, job.state, -job.`rank`, job.available_at, jo
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
   LEFT JOIN onward_holds AS hold FORCE INDEX (PRIMARY)
-    ON hold.kind = 'once' AND hold.`key` = job.idempotency_key AND hold.done_until IS NOT NULL
+    ON hold.kind = 'once' AND hold.`key` = job.idempotency_key AND hold.done_until IS NOT NULL AND hold.job_id <> ''
  WHERE job.queue = :queue AND job.state <> 'executing'
  UNION ALL
 SELECT done.id, done.job, done.sealed, done.state, -done.`rank`, done.available_at, done.expires_at, done.enqueued_at,
@@ -763,7 +784,7 @@ SELECT done.id, done.job, done.sealed, done.state, -done.`rank`, done.available_
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
   LEFT JOIN onward_holds AS hold FORCE INDEX (PRIMARY)
-    ON hold.kind = 'once' AND hold.`key` = done.idempotency_key AND hold.done_until IS NOT NULL
+    ON hold.kind = 'once' AND hold.`key` = done.idempotency_key AND hold.done_until IS NOT NULL AND hold.job_id <> ''
  WHERE done.queue = :queue AND done.state = 'discarded' AND done.tombstone = false;
 
 -- name: staged
@@ -841,7 +862,7 @@ SELECT new.id, :queue, new.job, substr(given.bytes, new.sealed_at, new.sealed_le
            waits decimal(30) PATH '$[13]', parked_since decimal(30) PATH '$[14]', unique_key longtext PATH '$[15]',
            idempotency_key longtext PATH '$[16]', idempotency_ttl decimal(30) PATH '$[17]',
            single_instance longtext PATH '$[18]', sealed_at bigint PATH '$[19]', sealed_length bigint PATH '$[20]',
-           progress_at bigint PATH '$[21]', progress_length bigint PATH '$[22]', spent longtext CHARACTER SET utf8mb4 PATH '$[23]',
+           progress_at bigint PATH '$[21]', progress_length bigint PATH '$[22]', spent longtext PATH '$[23]',
            key_held longtext PATH '$[24]')) AS new
  WHERE true
     ON DUPLICATE KEY UPDATE id = onward_jobs.id;
@@ -866,7 +887,7 @@ SELECT new.id, :queue, new.job, substr(given.bytes, new.sealed_at, new.sealed_le
            idempotency_key longtext PATH '$[16]', idempotency_ttl decimal(30) PATH '$[17]',
            single_instance longtext PATH '$[18]', sealed_at bigint PATH '$[19]', sealed_length bigint PATH '$[20]',
            progress_at bigint PATH '$[21]', progress_length bigint PATH '$[22]', owner longtext PATH '$[23]',
-           finished_at decimal(30) PATH '$[24]', reason longtext CHARACTER SET utf8mb4 PATH '$[25]', result_at bigint PATH '$[26]',
+           finished_at decimal(30) PATH '$[24]', reason longtext PATH '$[25]', result_at bigint PATH '$[26]',
            result_length bigint PATH '$[27]')) AS new
  WHERE true
     ON DUPLICATE KEY UPDATE id = onward_finished.id;

@@ -5,29 +5,27 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from onward.backend import Held, Reaped
-from onward.backends.mysql import faults, settling
-from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql import settling
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.settling import Lost
-from onward.errors import BackendRefused
-from onward.logs import get_logger
 
-__all__ = ["end", "give_back", "give_back_singly"]
-
-_logger = get_logger("onward.backend.mysql")
+__all__ = ["end", "give_back"]
 
 
-def end(tx: Transaction, owner: str | None) -> list[Lost]:
+def end(tx: Transaction, owner: str | None, queue: str | None) -> list[Lost]:
     """End the session, or all that expired, and lock what they held; what others have locked is left for the next sweep."""
     if owner is None:
         expired = [each for (each,) in tx.ask("expired_sessions").rows()]
+        if queue is not None:
+            owners = {each for (each,) in tx.ask("owners_of_queue", queue=queue).rows()}
+            expired = [each for each in expired if each in owners]
         if expired:
             tx.ask("end_sessions", owners=sorted(expired))
-        seen = tx.ask("orphans").rows()
+        seen = tx.ask("orphans", queue=queue).rows()
         rows = tx.ask("lock_orphans", leases=seen).rows() if seen else []
     else:
         tx.ask("end_session", owner=owner)
-        rows = tx.ask("dead_leases", owner=owner).rows()
+        rows = tx.ask("dead_leases", owner=owner, queue=queue).rows()
     return sorted(Lost(*row) for row in rows)
 
 
@@ -43,26 +41,4 @@ def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] |
         to = answers[at].state
         assert to is not None
         reaped.append(lost[at].reaped(to, cause, crashed=(lost[at].id, lost[at].token) in crashed))
-    return reaped
-
-
-def give_back_singly(
-    tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str
-) -> list[Reaped]:
-    """One that the store refuses to give back must not keep the others: it stays an orphan for the next sweep."""
-    reaped: list[Reaped] = []
-    for lease in lost:
-        tx.ask("savepoint")
-        ended = tx.ended
-        try:
-            given_back = give_back(tx, [lease], started, cause)
-            tx.flush()
-        except pymysql.err.MySQLError as error:
-            if not isinstance(faults.translation(error, ""), BackendRefused):
-                raise
-            tx.ended = ended
-            tx.ask("undo")
-            _logger.exception("job %s cannot be taken back: %s", lease.id, error.args[-1])
-        else:
-            reaped += given_back
     return reaped

@@ -56,7 +56,7 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
     (lock,) = connection.send(_ours(f"SELECT get_lock({_LOCK}, {_PATIENCE})", prefix))
     if lock.rows[0][0] != 1:
         raise BackendUnavailable(
-            f"{connection.place}: somebody else has been migrating it for {_PATIENCE} s: try again"
+            f"{connection.place}: another process has been migrating it for {_PATIENCE} s: try again"
         )
     try:
         pending = missing(connection, prefix)

@@ -14,9 +14,11 @@ from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
 from onward.backends.sql.settling import because, judge, on_record
+from onward.backends.sql.turns import released
 from onward.clock import SECOND
 from onward.lease import Hold, Settled, Settlement, applied, crash_pause
 from onward.states import FINISHED, TARGETS, State
+from onward.wording import counted
 
 __all__ = ["LeaseLost", "Settling", "classify", "settle"]
 
@@ -57,8 +59,7 @@ class Settling:
     @property
     def released(self) -> list[str]:
         """The ids that were given back just now."""
-        pairs = zip(self._settlements, self._answers or (), strict=False)
-        return [each.lease.envelope.id for each, answer in pairs if each.move == "release" and answer.applied]
+        return [] if self._answers is None else released(self._settlements, self._answers)
 
     @property
     def ended(self) -> set[Held]:
@@ -92,17 +93,32 @@ def settle(tx: Transaction, settlements: Mapping[int, Settlement]) -> dict[int, 
     leases = [_fence(settlements[at]) for at in order]
     found = {order[number - 1]: _Locked(*row) for number, *row in tx.ask("settle", leases=leases).rows()}
     fates = {at: _fate(settlements[at], found[at]) for at in order if at in found}
+    keyed = {at: each for at in sorted(fates) if (each := found[at].keyed(settlements[at])) is not None}
+    ended = [holds.Ended(each, confirmed=settlements[at].move == "ack") for at, each in keyed.items()]
+    ending = holds.Ending(tx, ended) if ended else None
     _write(tx, settlements, found, fates)
-    ended = [
-        holds.Ended(keyed, confirmed=settlements[at].move == "ack")
-        for at in sorted(fates)
-        if (keyed := found[at].keyed(settlements[at])) is not None
-    ]
-    if ended:
-        holds.end(tx, ended)
     for at, fate in fates.items():
         _follow_up(tx, settlements[at], fate.to)
+    if ending is not None:  # last: no job is stored or locked once keys are
+        ending.end(
+            (_waiter(settlements[at], found[at]), each)
+            for at, each in keyed.items()
+            if _waits(settlements[at], fates[at])
+        )
     return {at: applied(fate.to) for at, fate in fates.items()}
+
+
+def _waits(settlement: Settlement, fate: _Fate) -> bool:
+    return fate.to is State.SCHEDULED and settlement.move == "snooze" and settlement.waits > 0
+
+
+def _waiter(settlement: Settlement, found: _Locked) -> holds.Waiter:
+    envelope = settlement.lease.envelope
+    return holds.Waiter(found.rank, _due(settlement, found), envelope.id, envelope.queue)
+
+
+def _due(settlement: Settlement, found: _Locked) -> int:
+    return found.now + round(settlement.delay * SECOND)
 
 
 class _Locked(NamedTuple):
@@ -187,7 +203,9 @@ def _fate(settlement: Settlement, found: _Locked) -> _Fate:
         return _Fate(State.CANCELLED, reason if move == "cancelled" else found.cancel_reason)
     if move == "crashed":
         poison = found.crashes + 1 >= found.max_crashes
-        return _Fate(State.DISCARDED if poison else State.RETRYABLE, f"crashed {found.crashes + 1} times: {reason}")
+        return _Fate(
+            State.DISCARDED if poison else State.RETRYABLE, f"crashed {counted(found.crashes + 1, 'time')}: {reason}"
+        )
     return _Fate(TARGETS[move], reason)
 
 
@@ -233,7 +251,7 @@ def _put_back(settlement: Settlement, found: _Locked, to: State) -> Row:
         crashes += 1
         available_at = found.now + crash_pause(crashes)
     else:  # due later, and waiting is counted anew
-        available_at = found.now + round(settlement.delay * SECOND)
+        available_at = _due(settlement, found)
         waits, spent = settlement.waits, settlement.spent if settlement.spent is not None else spent
         parked = (found.now if parked is None else parked) if settlement.move == "park" else None
     place = found.rank if to is State.AVAILABLE else 0

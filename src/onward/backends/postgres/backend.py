@@ -10,6 +10,8 @@ from math import inf
 from typing import TypeVar
 
 from onward.backend import (
+    DURABLE,
+    LOSSY,
     Backend,
     Capabilities,
     Check,
@@ -37,9 +39,12 @@ from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.home import same_home
+from onward.backends.sql.reaping import singly
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import why
 from onward.backends.sql.steps import rendered
+from onward.backends.sql.tables import emptying
+from onward.backends.sql.turns import in_two, is_parted
 from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure
@@ -59,7 +64,6 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
     dialect: Dialect = "postgresql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
-        self.capabilities = Capabilities(durable=connections.durable)
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
@@ -74,13 +78,18 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> PostgresBackend:
-        """Open ``postgresql://user@host/database``, and create the tables if they are not there."""
+        """For ``postgresql://user@host/database``; whoever is first to use it creates the tables."""
         address, options = parse_url(url)
         prefix = prefix_of(namespace)
         prepare = tables.preparation(prefix, None if clock is None else clock.micros())
-        backend = cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
-        backend._open()
-        return backend
+        return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return DURABLE if self._connections.durable else LOSSY
+
+    def connect(self) -> None:
+        (self._home,) = self._ask("home")
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
@@ -116,20 +125,23 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         return self._write(adopt)
 
     def turn(self, turn: Turn) -> TurnResult:
-        """Settle, promote what is due, claim: one transaction, one answer per settlement."""
+        """Settle, promote what is due, claim: one answer per settlement, and one transaction if it ends no key."""
         self._ear.empty()
-        try:
-            try:
-                result = self._write(lambda tx: _turn(tx, turn, self._marks))
-            except (LeaseLost, BackendRefused):
-                result = self._write(lambda tx: _turn(tx, turn, self._marks, careful=True))
-        except _SessionLost:
-            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
-            return TurnResult(settled=settled, leases=[], alive=False)
+        result = in_two(turn, self._made) if is_parted(turn) else self._made(turn)
         if result.leases:
             self._sent_for_work = False
             self._patience.found_work()
         return result
+
+    def _made(self, turn: Turn, released: Sequence[str] = ()) -> TurnResult:
+        try:
+            try:
+                return self._write(lambda tx: _turn(tx, turn, self._marks, released))
+            except (LeaseLost, BackendRefused):
+                return self._write(lambda tx: _turn(tx, turn, self._marks, released, careful=True))
+        except _SessionLost:
+            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
+            return TurnResult(settled=settled, leases=[], alive=False)
 
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         try:
@@ -145,21 +157,24 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         return Renewal(alive=True, cancel_requested=_held(*renewed[0])) if renewed else Renewal(alive=False)
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         reason = why(owner, cause)
 
         def reap(tx: Transaction) -> list[Reaped]:
-            lost = reaping.end(tx, owner)
+            lost = reaping.end(tx, owner, queue)
             return reaping.give_back(tx, lost, started, reason) if lost else []
-
-        def one_by_one(tx: Transaction) -> list[Reaped]:
-            return reaping.give_back_singly(tx, reaping.end(tx, owner), started, reason)
 
         try:
             return self._write(reap)
-        except BackendRefused:
-            return self._write(one_by_one, pipelined=False)
+        except BackendRefused:  # one that the store refuses must not keep the others: each in a transaction of its own
+            lost = self._write(lambda tx: reaping.end(tx, owner, queue))
+            return singly(lost, self._write, lambda tx, leases: reaping.give_back(tx, leases, started, reason))
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until somebody says that there is work, a job falls due or it is time to look."""
@@ -204,6 +219,8 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         )
 
     def recognizing(self, style: Style) -> Steps[None]:
+        if self._home is None:
+            self.connect()
         return rendered(same_home(self._home), lambda asked: foreign(self._sql[asked.name], {}, style))
 
     def begin(self, *, at_most: float) -> PostgresCompletion:
@@ -240,15 +257,18 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
             )
         )
 
+    def empty(self) -> None:
+        def run(connection: Connection) -> None:
+            with connection.transaction():
+                for statement in emptying(self._prefix):
+                    connection.execute(statement.encode())
+
+        self._again(run)
+
     def close(self) -> None:
         self._connections.close()
         self._lender.close()
         self._ear.close()
-
-    def _open(self) -> None:
-        """Connect, so that what is wrong with the URL or the server is said now."""
-        (self._home,) = self._ask("home")
-        self.capabilities = Capabilities(durable=self._connections.durable)
 
     # Transactions
 
@@ -330,7 +350,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
                     elif not faults.is_transient(error):
                         raise
                 time.sleep(random.uniform(0, 0.02))
-        raise BackendUnavailable(f"{self._connections.place}: undone {_TRIES} times for others' sake: try again")
+        raise BackendUnavailable(f"{self._connections.place}: rolled back {_TRIES} times by conflicts: try again")
 
     def _transaction(self, connection: Connection) -> Transaction:
         return Transaction(connection.wire, self._sql, None if self._clock is None else self._clock.micros())
@@ -355,7 +375,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         return False
 
 
-def _turn(tx: Transaction, turn: Turn, marks: Marks, *, careful: bool = False) -> TurnResult:
+def _turn(tx: Transaction, turn: Turn, marks: Marks, released: Sequence[str], *, careful: bool = False) -> TurnResult:
     """What does not need an answer is asked before the first one is read."""
     session = tx.ask("lock_session", owner=turn.owner)
     claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
@@ -364,7 +384,8 @@ def _turn(tx: Transaction, turn: Turn, marks: Marks, *, careful: bool = False) -
     if not settling.is_plain:
         _alive(session)
         settling.answer()
-    asked = None if claim is None else claiming.ask(tx, claim, marks, owner=turn.owner, released=settling.released)
+    given_back = [*released, *settling.released]
+    asked = None if claim is None else claiming.ask(tx, claim, marks, owner=turn.owner, released=given_back)
     expires_at, now, to_cancel = _alive(session)
     settled = settling.answer()
     leases: list[Lease] = []

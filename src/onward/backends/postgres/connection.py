@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import select
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import Any
 
+from onward import time_limit
 from onward.backends.pool import Pool, silence
 from onward.backends.postgres import faults
 from onward.backends.postgres.driver import psycopg
@@ -20,11 +21,34 @@ __all__ = ["Connection", "Connections"]
 
 
 class Connection(psycopg.Connection[tuple[Any, ...]]):
-    """The driver's, and a way past its cursors."""
+    """The driver's, and a way past its cursors.  It keeps to our time limit, whatever the driver's own are."""
 
     @cached_property
     def wire(self) -> Wire:
         return Wire(self)
+
+    def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
+        steps = gen if time_limit.milliseconds() is None else _in_time(gen)
+        return super().wait(steps, *args, **options)
+
+    @classmethod
+    def _connect_gen(cls, *args: Any, **options: Any) -> Any:
+        # The driver's own time-out is at least two seconds, and whole ones.
+        return _in_time(super()._connect_gen(*args, **options))
+
+
+def _in_time(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
+    """The driver's steps.  It comes back to them whenever there is something to read, and ten times a second."""
+    try:
+        wanted = next(steps)
+        while True:
+            ready = yield wanted
+            if time_limit.is_over():
+                steps.close()
+                raise psycopg.OperationalError("no answer came in time")
+            wanted = steps.send(ready)
+    except StopIteration as end:
+        return end.value
 
 
 # A server that is gone is noticed within seconds, not after the kernel's quarter of an hour.
@@ -101,10 +125,13 @@ class Connections(Pool[Connection]):
         try:
             self._check(connection)
             if not self._prepared:
-                self._prepare(connection, self.place)
+                with time_limit.until(None):  # it takes its time, and half of it is nothing
+                    self._prepare(connection, self.place)
                 self._prepared = True
-        except BaseException:
+        except BaseException as error:
             connection.close()
+            if isinstance(error, psycopg.OperationalError) and not error.sqlstate:
+                raise faults.unreachable(error, self.place) from error
             raise
         return connection
 

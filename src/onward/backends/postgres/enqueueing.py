@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from hashlib import blake2b
 from typing import Any
 
 from onward.backend import Enqueued
@@ -15,7 +16,7 @@ from onward.backends.sql.steps import Asks, Rows, ask
 from onward.envelope import Envelope
 from onward.errors import BackendUnavailable
 
-__all__ = ["answer", "columns", "created", "enqueue", "joining", "store"]
+__all__ = ["answer", "columns", "created", "enqueue", "joining", "rivalry", "store"]
 
 _TRIES = 20  # how often a key may change hands while we ask for it
 
@@ -96,6 +97,20 @@ def created(envelopes: Sequence[Envelope], rejected: Iterable[Envelope]) -> list
     return [existing(each.id) if each.id in live else Enqueued(each.id) for each in envelopes]
 
 
+def rivalry(unique_keys: Iterable[str | None]) -> list[int]:
+    """What to lock before jobs with these keys are stored, if they are several.
+
+    Two batches that want the same keys could each have what the other one waits for.  A batch that wants a single key has
+    nothing else while it waits for that.
+    """
+    keys = {key for key in unique_keys if key is not None}
+    return sorted(map(_number, keys)) if len(keys) > 1 else []
+
+
+def _number(key: str) -> int:
+    return int.from_bytes(blake2b(key.encode(), digest_size=8).digest(), signed=True)
+
+
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
     """Store them in their order, or say which live job stands for each."""
     answers, _ = tx.hold(_storing(envelopes, retried=retried))
@@ -105,7 +120,7 @@ def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = F
 
 def joining(envelopes: Sequence[Envelope]) -> Asks[list[Enqueued]]:
     """The same within somebody else's transaction, whose end we do not see: who waits is told by its commit."""
-    answers, somebody_waits = yield from _storing(envelopes, retried=False)
+    answers, somebody_waits = yield from _storing(envelopes, patient=True)
     if somebody_waits and (queues := due_queues(_new(envelopes, answers))):
         yield from ask("wake", queues=named(queues))
     return answers
@@ -115,14 +130,18 @@ def _new(envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> Iterable
     return (each for each, answer in zip(envelopes, answers, strict=True) if answer.created)
 
 
-def _storing(envelopes: Sequence[Envelope], *, retried: bool) -> Asks[tuple[list[Enqueued], bool]]:
-    """One answer for each, and whether somebody waits to be told."""
+def _storing(
+    envelopes: Sequence[Envelope], *, retried: bool = False, patient: bool = False
+) -> Asks[tuple[list[Enqueued], bool]]:
+    """One answer for each, and whether somebody waits to be told.  ``patient``: the transaction cannot be run again."""
     answers: dict[int, Enqueued] = {}
     waiting = dict(enumerate(envelopes))
     somebody_waits = False
+    if rivals := rivalry(each.unique_key for each in envelopes):
+        yield from ask("lock_unique_keys", numbers=rivals)
     while waiting:
         batch = {at: waiting.pop(at) for at in first_of_each(waiting)}
-        stored, waits = yield from (_repeated(batch) if retried else _round(batch))
+        stored, waits = yield from (_repeated(batch) if retried else _round(batch, patient=patient))
         answers |= stored
         somebody_waits |= waits
     return [answers[at] for at in range(len(envelopes))], somebody_waits
@@ -138,7 +157,7 @@ def _repeated(batch: dict[int, Envelope]) -> Asks[tuple[dict[int, Enqueued], boo
     return answers | stored, somebody_waits
 
 
-def _round(batch: dict[int, Envelope]) -> Asks[tuple[dict[int, Enqueued], bool]]:
+def _round(batch: dict[int, Envelope], *, patient: bool = False) -> Asks[tuple[dict[int, Enqueued], bool]]:
     """Envelopes of different ids and keys."""
     answers: dict[int, Enqueued] = {}
     somebody_waits = False
@@ -152,27 +171,32 @@ def _round(batch: dict[int, Envelope]) -> Asks[tuple[dict[int, Enqueued], bool]]
         answers |= {at: Enqueued(each.id) for at, each in batch.items() if each.id not in taken}
         batch = {at: each for at, each in batch.items() if each.id in taken}
         if batch:
-            answers |= (found := (yield from _in_the_way(batch)))
+            answers |= (found := (yield from _in_the_way(batch, patient=patient)))
             batch = {at: each for at, each in batch.items() if at not in found}
     raise BackendUnavailable("a unique key changed hands again and again while it was asked for: try again")
 
 
-def _in_the_way(batch: dict[int, Envelope]) -> Asks[dict[int, Enqueued]]:
+def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> Asks[dict[int, Enqueued]]:
     """Which live jobs stand for these; what is in the way of the others is removed."""
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in batch.values()]))}
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
     keyed = {each.unique_key: (at, each) for at, each in batch.items() if each.id not in live}
-    ignoring = [key for key, (_, each) in keyed.items() if each.unique_strategy == "ignore_new"]
-    replacing = [key for key, (_, each) in keyed.items() if each.unique_strategy != "ignore_new"]
-    if ignoring:
-        for key, holder in (yield from ask("key_holders", keys=ignoring)):
-            at, envelope = keyed[key]
+    replaced = []
+    for key, holder in (yield from ask("key_holders", keys=list(keyed))) if keyed else ():
+        at, envelope = keyed[key]
+        if envelope.unique_strategy == "ignore_new":
             answers[at] = Enqueued(envelope.id, created=False, existing_id=holder)
-    if replacing:
-        holders = yield from ask("lock_key_holders", keys=replacing)
-        reasons = [f"replaced by {keyed[key][1].id}" for key, _ in holders]
-        if holders:
-            yield from ask("cancel", ids=[holder for _, holder in holders], reasons=reasons, replaced=True)
+        else:
+            replaced.append((holder, key))
+    if replaced:
+        ids, keys = map(list, zip(*sorted(replaced), strict=True))
+        wait = patient or len(ids) == 1
+        locked = yield from ask("lock_key_holders" if wait else "try_key_holders", ids=ids, keys=keys)
+        if not wait and len(locked) < len(ids):
+            raise StartOver  # to wait for one while another is ours is for turns alone: they may want ours next
+        reasons = [f"replaced by {keyed[key][1].id}" for key, _ in locked]
+        if locked:
+            yield from ask("cancel", ids=[holder for _, holder in locked], reasons=reasons, replaced=True)
     return answers
 
 

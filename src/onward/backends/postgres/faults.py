@@ -14,6 +14,7 @@ from onward.errors import (
     BackendMisconfigured,
     BackendRefused,
     BackendUnavailable,
+    BackendUnreachable,
     StoreCorrupt,
     StoreFull,
 )
@@ -91,7 +92,7 @@ def refuses_settings(error: psycopg.Error) -> bool:
 
 def unreachable(error: psycopg.Error, place: str) -> BackendError:
     """The error to raise instead if there is no connection to be had."""
-    refusal = BackendMisconfigured if _NEVER.search(str(error)) else BackendUnavailable
+    refusal = BackendMisconfigured if _NEVER.search(str(error)) else BackendUnreachable
     return refusal(f"{place}: cannot be reached: {_text(error)}")
 
 

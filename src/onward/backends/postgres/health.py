@@ -84,7 +84,7 @@ def _horizon(tx: Transaction) -> Check:
 def _pin(kind: str, name: str, whose: str, seconds: int, kept: int) -> str | None:
     """What it is and how to end it; None if it is no harm."""
     if kind == "slot":
-        behind = f"replication slot {name!r} is read by nobody and keeps {int(kept) >> 20} MB of the log"
+        behind = f"replication slot {name!r} has no reader and keeps {int(kept) >> 20} MB of the log"
         return f"{behind}: SELECT pg_drop_replication_slot('{name}')" if kept >= _MUCH else None
     if seconds < _LONG:
         return None

@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
 from onward.backend import (
-    TOMBSTONE,
     Hold,
     Lease,
     Overview,
-    Pruned,
     Query,
+    QueuePage,
     Replayed,
 )
 from onward.backends.postgres import glancing
+from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Row, Transaction
-from onward.backends.sql.inspection import FINISHED_AT, REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.clock import SECOND
-from onward.states import FINISHED, State
+from onward.backends.sql import rows
+from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
+from onward.states import State
 
 __all__ = ["PostgresInspection"]
 
 Result = TypeVar("Result")
-
-_TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
 
 
 class PostgresInspection(SqlInspection):
@@ -44,12 +41,23 @@ class PostgresInspection(SqlInspection):
     @abstractmethod
     def _wake(self, queues: Collection[str]) -> None: ...
 
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        found = self._ask("queues_with_work", prefix=prefix, after=after, beyond=rows.beyond(prefix), limit=limit)
+        return rows.queue_page(found, limit)
+
     def overview(self, *, at_most: int = 10_000) -> Overview:
         return self._read(lambda tx: glancing.overview(tx, at_most))
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+        states: list[Row] = []
         wanted = sorted(set(ids))
-        states = self._ask("cancel", ids=wanted, reasons=[reason] * len(wanted), replaced=False)
+        if len(wanted) > 1:  # a turn may have one of them and wait for another: what is locked is cancelled alone
+            states = self._write(lambda tx: _cancel_free(tx, wanted, reason))
+            done = {job_id for job_id, _ in states}
+            left = self._ask("live_among", ids=[job_id for job_id in wanted if job_id not in done])
+            wanted = [job_id for (job_id,) in left]
+        for job_id in wanted:
+            states += self._ask("cancel", ids=[job_id], reasons=[reason], replaced=False)
         found = {job_id: State(word) for job_id, word in states}
         # A waiting job can be cancelled once: named a second time, there is nothing left to cancel.
         return [cancelled(found, job_id) for job_id in ids]
@@ -63,28 +71,18 @@ class PostgresInspection(SqlInspection):
     def replay(self, query: Query) -> Replayed:
         return self._write(lambda tx: _replay(tx, query))
 
-    def purge(self, query: Query) -> int:
-        def act(tx: Transaction) -> int:
-            picked = matching(tx, query, within=FINISHED)
-            return len(_forget(tx, {row[0]: row[FINISHED_AT] for row in picked}))
+    def _tidy(self, tx: Transaction, limit: int) -> None:
+        tx.ask("drop_spent_holds", limit=limit)
+        tx.ask("forget_waiters")
 
-        return self._write(act)
-
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
-        def act(tx: Transaction) -> Pruned:
-            tx.ask("drop_spent_holds", limit=limit)
-            tx.ask("forget_waiters")
-            page = tx.ask("next_finished", after=after, limit=limit).rows()
-            doomed = {
-                job_id: (State(word), finished_at)
-                for job_id, word, finished_at, tombstone, now in page
-                if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(State(word), 0))
-            }
-            gone = _forget(tx, {job_id: finished_at for job_id, (_, finished_at) in doomed.items()})
-            removed = Counter(doomed[job_id][0] for job_id in gone)
-            return Pruned(removed=dict(removed), next=page[-1][0] if len(page) == limit else None)
-
-        return self._write(act)
+    def _forget(self, tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:
+        if not doomed:
+            return []
+        ids = sorted(doomed)
+        forgotten = tx.ask("forget_finished", ids=ids, finished_at=[doomed[job_id] for job_id in ids]).rows()
+        gone = [job_id for (job_id,) in forgotten]
+        tx.ask("forget_runs", ids=gone)
+        return gone
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         for job_id, forgotten, runs in self._ask("forget_key", key=key):
@@ -104,12 +102,20 @@ class PostgresInspection(SqlInspection):
         )
 
 
+def _cancel_free(tx: Transaction, ids: Sequence[str], reason: str) -> list[Row]:
+    free = [job_id for (job_id,) in tx.ask("try_jobs", ids=ids).rows()]
+    return tx.ask("cancel", ids=free, reasons=[reason] * len(free), replaced=False).rows() if free else []
+
+
 def _replay(tx: Transaction, query: Query) -> Replayed:
     named = tx.ask("tombstones_among", ids=list(query.ids or ()))
     skipped = {job_id: "tombstone" for (job_id,) in named.rows()}
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
-    found = {row[0]: row[1:] for row in tx.ask("replayable", ids=ids).rows()}
+    locked = {row[0]: row[1:] for row in tx.ask("replayable", ids=sorted(ids)).rows()}
+    found = {job_id: locked[job_id] for job_id in ids if job_id in locked}
     fresh = [job_id for job_id in found if not found[job_id][-1]]
+    if rivals := rivalry(found[job_id][1] for job_id in fresh):
+        tx.ask("lock_unique_keys", numbers=rivals)
     alive = tx.ask("revive", ids=fresh).rows()
     revived = {job_id for job_id, _ in alive}
     tx.wakes |= {queue for _, queue in alive}
@@ -123,14 +129,3 @@ def _replay(tx: Transaction, query: Query) -> Replayed:
         elif job_id not in revived:
             skipped[job_id] = f"key held by {holders.get(found[job_id][1], job_id)}"
     return Replayed(ids=[job_id for job_id in fresh if job_id in revived], skipped=skipped)
-
-
-def _forget(tx: Transaction, doomed: Mapping[str, int]) -> list[str]:
-    """Remove these, if they still are what was seen; gives the ids of what is gone."""
-    if not doomed:
-        return []
-    ids = sorted(doomed)
-    forgotten = tx.ask("forget_finished", ids=ids, finished_at=[doomed[job_id] for job_id in ids]).rows()
-    gone = [job_id for (job_id,) in forgotten]
-    tx.ask("forget_runs", ids=gone)
-    return gone

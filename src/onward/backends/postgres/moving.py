@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
+from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.sql.moving import SqlMoving
 from onward.movable import Parcel
@@ -33,7 +34,10 @@ class PostgresMoving(SqlMoving):
     def _store_parcels(self, tx: Transaction, transit: str, live: Sequence[Parcel], dead: Sequence[Parcel]) -> None:
         if live:
             held = [each.unique_key if each.key_held else None for each in live]
-            tx.ask("accept_live", queue=transit, **_columns(live), spent=[each.spent for each in live], keys_held=held)
+            spent = [each.spent for each in live]
+            if rivals := rivalry(held):
+                tx.ask("lock_unique_keys", numbers=rivals)
+            tx.ask("accept_live", queue=transit, **_columns(live), spent=spent, keys_held=held)
         if dead:
             tx.ask(
                 "accept_dead",

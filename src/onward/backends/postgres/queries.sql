@@ -27,12 +27,6 @@ COMMIT;
 -- name: rollback
 ROLLBACK;
 
--- name: savepoint
-SAVEPOINT attempt;
-
--- name: undo
-ROLLBACK TO SAVEPOINT attempt;
-
 -- name: listen
 -- The channel's name is the table prefix's.
 LISTEN onward_wake;
@@ -118,10 +112,22 @@ SELECT holder.key_held, holder.id
   FROM unnest(cast(:keys AS text[])) AS wanted (key)
  CROSS JOIN LATERAL (SELECT key_held, id FROM onward_jobs WHERE key_held = wanted.key LIMIT 1) AS holder;
 
+-- name: lock_unique_keys
+-- Numbers instead of rows: who may only enqueue may write nothing but jobs.
+SELECT pg_advisory_xact_lock(number) FROM unnest(cast(:numbers AS bigint[])) AS wanted (number);
+
 -- name: lock_key_holders
+-- Those that still hold the key.
 SELECT holder.key_held, holder.id
-  FROM unnest(cast(:keys AS text[])) AS wanted (key)
- CROSS JOIN LATERAL (SELECT key_held, id FROM onward_jobs WHERE key_held = wanted.key FOR UPDATE) AS holder;
+  FROM unnest(cast(:ids AS text[]), cast(:keys AS text[])) AS found (id, key)
+ CROSS JOIN LATERAL (SELECT key_held, id FROM onward_jobs WHERE id = found.id AND key_held = found.key FOR UPDATE) AS holder;
+
+-- name: try_key_holders
+SELECT holder.key_held, holder.id
+  FROM unnest(cast(:ids AS text[]), cast(:keys AS text[])) AS found (id, key)
+ CROSS JOIN LATERAL (SELECT key_held, id
+                       FROM onward_jobs
+                      WHERE id = found.id AND key_held = found.key FOR UPDATE SKIP LOCKED) AS holder;
 
 -- name: open_session
 -- Its time is counted from when the row is ours: whoever waits for a turn that is under way loses nothing.
@@ -161,6 +167,10 @@ DELETE FROM onward_sessions
  WHERE owner IN (SELECT owner
                    FROM onward_sessions
                   WHERE expires_at <= (SELECT now FROM clock)
+                    AND (cast(:queue AS text) IS NULL
+                         OR EXISTS (SELECT 1 FROM onward_jobs AS job
+                                     WHERE job.owner = onward_sessions.owner AND job.state = 'executing'
+                                       AND job.queue = :queue))
                   ORDER BY owner
                     FOR UPDATE SKIP LOCKED);
 
@@ -476,7 +486,7 @@ open AS MATERIALIZED (
                                      ELSE target END,
                                 CASE WHEN move IS NULL OR move IN ('ack', 'cancelled') THEN reason
                                      WHEN cancel_reason IS NOT NULL THEN cancel_reason
-                                     WHEN move = 'crashed' THEN format('crashed %s times: %s', crashes + 1, reason)
+                                     WHEN move = 'crashed' THEN format('crashed %s time%s: %s', crashes + 1, CASE crashes WHEN 0 THEN '' ELSE 's' END, reason)
                                      ELSE reason END) AS fate (goes_to, because)
 ), recorded AS (
     INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
@@ -599,7 +609,7 @@ RETURNING job_id;
 -- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
 SELECT id, delivery, owner, queue, job, crashes
   FROM onward_jobs
- WHERE owner = :owner AND state = 'executing'
+ WHERE owner = :owner AND state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue)
  ORDER BY id
    FOR UPDATE SKIP LOCKED;
 
@@ -609,7 +619,7 @@ SELECT id, delivery, owner, queue, job, crashes
 WITH lost AS MATERIALIZED (
     SELECT id, delivery, owner
       FROM onward_jobs
-     WHERE state = 'executing'
+     WHERE state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue)
        AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
      ORDER BY id
 )
@@ -619,6 +629,12 @@ SELECT job.*
                        FROM onward_jobs
                       WHERE id = lost.id AND delivery = lost.delivery AND owner = lost.owner AND state = 'executing'
                         FOR UPDATE SKIP LOCKED) AS job;
+
+-- name: try_jobs
+-- Those that no other transaction has.
+SELECT job.id
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id FOR UPDATE SKIP LOCKED) AS job;
 
 -- name: cancel
 -- What waits is cancelled; what runs is asked to, and the first reason stands.  A running job that is replaced loses its key at
@@ -772,6 +788,39 @@ SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs WHERE state = 'available
 SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
   FROM (SELECT state FROM onward_jobs WHERE state IN ('scheduled', 'retryable') LIMIT cast(:at_most AS bigint)) AS counted;
 
+-- name: queues_with_work
+-- From name to name along the indexes: the jobs between are passed over.
+WITH RECURSIVE clock AS MATERIALIZED (SELECT onward_now(:now) AS now), ready (name) AS (
+    (SELECT queue FROM onward_jobs
+      WHERE state = 'available' AND queue >= :prefix AND queue > :after AND queue < :beyond ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs
+             WHERE state = 'available' AND queue > name AND queue < :beyond ORDER BY queue LIMIT 1)
+      FROM ready
+     WHERE name IS NOT NULL
+), later (name) AS (
+    (SELECT queue FROM onward_jobs
+      WHERE state IN ('scheduled', 'retryable') AND queue >= :prefix AND queue > :after AND queue < :beyond
+      ORDER BY queue LIMIT 1)
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs
+             WHERE state IN ('scheduled', 'retryable') AND queue > name AND queue < :beyond ORDER BY queue LIMIT 1)
+      FROM later
+     WHERE name IS NOT NULL
+), walked (which, name, due) AS (
+    (SELECT 'ready', name, true FROM ready WHERE name IS NOT NULL LIMIT cast(:limit AS bigint))
+     UNION ALL
+    (SELECT 'later', name,
+            EXISTS (SELECT 1 FROM onward_jobs
+                     WHERE state IN ('scheduled', 'retryable') AND queue = name AND available_at <= (SELECT now FROM clock))
+       FROM later
+      WHERE name IS NOT NULL
+      LIMIT cast(:limit AS bigint))
+)
+SELECT which, name, due AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue
+                                         WHERE queue.name = walked.name AND queue.paused_at IS NOT NULL)
+  FROM walked;
+
 -- name: glance_due_by_queue
 -- From name to name along the index: the jobs between are passed over.
 WITH RECURSIVE queues (name) AS (
@@ -862,7 +911,7 @@ DELETE FROM onward_attempts
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
 
 -- name: next_finished
-SELECT id, state, finished_at, sealed IS NULL, onward_now(:now)
+SELECT id, queue, state, finished_at, sealed IS NULL, onward_now(:now)
   FROM onward_finished
  WHERE id > :after
  ORDER BY id

@@ -6,25 +6,21 @@ from collections.abc import Collection, Sequence
 
 from onward.backend import Held, Reaped
 from onward.backends.postgres import holds, settling
-from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.sql.settling import Lost
-from onward.logs import get_logger
 from onward.states import State
 
-__all__ = ["end", "give_back", "give_back_singly"]
-
-_logger = get_logger("onward.backend.postgres")
+__all__ = ["end", "give_back"]
 
 
-def end(tx: Transaction, owner: str | None) -> list[Lost]:
+def end(tx: Transaction, owner: str | None, queue: str | None) -> list[Lost]:
     """End the session, or all that expired, and lock what they held; what others have locked is left for the next sweep."""
     if owner is None:
-        tx.ask("end_expired_sessions")
-        reply = tx.ask("orphans")
+        tx.ask("end_expired_sessions", queue=queue)
+        reply = tx.ask("orphans", queue=queue)
     else:
         tx.ask("end_session", owner=owner)
-        reply = tx.ask("dead_leases", owner=owner)
+        reply = tx.ask("dead_leases", owner=owner, queue=queue)
     return [Lost(*row) for row in reply.rows()]
 
 
@@ -46,18 +42,3 @@ def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] |
     if ended:
         holds.end(tx, [ended[number] for number in sorted(ended)])
     return [reaped[number] for number in sorted(reaped)]
-
-
-def give_back_singly(
-    tx: Transaction, lost: Sequence[Lost], started: Collection[Held] | None, cause: str
-) -> list[Reaped]:
-    """One that the store refuses to give back must not keep the others: it stays an orphan for the next sweep."""
-    reaped: list[Reaped] = []
-    for lease in lost:
-        tx.ask("savepoint")
-        try:
-            reaped += give_back(tx, [lease], started, cause)
-        except psycopg.Error as error:
-            tx.ask("undo")
-            _logger.exception("job %s cannot be taken back: %s", lease.id, str(error).split("\n", 1)[0])
-    return reaped

@@ -13,6 +13,7 @@ from onward.backends.postgres import enqueueing, holds
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.sql.enqueueing import StartOver
 from onward.backends.sql.settling import because, judge, on_record
+from onward.backends.sql.turns import released
 from onward.clock import SECOND
 from onward.lease import (
     Hold,
@@ -77,8 +78,7 @@ class Settling:
     @property
     def released(self) -> list[str]:
         """The ids that were given back just now."""
-        pairs = zip(self._settlements, self._answers or (), strict=False)
-        return [each.lease.envelope.id for each, answer in pairs if each.move == "release" and answer.applied]
+        return [] if self._answers is None else released(self._settlements, self._answers)
 
     @property
     def ended(self) -> set[Held]:
@@ -113,11 +113,11 @@ class Settling:
             if once is not None or single is not None:
                 lease, move = self._settlements[at].lease, self._settlements[at].move
                 ended[at] = holds.Ended(holds.Keyed(lease.envelope.id, lease.token, once, ttl, single), move == "ack")
-        if ended:
-            holds.end(self._tx, [ended[at] for at in sorted(ended)])
         for at, answer in answers.items():
             if answer.state is not State.COMPLETED:
                 self._follow_up(self._settlements[at], answer)
+        if ended:  # last: no job is stored or locked once keys are
+            holds.end(self._tx, [ended[at] for at in sorted(ended)])
         return answers
 
     def _follow_up(self, settlement: Settlement, answer: Settled) -> None:

@@ -67,7 +67,7 @@ def _migrated(connection: Connection, prefix: str, moved: int | None, place: str
     except psycopg.errors.LockNotAvailable as error:
         raise BackendUnavailable(
             f"{place}: the tables {prefix}* are not up to date, and another transaction has them locked: nothing was "
-            f"changed, so that nobody had to wait; end it, or try again"
+            f"changed, so that no other process has to wait; end it, or try again"
         ) from error
 
 

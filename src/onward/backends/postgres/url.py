@@ -43,7 +43,9 @@ def parse_url(url: str) -> tuple[str, Options]:
     if "pool_size" in ours:
         options = options._replace(pool_size=number("pool_size", ours["pool_size"], 1, 1000))
     if (options.pooler, options.durability) == ("transaction", "relaxed"):
-        raise BackendMisconfigured("durability=relaxed is a setting of a session, and behind a pooler nobody has one")
+        raise BackendMisconfigured(
+            "durability=relaxed is a setting of a session, which a pooler lends: leave durability or pooler out"
+        )
     return f"{address}?{rest}" if rest else address, options
 
 

@@ -19,6 +19,7 @@ from contextlib import contextmanager, suppress
 from types import NoneType
 from typing import Any, NamedTuple
 
+from onward import time_limit
 from onward.backends.postgres.arrays import Blobs, as_array
 from onward.backends.postgres.driver import psycopg
 
@@ -183,7 +184,7 @@ class Wire:
     def _flush(self) -> None:
         """Until all of it is on its way.  The server may have to be heard before it listens."""
         while self._libpq.flush():
-            self._ready.poll()
+            _answered(self._ready)
             self._libpq.consume_input()
 
     # Reading
@@ -200,7 +201,7 @@ class Wire:
 
     def _next_result(self) -> psycopg.pq.abc.PGresult | None:
         while self._libpq.is_busy():
-            self._readable.poll()
+            _answered(self._readable)
             self._libpq.consume_input()
         return self._libpq.get_result()
 
@@ -223,6 +224,11 @@ class Wire:
             self._libpq.exit_pipeline_mode()
         if failure is not None:
             raise failure
+
+
+def _answered(poll: select.poll) -> None:
+    if not poll.poll(time_limit.milliseconds()):
+        raise psycopg.OperationalError("no answer came in time")
 
 
 def _error(result: psycopg.pq.abc.PGresult | None) -> psycopg.Error:

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from onward.backend import (
+    DURABLE,
+    LOSSY,
     Backend,
     Capabilities,
     Check,
@@ -43,20 +45,25 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
-        self.capabilities = Capabilities(durable=False)
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> RedisBackend:
-        """Open ``redis://host:6379/0``, and refuse a server that would lose jobs."""
+        """For ``redis://host:6379/0``; a server that would lose jobs is refused at its first use."""
         address, options = parse_url(url)
         # The braces make it one slot of a cluster: every script may touch every key of the namespace.
         prefix = "{onward}" if namespace == "default" else f"{{onward:{namespace_name(namespace)}}}"
-        backend = cls(Connections(address, options), clock=clock, prefix=prefix)
-        backend._open()
-        return backend
+        return cls(Connections(address, options), clock=clock, prefix=prefix)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return DURABLE if self._connections.server.durable else LOSSY
+
+    def connect(self) -> None:
+        with faults.translated(self._connections.place), self._connections.borrowed():
+            pass
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
@@ -115,10 +122,15 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
         return Renewal(alive=False) if asked is None else Renewal(alive=True, cancel_requested=packing.held(asked))
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         why = cause or ("its session expired" if owner is None else "its process died")
-        return packing.reaped(self._run("reap", self._now(), owner, started, why), why)
+        return packing.reaped(self._run("reap", self._now(), owner, started, why, queue), why)
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until somebody leaves a token, a job falls due or it is time to look."""
@@ -133,13 +145,18 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
             found = server.inspect(connection)
         return health.checks(found, self._connections.place, self._run("stranded", self._now()))
 
+    def empty(self) -> None:
+        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+            cursor: Any = b"0"
+            while True:
+                cursor, keys = connection.ask("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", 1000)
+                if keys:
+                    connection.ask("UNLINK", *keys)
+                if int(cursor) == 0:
+                    return
+
     def close(self) -> None:
         self._connections.close()
-
-    def _open(self) -> None:
-        """Connect, so that what is wrong with the URL or the server is said now."""
-        with faults.translated(self._connections.place), self._connections.borrowed():
-            self.capabilities = Capabilities(durable=self._connections.server.durable)
 
     def _now(self) -> int | None:
         """None: the server's own clock."""

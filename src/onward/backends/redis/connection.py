@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from onward import time_limit
 from onward.backends.pool import Pool, silence
 from onward.backends.redis import faults, server
 from onward.backends.redis.driver import NoBackoff, Retry, redis
@@ -34,19 +35,26 @@ _left_to_our_parent: list[Connection] = []
 class Connection:
     """One conversation: what is asked is answered before anything else is."""
 
-    def __init__(self, driver: Any) -> None:
+    def __init__(self, driver: Any, silence: float) -> None:
+        """``silence``: how many seconds an answer may take."""
         self._driver = driver
+        self._silence = self._timeout = silence
         self._poll = select.poll()
         self.generation = 0
         self.broken = True  # until it has connected
 
     def connect(self) -> None:
+        self._timeout = self._driver.socket_timeout = time_limit.left(self._silence)
+        self._driver.socket_connect_timeout = time_limit.left(min(_CONNECT, self._silence))
         self._driver.connect()
         self._poll.register(self.fileno(), select.POLLIN)
         self.broken = False
 
     def ask(self, *command: Any) -> Any:
         self.broken = True
+        if (timeout := time_limit.left(self._silence)) != self._timeout:
+            self._timeout = timeout
+            self._driver._sock.settimeout(timeout)  # noqa: SLF001  the driver has no other way to it
         self._driver.send_command(*command)
         try:
             answer = self._driver.read_response()
@@ -173,7 +181,7 @@ class Connections(Pool[Connection]):
         """Try every way there is; the last failure is the one to tell of."""
         failure: Exception | None = None
         for host, port in self._ways():
-            connection = Connection(self._driver(host, port))
+            connection = Connection(self._driver(host, port), self._options.timeout)
             try:
                 connection.connect()
                 self._check(connection)
@@ -204,7 +212,7 @@ class Connections(Pool[Connection]):
         failure: Exception | None = None
         for host, port in self._address.hosts:
             login = (self._options.sentinel_username, self._options.sentinel_password)
-            sentinel = Connection(self._driver(host, port, login=login, db=0))
+            sentinel = Connection(self._driver(host, port, login=login, db=0), self._options.timeout)
             try:
                 sentinel.connect()
                 found = sentinel.ask("SENTINEL", "GET-MASTER-ADDR-BY-NAME", self._address.master)
@@ -229,8 +237,6 @@ class Connections(Pool[Connection]):
             "db": self._address.db if db is None else db,
             "username": username,
             "password": password,
-            "socket_timeout": self._options.timeout,
-            "socket_connect_timeout": min(_CONNECT, self._options.timeout),
             "retry": Retry(NoBackoff(), 0),  # whoever asked decides whether to ask again
             "protocol": 2,  # newer drivers would begin with a command that proxies may not know
             "client_name": "onward",

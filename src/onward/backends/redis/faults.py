@@ -13,7 +13,14 @@ from contextlib import contextmanager
 import msgspec
 
 from onward.backends.redis.driver import redis
-from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, StoreFull
+from onward.errors import (
+    BackendError,
+    BackendMisconfigured,
+    BackendRefused,
+    BackendUnavailable,
+    BackendUnreachable,
+    StoreFull,
+)
 
 __all__ = ["FOREIGN", "is_read_only", "moved_to", "translated", "translation", "unreachable"]
 
@@ -83,7 +90,7 @@ def translation(error: Exception, place: str) -> BackendError:
 def unreachable(error: Exception, place: str) -> Exception:
     """The error to raise instead if there is no connection to be had: nothing was asked yet."""
     if isinstance(error, _LOST) and not _code(error):
-        return BackendUnavailable(f"{place}: cannot be reached: {_text(error)}")
+        return BackendUnreachable(f"{place}: cannot be reached: {_text(error)}")
     return error
 
 

@@ -63,5 +63,5 @@ def _leases(stranded: int) -> Check:
     return Check(
         name="leases",
         status="warn",
-        detail=f"{stranded} running jobs have no live session: they come back with the next sweep (`onward reap` now)",
+        detail=f"running jobs without a live session: {stranded}; they come back with the next sweep (`onward reap` now)",
     )

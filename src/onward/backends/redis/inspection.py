@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from onward.backend import (
     Pruned,
     Query,
     QueueCounts,
+    QueuePage,
     QueueState,
     Replayed,
     SessionState,
@@ -46,8 +48,11 @@ class RedisInspection:
     def _now(self) -> int | None: ...
 
     def get(self, job_id: str) -> StoredJob | None:
-        found = self._run("pick", (job_id,))
-        return packing.stored_job(found[0]) if found else None
+        found = self.get_many([job_id])
+        return found[0] if found else None
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        return [packing.stored_job(each) for each in self._run("pick", list(dict.fromkeys(ids)))]
 
     def list(self, query: Query) -> Sequence[StoredJob]:
         return [*self._matching(query, frozenset(State))]
@@ -62,6 +67,12 @@ class RedisInspection:
             QueueState(name=name.decode(), paused=bool(paused), live=sum(int(count or 0) for count in counts))
             for name, paused, counts in queues
         ]
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        found, following = self._run("queues_with_work", self._now(), prefix, after, limit)
+        return QueuePage(
+            names=[name.decode() for name in found], next=None if following is None else following.decode()
+        )
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         totals, queues = self._run("queues", QUEUES_AT_A_GLANCE)
@@ -103,11 +114,20 @@ class RedisInspection:
         ids = [job.id for job in self._matching(query, FINISHED)]
         return sum(self._run("purge", batch) for batch in _batches(ids))
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
         by_state = [cutoffs.get(state) for state in _FINISHED]
-        following, counts = self._run("prune", self._now(), by_state, after or None, limit, _TOMBSTONE, _HOLDS)
-        removed = {state: count for state, count in zip(_FINISHED, counts, strict=True) if count}
-        return Pruned(removed=removed, next=None if following is None else following.decode())
+        given = (by_state, after or None, limit, _TOMBSTONE, _HOLDS, queue, dry_run)
+        following, found = self._run("prune", self._now(), *given)
+        removed = Counter((name.decode(), STATES[number]) for name, number in found)
+        return Pruned(removed=dict(removed), next=None if following is None else following.decode())
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         hold, job_id = self._run("forget_key", self._now(), key)

@@ -77,6 +77,7 @@ class ServiceBusBackend(Backend):
         knows_ids=False,
         promotes=False,
         remembers=False,
+        lists_queues=False,
         keeps_place=False,
     )
 
@@ -86,11 +87,6 @@ class ServiceBusBackend(Backend):
         self._names = Names(namespace)
         self._closed = threading.Event()
         self._begin_anew()
-        try:
-            bus.look_at_all(self._names.queue)
-        except BaseException:
-            self.close()
-            raise
         forks.watch(self)
 
     @classmethod
@@ -99,6 +95,11 @@ class ServiceBusBackend(Backend):
     ) -> ServiceBusBackend:
         """``credential``: who we are, if the URL has no key; None asks azure-identity."""
         return cls(Bus(parse_url(url), credential), namespace=namespace, clock=clock)
+
+    def connect(self) -> None:
+        """Look at all our queues; else each is looked at when it is first used."""
+        self._refuse_if_closed()
+        self._bus.look_at_all(self._names.queue)
 
     # Enqueueing
 
@@ -186,7 +187,12 @@ class ServiceBusBackend(Backend):
                 return Renewal(alive=True, lost=tuple(session.renew()))
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         """Others are reaped by the server, when their locks expire.  Of one's own everything is given back at once."""
         with shield():

@@ -176,8 +176,8 @@ class Bus:
         except http.HttpResponseError as error:
             if error.status_code in _FORBIDDEN:
                 raise BackendMisconfigured(
-                    f"{place} does not let us read how its queues are set up: give the key the right to manage (or the role "
-                    f"Azure Service Bus Data Owner), or look yourself and write ?unchecked=true ({error.message})"
+                    f"{place} does not let this key read how its queues are set up: give it the right to manage (or the "
+                    f"role Azure Service Bus Data Owner), or look yourself and write ?unchecked=true ({error.message})"
                 ) from error
             raise BackendUnavailable(f"{place} answered {error.status_code}: {error.message}") from error
         except Exception as error:  # a name that is not known, a socket, a certificate

@@ -9,13 +9,14 @@ from onward.backends.servicebus.bus import Bus
 from onward.backends.servicebus.names import Names
 from onward.backends.servicebus.settings import objections
 from onward.errors import BackendError
+from onward.wording import counted
 
 __all__ = ["checks"]
 
 
 def checks(bus: Bus, names: Names) -> list[Check]:
     if bus.address.unchecked:
-        detail = "?unchecked=true: this key may not read how the queues are set up, so nobody has looked"
+        detail = "?unchecked=true: this key may not read how the queues are set up, so they were not checked"
         return [Check(name="queues", status="warn", detail=detail)]
     try:
         queues = bus.properties(names.queue)
@@ -23,7 +24,9 @@ def checks(bus: Bus, names: Names) -> list[Check]:
     except BackendError as error:
         return [Check(name="server", status="fail", detail=str(error))]
     return [
-        Check(name="server", status="ok", detail=f"{bus.address.place}, {len(queues)} queues of this namespace"),
+        Check(
+            name="server", status="ok", detail=f"{bus.address.place}, {counted(len(queues), 'queue')} of this namespace"
+        ),
         _setup(bus, queues),
         _duplicates(queues),
         Check(name="waking", status="ok", detail="idle workers wait in a receive, on a connection of their own"),

@@ -157,8 +157,7 @@ def talking(address: Address, entity: str) -> Iterator[None]:
         ) from error
     except (faults.ServiceBusAuthenticationError, faults.ServiceBusAuthorizationError) as error:
         raise BackendMisconfigured(
-            f"{address.place} does not let us in: look at the key or the role, which must allow to send and to listen "
-            f"({error})"
+            f"{address.place} refuses the key or the role: it must allow to send and to listen ({error})"
         ) from error
     except faults.MessageSizeExceededError as error:
         raise BackendRefused(f"{address.place} refuses a message of this size: {error}") from error

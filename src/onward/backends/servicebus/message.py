@@ -81,7 +81,7 @@ def read(message: Any) -> tuple[Header, bytes]:
     """The counters as they were written, and the sealed bytes."""
     properties = {_text(name): _text(value) for name, value in (message.application_properties or {}).items()}
     if properties.get(_MARK) != _VERSION:
-        raise NotOurs("it is not marked as a job of ours")
+        raise NotOurs("it is not marked as a job of Onward")
     try:
         instants = {name: int(properties[name]) for name in _INSTANTS if name in properties}
         return msgspec.convert(properties | instants, Header), b"".join(message.body)

@@ -54,7 +54,7 @@ def objections(address: Address, properties: Any) -> Iterator[str]:
             f"`{update} --enable-dead-lettering-on-message-expiration true`"
         )
     if _length(properties.auto_delete_on_idle) < _FOR_EVER:
-        yield f"queue {name} is deleted when nobody uses it, and its jobs with it: {anew}"
+        yield f"queue {name} is deleted when it is not used, and its jobs with it: {anew}"
     if properties.requires_session:
         yield f"queue {name} requires sessions, which jobs do not have: {anew}"
     if properties.forward_to:

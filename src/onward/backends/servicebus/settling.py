@@ -21,6 +21,7 @@ from onward.envelope import Envelope
 from onward.failure import Failure
 from onward.lease import GONE, LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Settled, Settlement, applied, crash_pause
 from onward.states import TARGETS, State
+from onward.wording import counted
 
 __all__ = ["settle"]
 
@@ -47,7 +48,9 @@ def _apply(settlement: Settlement, received: Received, store: Callable[[Envelope
         case "crashed":
             cause = settlement.reason or UNKNOWN_CAUSE
             target = State.DISCARDED
-            kept = received.bury(header, f"crashed {header.crashes} times: {cause}", Failure("Crash", cause), now)
+            kept = received.bury(
+                header, f"crashed {counted(header.crashes, 'time')}: {cause}", Failure("Crash", cause), now
+            )
         case "abandon":
             if settlement.dead_letter is not None:
                 if not received.renew():

@@ -60,7 +60,9 @@ class Allotment(NamedTuple):
 
 def allot(claimed: Sequence[Keyed], found: Iterable[Sequence[Any]], now: int) -> Allotment:
     """Give each of these leases, in their order, all of its keys or none of them."""
-    pointers = {(row[0], row[1]): Pointer(*row) for row in found}
+    pointers = {
+        (row[0], row[1]): Pointer(*row) for row in found if row[2]
+    }  # without a job: a row to be locked, no more
     taken: dict[Key, Keyed] = {}
     return Allotment({keyed.id: _take(keyed, pointers, taken, now) for keyed in claimed}, taken)
 

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
-from onward.backend import Query, QueueState, SessionState, StoredJob
+from onward.backend import Pruned, Query, QueueState, SessionState, StoredJob
 from onward.backends.sql import rows
 from onward.backends.sql.asking import Asking
-from onward.backends.sql.rows import Row
-from onward.states import LIVE, State
+from onward.backends.sql.rows import PruneBatch, Row
+from onward.states import FINISHED, LIVE, State
 
-__all__ = ["FINISHED_AT", "REPLAYABLE", "SqlInspection", "cancelled", "matching", "once", "page"]
+__all__ = ["REPLAYABLE", "SqlInspection", "cancelled", "matching", "once", "page"]
 
 Result = TypeVar("Result")
 
@@ -21,17 +21,31 @@ REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 
 
 class SqlInspection:
-    """The half of `Inspection` that reads."""
+    """The half of `Inspection` that no dialect does in its own way."""
 
     @abstractmethod
     def _read(self, act: Callable[[Any], Result]) -> Result: ...
 
-    def get(self, job_id: str) -> StoredJob | None:
-        def look(tx: Asking) -> list[StoredJob]:
-            return _stored(tx, tx.ask("pick", ids=[job_id]).rows()[:1])
+    @abstractmethod
+    def _write(self, act: Callable[[Any], Result]) -> Result: ...
 
-        found = self._read(look)
+    @abstractmethod
+    def _tidy(self, tx: Any, limit: int) -> None:
+        """Remove what else is of no use any more: at every batch of a prune."""
+
+    @abstractmethod
+    def _forget(self, tx: Any, doomed: Mapping[str, int]) -> Collection[str]:
+        """Remove these, if they still are what was seen; gives the ids of what is gone."""
+
+    def get(self, job_id: str) -> StoredJob | None:
+        found = self.get_many([job_id])
         return found[0] if found else None
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        def look(tx: Asking) -> Sequence[StoredJob]:
+            return _stored(tx, rows.live_before_finished(tx.ask("pick", ids=[*ids]).rows()))
+
+        return self._read(look)
 
     def list(self, query: Query) -> Sequence[StoredJob]:
         def look(tx: Asking) -> Sequence[StoredJob]:
@@ -56,6 +70,36 @@ class SqlInspection:
             return [QueueState(name=name, paused=name in paused, live=live.get(name, 0)) for name in names]
 
         return self._read(look)
+
+    def purge(self, query: Query) -> int:
+        def act(tx: Asking) -> int:
+            picked = matching(tx, query, within=FINISHED)
+            return len(self._forget(tx, {row[0]: row[FINISHED_AT] for row in picked}))
+
+        return self._write(act)
+
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
+        def look(tx: Asking) -> PruneBatch:
+            return PruneBatch.of(tx.ask("next_finished", after=after, limit=limit).rows(), cutoffs, queue, limit)
+
+        def remove(tx: Asking) -> Pruned:
+            batch = look(tx)
+            gone = self._forget(tx, batch.seen())
+            self._tidy(tx, limit)  # last: whoever locks jobs and keys locks keys after jobs
+            return batch.pruned(gone)
+
+        if dry_run:
+            batch = self._read(look)
+            return batch.pruned(batch.doomed)
+        return self._write(remove)
 
     def sessions(self) -> Sequence[SessionState]:
         def look(tx: Asking) -> Sequence[SessionState]:

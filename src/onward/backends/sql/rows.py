@@ -2,24 +2,46 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
-from typing import Any
+from typing import Any, NamedTuple
 
-from onward.backend import Query, Run, SessionState, StoredJob
+from onward.backend import TOMBSTONE, Pruned, Query, QueuePage, Run, SessionState, StoredJob
+from onward.clock import SECOND
 from onward.failure import Failure
 from onward.states import State
 
-__all__ = ["Row", "ids_named", "runs_by_job", "session_state", "stored_jobs"]
+__all__ = [
+    "PruneBatch",
+    "Row",
+    "before",
+    "beyond",
+    "ids_named",
+    "live_before_finished",
+    "queue_page",
+    "runs_by_job",
+    "session_state",
+    "stored_jobs",
+]
 
 Row = tuple[Any, ...]
+
+_TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
 
 
 def stored_jobs(picked: Sequence[Row], runs: Iterable[Row]) -> list[StoredJob]:
     """Rows of `pick`, with the rows of `runs_of` that belong to them."""
     runs_of = runs_by_job(runs)
     return [_stored_job(row, tuple(runs_of[row[0]])) for row in picked]
+
+
+def live_before_finished(picked: Iterable[Row]) -> list[Row]:
+    """Rows of `pick`, each job once: one that lives again is shown as it lives."""
+    found: dict[str, Row] = {}
+    for row in picked:
+        found.setdefault(row[0], row)
+    return list(found.values())
 
 
 def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
@@ -82,6 +104,59 @@ def session_state(row: Row) -> SessionState:
         expires_at=expires_at,
         leases=leases,
     )
+
+
+def beyond(prefix: str) -> str:
+    """What sorts after every name of a queue that begins so."""
+    return f"{prefix}\x7f"
+
+
+def before(prefix: str) -> str:
+    """What sorts before every name of a queue that begins so, and after every other that does."""
+    return f"{prefix[:-1]}{chr(ord(prefix[-1]) - 1)}\x7f" if prefix else ""
+
+
+def queue_page(walked: Sequence[Row], limit: int) -> QueuePage:
+    """Rows of `queues_with_work`: from several walks, each as far as it came."""
+    walks: defaultdict[str, list[str]] = defaultdict(list)
+    for which, name, _ in walked:
+        walks[which].append(name)
+    following = min((names[-1] for names in walks.values() if len(names) >= limit), default=None)
+    found = {name for _, name, has_work in walked if has_work and (following is None or name <= following)}
+    return QueuePage(names=sorted(found), next=following)
+
+
+class Doomed(NamedTuple):
+    """A finished job that a prune removes."""
+
+    queue: str
+    state: State
+    finished_at: int
+
+
+class PruneBatch(NamedTuple):
+    """One page of `next_finished`, judged."""
+
+    doomed: dict[str, Doomed]
+    next: str | None
+
+    @classmethod
+    def of(cls, page: Sequence[Row], cutoffs: Mapping[State, int], queue: str | None, limit: int) -> PruneBatch:
+        doomed = {
+            job_id: Doomed(name, State(word), finished_at)
+            for job_id, name, word, finished_at, tombstone, now in page
+            if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(State(word), 0)) and queue in (None, name)
+        }
+        return cls(doomed, page[-1][0] if len(page) == limit else None)
+
+    def seen(self) -> dict[str, int]:
+        """When each of them finished."""
+        return {job_id: each.finished_at for job_id, each in self.doomed.items()}
+
+    def pruned(self, gone: Iterable[str]) -> Pruned:
+        """The answer, when these were removed."""
+        removed = Counter((self.doomed[job_id].queue, self.doomed[job_id].state) for job_id in gone)
+        return Pruned(removed=dict(removed), next=self.next)
 
 
 def ids_named(query: Query, ids: Iterable[str]) -> list[str]:

@@ -9,6 +9,8 @@ from os import PathLike
 from pathlib import Path
 
 from onward.backend import (
+    DURABLE,
+    LOSSY,
     Backend,
     Capabilities,
     Check,
@@ -24,10 +26,10 @@ from onward.backend import (
 )
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.steps import Ask, Asks, Rows, rendered
+from onward.backends.sql.tables import emptying
 from onward.backends.sqlite import (
     claiming,
     enqueueing,
-    filesystem,
     health,
     library,
     maintenance,
@@ -61,7 +63,6 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
     dialect: Dialect = "sqlite"
 
     def __init__(self, connections: Connections, bell: Bell, *, clock: Clock, prefix: str) -> None:
-        self.capabilities = Capabilities(durable=connections.durable)
         self.clock = clock
         self.url = anchored("", connections.path)  # that opens it from any folder
         self._connections = connections
@@ -80,6 +81,21 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
         busy_timeout: float = 30.0,
     ) -> SqliteBackend:
         """Open the file, and create it and its tables if they are not there."""
+        backend = cls.at(path, clock=clock, namespace=namespace, durability=durability, busy_timeout=busy_timeout)
+        backend.connect()
+        return backend
+
+    @classmethod
+    def at(
+        cls,
+        path: str | PathLike[str],
+        *,
+        clock: Clock | None = None,
+        namespace: str = "default",
+        durability: Durability = "full",
+        busy_timeout: float = 30.0,
+    ) -> SqliteBackend:
+        """For the file at this path, which is neither opened nor created before it is needed."""
         clock = clock or SystemClock()
         durable = checked_durability(durability) == "full"
         prefix = prefix_of(namespace)
@@ -90,16 +106,22 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
 
         connections = Connections(file, durable=durable, busy_timeout=busy_timeout, prepare=prepare)
         bell = Bell(file.with_name(f"{file.name}-wake" + ("" if namespace == "default" else f"-{namespace}")))
-        with connections.tidying():  # connects, so that what is wrong with the file is said here
-            return cls(connections, bell, clock=clock, prefix=prefix)
+        return cls(connections, bell, clock=clock, prefix=prefix)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> SqliteBackend:
-        """Open ``sqlite:///relative.db`` or ``sqlite:////absolute/path.db``, perhaps with ``?busy_timeout=10`` after it."""
+        """For ``sqlite:///relative.db`` or ``sqlite:////absolute/path.db``, perhaps with ``?busy_timeout=10`` after it."""
         path, options = parse_url(url)
-        backend = cls.open(path, clock=clock, namespace=namespace, **options)
+        backend = cls.at(path, clock=clock, namespace=namespace, **options)
         backend.url = anchored(url, Path(path).absolute())
         return backend
+
+    @property
+    def capabilities(self) -> Capabilities:
+        return DURABLE if self._connections.durable else LOSSY
+
+    def connect(self) -> None:
+        self._connections.connect()
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
@@ -220,11 +242,16 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
             return Renewal(alive=True, cancel_requested=_asked_to_cancel(tx, owner))
 
     def reap(
-        self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
+        self,
+        *,
+        owner: str | None = None,
+        queue: str | None = None,
+        started: Sequence[Held] | None = None,
+        cause: str | None = None,
     ) -> list[Reaped]:
         asked = self.clock.micros()
         with self._writing() as tx:
-            return reaping.reap(tx, owner=owner, started=started, cause=cause, expired_by=asked)
+            return reaping.reap(tx, owner=owner, queue=queue, started=started, cause=cause, expired_by=asked)
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until the bell rings for us, the file changes or a job falls due."""
@@ -238,6 +265,10 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
             if watch.is_over(due, (due - self.clock.micros()) / SECOND):
                 return
             watch.sleep(_LOOK_EVERY)
+
+    def advice(self) -> Sequence[str]:
+        complaint = library.complaint(sqlite3.sqlite_version_info)
+        return [] if complaint is None else [complaint]
 
     def health(self) -> list[Check]:
         path = self._connections.path
@@ -273,6 +304,11 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
         told = (failure.kind, failure.message, failure.traceback)
         with self._writing() as tx:
             return tx.run("remark", (lease.envelope.id, lease.token, tx.now, duration_ms, *told)) > 0
+
+    def empty(self) -> None:
+        with self._connections.writing() as connection:
+            for statement in emptying(self._prefix):
+                connection.execute(statement)
 
     def close(self) -> None:
         self._connections.close()
@@ -337,7 +373,4 @@ def _checked(path: str | PathLike[str]) -> Path:
     if str(path) in ("", ":memory:"):
         raise BackendMisconfigured("an SQLite database in memory is seen by one connection only: use memory://")
     library.check()
-    file = Path(path).absolute()
-    filesystem.check_local(file)
-    filesystem.create(file)
-    return file
+    return Path(path).absolute()

@@ -2,7 +2,8 @@
 
 It takes the write lock as it begins, for one that begins by reading fails as soon as anybody else has written.  So nobody
 else writes until it ends: it may take a few seconds, then it is rolled back.  A thread cannot be stopped from outside, but
-its connection can be: whatever it runs is interrupted, what it wrote is undone, and it can write no more.
+its connection can be: a statement that runs is interrupted, and as soon as no call is in the connection, which the lock of
+`HandlerConnection` tells, the timer's thread undoes what was written.  From then on every call is refused.
 """
 
 from __future__ import annotations
@@ -11,10 +12,11 @@ import contextlib
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from onward.backends.sqlite import settling
 from onward.backends.sqlite.connection import Connections
+from onward.backends.sqlite.handler_connection import HandlerConnection
 from onward.backends.sqlite.transaction import Transaction
 from onward.clock import Clock
 from onward.errors import TransactionError, TransactionTooLong
@@ -22,25 +24,11 @@ from onward.lease import Settled, Settlement, under
 from onward.shield import shield
 from onward.transacts import Found, Statement, Steps, Style, hold
 
-__all__ = ["HandlerConnection", "SqliteCompletion"]
+__all__ = ["SqliteCompletion"]
 
 T = TypeVar("T")
 
-
-class HandlerConnection(sqlite3.Connection):
-    """A connection whose transaction is not the handler's to end."""
-
-    def commit(self) -> NoReturn:
-        _refuse("commit")
-
-    def rollback(self) -> NoReturn:
-        _refuse("roll back")
-
-    def close(self) -> NoReturn:
-        _refuse("close")
-
-    def executescript(self, sql_script: str, /) -> NoReturn:
-        raise TransactionError("executescript() commits before it runs: use execute() or executemany() here")
+_BETWEEN_INTERRUPTIONS = 0.05  # one that meets no statement, because the next is about to begin, has no effect
 
 
 class SqliteCompletion:
@@ -62,16 +50,19 @@ class SqliteCompletion:
         self._clock = clock
         self._at_most = at_most
         self._ring = ring
-        self._lock = threading.RLock()
         self._over = False
+        self._deciding = threading.Lock()  # whether it is late or about to be committed: whichever comes first
         self._late = False
+        self._settling = False
         self._may_end = False  # whether a statement that ends the transaction is ours
         self._wakes = False
         self.connection = connections.for_handler(HandlerConnection)
-        self.connection.set_authorizer(self._allow)
+        self._lock = self.connection.lock
+        sqlite3.Connection.set_authorizer(self.connection, self._allow)
         # Should a statement roll it back (ON CONFLICT ROLLBACK), the next write would be committed at once.  So the driver
         # is to begin another transaction for it, which is not allowed.
         self.connection.isolation_level = "IMMEDIATE"
+        self.connection.check = self.check
         self._timer = threading.Timer(at_most, self._expire)
         self._timer.daemon = True
         self._timer.start()
@@ -84,7 +75,9 @@ class SqliteCompletion:
 
     def settle(self, settlement: Settlement) -> Settled:
         with shield(), self._lock, self._connections.translated(), self._as_we_know_it():
-            self.check()
+            with self._deciding:
+                self.check()
+                self._settling = True
             self._refuse_if_ended()
             self._timer.cancel()
             tx = Transaction(self.connection, self._sql, self._clock.micros())
@@ -120,20 +113,30 @@ class SqliteCompletion:
         return Found(cursor.fetchall(), cursor.rowcount)
 
     def _expire(self) -> None:
-        self.connection.interrupt()
-        with self._lock:
+        with self._deciding:
+            if self._settling:
+                return
+            self._late = True
+        pause = 0.0
+        while not self._lock.acquire(timeout=pause):
+            with contextlib.suppress(sqlite3.ProgrammingError):  # closed meanwhile
+                self.connection.interrupt()
+            pause = _BETWEEN_INTERRUPTIONS
+        try:
             if not self._over:
-                self._late = True
                 self._undo()
+        finally:
+            self._lock.release()
 
     def _undo(self) -> None:
         self._may_end = True
-        with contextlib.suppress(sqlite3.Error):
-            # In this order: from here on the handler writes nothing, within a transaction or without.
-            self.connection.execute("PRAGMA query_only = ON")
-            if self.connection.in_transaction:
-                self.connection.execute("ROLLBACK")
-        self._may_end = False
+        try:
+            self.connection.undo()
+        except sqlite3.Error:
+            with contextlib.suppress(sqlite3.Error):
+                self.connection.end()  # which undoes it, too
+        finally:
+            self._may_end = False
 
     def _end(self) -> None:
         if self._over:
@@ -141,13 +144,13 @@ class SqliteCompletion:
         self._over = True
         self._timer.cancel()
         with contextlib.suppress(sqlite3.Error):
-            sqlite3.Connection.close(self.connection)
+            self.connection.end()
 
     def check(self) -> None:
         if self._late:
             raise TransactionTooLong(
-                f"the transaction was open for {self._at_most:g} s and rolled back, for it kept everybody else from "
-                f"writing: do slow work before the block, or raise transaction_timeout"
+                f"the transaction was open for {self._at_most:g} s and rolled back: it kept all other processes from "
+                f"writing; do slow work before the block, or raise transaction_timeout"
             )
 
     def _refuse_if_ended(self) -> None:
@@ -175,9 +178,3 @@ class SqliteCompletion:
         """
         ends = action == sqlite3.SQLITE_TRANSACTION and not self._may_end
         return sqlite3.SQLITE_DENY if ends or action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
-
-
-def _refuse(verb: str) -> NoReturn:
-    raise TransactionError(
-        f"a handler does not {verb} its job's transaction: leaving the block commits it, an exception rolls it back"
-    )

@@ -22,8 +22,8 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from onward import forks
-from onward.backends.sqlite import faults
+from onward import forks, time_limit
+from onward.backends.sqlite import faults, filesystem
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
 from onward.shield import shield
 
@@ -47,10 +47,16 @@ class Connections:
         self.busy_timeout = busy_timeout
         self.durable = durable
         self._prepare = prepare
+        self._prepared = False  # whether the file is there, with its tables
         self._closed = False
         self._writer = Line(self._open_writer, path, busy_timeout)
         self._reader = Line(self._open_reader, path, busy_timeout)
         forks.watch(self)
+
+    def connect(self) -> None:
+        """Open the file, and create it and its tables if they are not there."""
+        with self._writer.borrowed():
+            pass
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Hold the write lock.  What was written is durable when this ends well, and gone if it does not."""
@@ -58,6 +64,7 @@ class Connections:
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """One snapshot of the file, whatever is written meanwhile."""
+        self._connect_once()
         return self._reader.transaction(_begin_reading)
 
     def tidying(self) -> AbstractContextManager[sqlite3.Connection]:
@@ -70,6 +77,7 @@ class Connections:
 
     def for_handler(self, kind: type[Kind]) -> Kind:
         """A connection of its own, in a transaction that has the write lock; whoever asks for it closes it."""
+        self._connect_once()
         with shield(), self.translated():
             connection = self._open(kind=kind)
             try:
@@ -89,6 +97,7 @@ class Connections:
 
     def version(self) -> int:
         """Changes whenever another connection has changed the file."""
+        self._connect_once()
         with self._reader.borrowed() as connection:
             (version,) = patiently(lambda: connection.execute("PRAGMA data_version").fetchone(), self.busy_timeout)
             return int(version)
@@ -110,8 +119,18 @@ class Connections:
         self._reader.after_fork()
         self._writer.after_fork()
 
+    def _connect_once(self) -> None:
+        """Only the writer makes the file.  Not under the reader's lock: a fork takes the two in the other order."""
+        if not self._prepared:
+            self.connect()
+
     def _open_writer(self) -> sqlite3.Connection:
-        return self._open(self._keep_a_log, self._prepare)
+        if not self._prepared and not self._closed:
+            filesystem.check_local(self.path)
+            filesystem.create(self.path)
+        connection: sqlite3.Connection = self._open(self._keep_a_log, self._prepare)
+        self._prepared = True
+        return connection
 
     def _open_reader(self) -> sqlite3.Connection:
         return self._open(_only_read)
@@ -164,7 +183,7 @@ class Line:
         with shield(), self._lock:
             try:
                 connection = self._ready()
-                patiently(lambda: begin(connection), self._busy_timeout)
+                patiently(lambda: begin(connection), self._patience)
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -186,13 +205,17 @@ class Line:
         with shield(), self._lock:
             try:
                 connection = self._ready()
-                return patiently(lambda: write(connection), self._busy_timeout)
+                return patiently(lambda: write(connection), self._patience)
             except faults.DRIVERS as error:
                 raise self._translated(error) from error
 
     def close(self) -> None:
         with self._lock:
             self._drop()
+
+    @property
+    def _patience(self) -> float:
+        return time_limit.left(self._busy_timeout)
 
     def before_fork(self) -> None:
         self._lock.acquire()
@@ -210,9 +233,9 @@ class Line:
             # Asked before: a file that vanishes while it is being opened must not pass for the one that was opened.
             file = _identity(self._path)
             # Whoever else is opening or closing the file is in the way even of a first look at it.
-            self._connection = patiently(self._connect, self._busy_timeout)
+            self._connection = patiently(self._connect, self._patience)
             self._pid = os.getpid()
-            self._file = file
+            self._file = file or _identity(self._path)  # that it made itself
         return self._connection
 
     def _check(self, connection: sqlite3.Connection) -> None:
@@ -285,7 +308,7 @@ def patiently(attempt: Callable[[], Result], busy_timeout: float) -> Result:
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         status = os.stat(path)  # noqa: PTH116 - half the price of Path.stat(), and asked before every transaction
-    except FileNotFoundError:
+    except OSError:  # it is not there, or cannot be: whoever opens it says why
         return None
     return status.st_dev, status.st_ino
 

@@ -11,6 +11,7 @@ from onward.errors import (
     BackendMisconfigured,
     BackendRefused,
     BackendUnavailable,
+    BackendUnreachable,
     StoreCorrupt,
     StoreFull,
 )
@@ -43,7 +44,7 @@ def translation(error: Exception, path: Path) -> BackendError:
     """The error to raise instead."""
     code = _code(error)
     if code.startswith(_BUSY):
-        return BackendUnavailable(
+        return BackendUnreachable(
             f"{path}: another process holds the write lock, or a transaction of your own: end it, enqueue within it by "
             f"jobs.transaction(connection), or raise busy_timeout ({error})"
         )

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from onward.backend import (
-    TOMBSTONE,
     Hold,
     Lease,
     Overview,
     Pruned,
     Query,
+    QueuePage,
     QueueState,
     Replayed,
     SessionState,
@@ -23,12 +23,10 @@ from onward.backends.sql import rows
 from onward.backends.sqlite import glancing, holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
-from onward.clock import SECOND
 from onward.states import FINISHED, LIVE, State
 
 __all__ = ["SqliteInspection"]
 
-_TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
 _REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 _BEFORE_ALL, _AFTER_ALL = "", b""  # SQLite sorts every blob after every text
 
@@ -46,9 +44,12 @@ class SqliteInspection:
     def _tidy(self) -> None: ...
 
     def get(self, job_id: str) -> StoredJob | None:
+        found = self.get_many([job_id])
+        return found[0] if found else None
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
         with self._reading() as tx:
-            found = tx.row("pick", (as_json([job_id]),))
-            return None if found is None else _stored(tx, [found])[0]
+            return _stored(tx, rows.live_before_finished(tx.rows("pick", (as_json(ids),))))
 
     def list(self, query: Query) -> Sequence[StoredJob]:
         with self._reading() as tx:
@@ -74,6 +75,12 @@ class SqliteInspection:
             paused = {name for (name,) in tx.rows("paused_queues")}
             names = sorted(live.keys() | paused)
             return [QueueState(name=name, paused=name in paused, live=live[name]) for name in names]
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        with self._reading() as tx:
+            return rows.queue_page(
+                tx.rows("queues_with_work", (prefix, after, rows.beyond(prefix), tx.now, limit)), limit
+            )
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         with self._reading() as tx:
@@ -129,20 +136,25 @@ class SqliteInspection:
         with self._writing() as tx:
             return _forget(tx, [row[0] for row in _matching(tx, query, within=FINISHED)])
 
-    def prune(self, cutoffs: Mapping[State, int], *, after: str = "", limit: int = 500) -> Pruned:
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
+        if dry_run:
+            with self._reading() as tx:
+                batch = rows.PruneBatch.of(tx.rows("next_finished", (after, limit, tx.now)), cutoffs, queue, limit)
+                return batch.pruned(batch.doomed)
         with self._writing() as tx:
             tx.run("drop_spent_holds", (tx.now, limit))
-            page = tx.rows("next_finished", (after, limit))
-            tombstones_before = tx.now - _TOMBSTONE
-            doomed = {
-                job_id: State(word)
-                for job_id, word, finished_at, tombstone in page
-                if finished_at < (tombstones_before if tombstone else cutoffs.get(State(word), 0))
-            }
-            _forget(tx, list(doomed))
-            pruned = Pruned(removed=dict(Counter(doomed.values())), next=page[-1][0] if len(page) == limit else None)
+            batch = rows.PruneBatch.of(tx.rows("next_finished", (after, limit, tx.now)), cutoffs, queue, limit)
+            _forget(tx, list(batch.doomed))
         self._tidy()
-        return pruned
+        return batch.pruned(batch.doomed)
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         with self._writing() as tx:

@@ -5,32 +5,31 @@ from __future__ import annotations
 import sqlite3
 
 from onward.errors import BackendMisconfigured
-from onward.logs import get_logger
 
 __all__ = ["check", "complaint"]
 
 _NEEDED = (3, 38, 0)  # STRICT tables and built-in JSON functions
 _SOUND = (3, 51, 3)  # before it, resetting the log could, very rarely, damage the file
 
-_logger = get_logger("onward.backend.sqlite")
-_warned: set[str] = set()
-
 
 def check() -> None:
-    """Refuse a library that cannot do it; warn, once, of one that should be replaced."""
-    warning = complaint(sqlite3.sqlite_version_info)
-    if warning is not None and warning not in _warned:
-        _warned.add(warning)
-        _logger.warning("%s", warning)
+    """Refuse a library that cannot do it."""
+    complaint(sqlite3.sqlite_version_info)
 
 
 def complaint(version: tuple[int, ...]) -> str | None:
+    """What is wrong with a library that will do, and what a person can do about it."""
     if version < _NEEDED:
         raise BackendMisconfigured(
             f"SQLite {_dotted(version)} is too old, {_dotted(_NEEDED)} or newer is needed: upgrade Python or its library"
         )
     if version < _SOUND:
-        return f"SQLite {_dotted(version)} has the WAL-reset bug, mended in {_dotted(_SOUND)}: upgrade the library"
+        return (
+            f"SQLite {_dotted(version)} has the WAL-reset bug, fixed in {_dotted(_SOUND)}: very rarely it damages a file "
+            f"that several processes write.  Python uses the library of its system, or the one it was built with: a newer "
+            f"release of the distribution or another build of Python brings a newer one, unless the distribution has "
+            f"fixed its {_dotted(version)}; docs/sqlite.md says more"
+        )
     return None
 
 

@@ -82,7 +82,11 @@ UPDATE onward_sessions SET expires_at = ?2 + lease_for WHERE owner = ?1;
 DELETE FROM onward_sessions WHERE owner = ?1;
 
 -- name: end_expired_sessions
-DELETE FROM onward_sessions WHERE expires_at <= ?1;
+-- Those that expired; of one queue, those that held a lease of it.
+DELETE FROM onward_sessions
+ WHERE expires_at <= ?1
+   AND (?2 IS NULL OR EXISTS (SELECT 1 FROM onward_jobs AS job INDEXED BY onward_jobs_owner_idx
+                               WHERE job.owner = onward_sessions.owner AND job.state = 'executing' AND job.queue = ?2));
 
 -- name: adopt
 -- The tokens stay: what the old owner's process has run can be settled under the new name.
@@ -302,14 +306,14 @@ ON CONFLICT DO NOTHING;
 -- name: dead_leases
 SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl, single_instance
   FROM onward_jobs INDEXED BY onward_jobs_owner_idx
- WHERE owner = ?1 AND state = 'executing'
+ WHERE owner = ?1 AND state = 'executing' AND (?2 IS NULL OR queue = ?2)
  ORDER BY id;
 
 -- name: orphans
 -- By the leases, not by the sessions: whatever became of its session's row, a job that nobody runs is found.
 SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl, single_instance
   FROM onward_jobs INDEXED BY onward_jobs_owner_idx
- WHERE state = 'executing'
+ WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1)
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session WHERE session.owner = onward_jobs.owner)
  ORDER BY owner, id;
 
@@ -433,6 +437,38 @@ SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_due_idx
  UNION ALL
 SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' GROUP BY queue;
 
+-- name: queues_with_work
+-- From name to name along the indexes: the jobs between are passed over.
+WITH RECURSIVE ready (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+     WHERE state = 'available' AND queue >= ?1 AND queue > ?2 AND queue < ?3
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+             WHERE state = 'available' AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
+      FROM ready
+     WHERE name IS NOT NULL
+     LIMIT ?5
+), later (name) AS (
+    SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_due_idx
+     WHERE state IN ('scheduled', 'retryable') AND queue >= ?1 AND queue > ?2 AND queue < ?3
+     UNION ALL
+    SELECT (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_due_idx
+             WHERE state IN ('scheduled', 'retryable') AND queue > name AND queue < ?3 ORDER BY queue LIMIT 1)
+      FROM later
+     WHERE name IS NOT NULL
+     LIMIT ?5
+)
+SELECT 'ready', name, NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = ready.name AND paused_at IS NOT NULL)
+  FROM ready
+ WHERE name IS NOT NULL
+ UNION ALL
+SELECT 'later', name,
+       EXISTS (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                WHERE state IN ('scheduled', 'retryable') AND queue = later.name AND available_at <= ?4)
+       AND NOT EXISTS (SELECT 1 FROM onward_queues AS queue WHERE queue.name = later.name AND paused_at IS NOT NULL)
+  FROM later
+ WHERE name IS NOT NULL;
+
 -- name: running
 SELECT id FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR job = ?2);
@@ -528,7 +564,7 @@ DELETE FROM onward_attempts
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
 
 -- name: next_finished
-SELECT id, state, finished_at, sealed IS NULL FROM onward_finished WHERE id > ?1 ORDER BY id LIMIT ?2;
+SELECT id, queue, state, finished_at, sealed IS NULL, ?3 FROM onward_finished WHERE id > ?1 ORDER BY id LIMIT ?2;
 
 -- name: drop_spent_holds
 DELETE FROM onward_holds

@@ -14,6 +14,7 @@ from onward.failure import Failure
 from onward.lease import crash_pause
 from onward.logs import get_logger
 from onward.states import State
+from onward.wording import counted
 
 __all__ = ["Crash", "reap"]
 
@@ -40,7 +41,13 @@ class _Lease(NamedTuple):
 
 
 def reap(
-    tx: Transaction, *, owner: str | None, started: Collection[Held] | None, cause: str | None, expired_by: int
+    tx: Transaction,
+    *,
+    owner: str | None,
+    queue: str | None,
+    started: Collection[Held] | None,
+    cause: str | None,
+    expired_by: int,
 ) -> list[Reaped]:
     """End the session, or all that expired, and give back what they held.
 
@@ -48,11 +55,11 @@ def reap(
     renewing their sessions too.
     """
     if owner is None:
-        tx.run("end_expired_sessions", (expired_by,))
-        leases = [_Lease(*row) for row in tx.rows("orphans")]
+        tx.run("end_expired_sessions", (expired_by, queue))
+        leases = [_Lease(*row) for row in tx.rows("orphans", (queue,))]
     else:
         tx.run("end_session", (owner,))
-        leases = [_Lease(*row) for row in tx.rows("dead_leases", (owner,))]
+        leases = [_Lease(*row) for row in tx.rows("dead_leases", (owner, queue))]
     if not leases:
         return []
     why = cause or ("its session expired" if owner is None else "its process died")
@@ -99,7 +106,7 @@ class Crash(NamedTuple):
             to, reason = State.CANCELLED, self.cancel_reason
         else:
             to = State.DISCARDED if self.crashes >= self.max_crashes else State.RETRYABLE
-            reason = f"crashed {self.crashes} times: {self.cause}"
+            reason = f"crashed {counted(self.crashes, 'time')}: {self.cause}"
         moves.record_run(fence, "crashed", to, Failure("Crash", self.cause), at=at)
         if to is State.RETRYABLE:
             moves.crash(fence, due=at + crash_pause(self.crashes))

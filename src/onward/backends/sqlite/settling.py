@@ -110,7 +110,13 @@ def _gather(
 ) -> list[Settled]:
     """Gather the writes of these settlements; gives the answers to them if every fence matches."""
     # Successes are nearly all there is, and nothing can turn one: they are gathered at one go.
-    moves.complete(owner, [each for each in settlements if each.move == "ack"], at=tx.now)
+    acks = [each for each in settlements if each.move == "ack"]
+    moves.complete(owner, acks, at=tx.now)
+    for each in acks:
+        if each.failure is not None:
+            fence = (each.lease.envelope.id, each.lease.token, owner)
+            failure, took = each.failure, each.duration_ms
+            moves.record_run(fence, "ack", State.COMPLETED, failure, at=tx.now, duration_ms=took)
     return [_COMPLETED if each.move == "ack" else applied(_plan(moves, tx, owner, each, asked)) for each in settlements]
 
 

@@ -41,7 +41,8 @@ class SqliteTables:
 
     def migrate(self) -> Sequence[Migration]:
         pending = self.pending()
-        SqliteBackend.from_url(self._url, namespace=self._namespace).close()  # to open it is to migrate it
+        with closing(SqliteBackend.from_url(self._url, namespace=self._namespace)) as backend:
+            backend.connect()  # which is to migrate it
         return pending
 
     def close(self) -> None:

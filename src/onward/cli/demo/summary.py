@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.cli.table import Line
 from onward.states import FINISHED, State
+from onward.wording import counted
 
 if TYPE_CHECKING:
     from onward.app import Onward
@@ -62,8 +63,12 @@ class Summary:
         """For people."""
         yield _row("enqueued", self.enqueued, f"and {self.duplicates} refused: a live job held their unique key")
         yield _row("completed", self.states[State.COMPLETED], f"in {self.seconds:.1f} s", "green")
-        yield _row("retried", self.retried, f"took more than one run; {self.failed_runs} runs failed", "yellow")
-        yield _row("crashes", self.crashes, f"a process died under them; {self.bystanders} were bystanders", "yellow")
+        yield _row(
+            "retried", self.retried, f"took more than one run; {counted(self.failed_runs, 'run')} failed", "yellow"
+        )
+        yield _row(
+            "crashes", self.crashes, f"a process died under them; {counted(self.bystanders, 'bystander')}", "yellow"
+        )
         yield _row("cancelled", self.states[State.CANCELLED], "", "magenta")
         yield _row("waiting", self.waiting, "in the store, for the next worker" if self.waiting else "", "cyan")
         yield _row(

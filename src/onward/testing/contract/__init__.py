@@ -52,6 +52,7 @@ TOPICS = (
     "uniqueness",
     "waiters",
     "waiting",
+    "working",
 )
 
 # Before the topics are imported: their bare asserts then say what they compared.

@@ -3,8 +3,8 @@
     @needs("priorities")
     def test_…(self, backend): ...
 
-The words are the fields of `onward.backend.Capabilities`, and ``inspection``, ``transacts``, ``movable`` and ``companion``
-for backends with those protocols.
+The words are the fields of `onward.backend.Capabilities`, and ``inspection``, ``transacts``, ``movable``, ``companion``
+and ``emptying`` for backends with those protocols.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from onward.backend import Capabilities, Inspection
+from onward.backend import Capabilities, Emptying, Inspection
 from onward.companion import Companion
 from onward.movable import Movable
 from onward.transacts import Transacts
@@ -26,6 +26,7 @@ _PROTOCOLS: dict[str, Any] = {
     "transacts": Transacts,
     "movable": Movable,
     "companion": Companion,
+    "emptying": Emptying,
 }
 _WORDS = {*Capabilities.__struct_fields__, *_PROTOCOLS}
 _ATTRIBUTE = "__onward_needs__"

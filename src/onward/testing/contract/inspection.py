@@ -57,6 +57,28 @@ class GettingContract:
 
         assert backend.get(lease.envelope.id).tombstone
 
+    def test_many_are_got_at_once_as_each_is_shown_alone(self, backend, clock):
+        everything = [*_one_of_each(backend, clock).values()]
+        lease = a_lease(backend)
+        backend.settle([Settlement.ack(lease, keep=False)])  # a tombstone among them
+        asked = [lease.envelope.id, *everything, an_id(), everything[0]]
+
+        found = backend.get_many(asked)
+
+        assert len(found) == len(everything) + 1
+        assert {job.id: job for job in found} == {job_id: backend.get(job_id) for job_id in set(asked) - {asked[-2]}}
+
+    def test_more_than_a_page_is_got_at_once(self, backend):
+        envelopes = some_envelopes(700)
+        backend.enqueue(envelopes)
+
+        assert {job.id for job in backend.get_many(ids(envelopes))} == set(ids(envelopes))
+
+    def test_none_of_no_ids(self, backend):
+        backend.enqueue([an_envelope()])
+
+        assert list(backend.get_many([])) == []
+
     def test_another_client_sees_the_same(self, backend, open_client, clock):
         stage = Stage(backend, clock).bring(State.RETRYABLE)
 

@@ -175,7 +175,7 @@ class CrashesContract:
         stored = backend.get(lease.envelope.id)
         assert to is State.DISCARDED
         assert (stored.state, stored.crashes, stored.finished_at) == (State.DISCARDED, 3, clock.micros())
-        assert stored.reason.startswith("crashed")
+        assert stored.reason.startswith("crashed 3 times: ")
         assert "killed by the kernel" in stored.reason
         assert [run.to for run in stored.runs] == [State.RETRYABLE, State.RETRYABLE, State.DISCARDED]
 
@@ -186,7 +186,9 @@ class CrashesContract:
 
         assert crash(backend, lease, CAUSE) is State.DISCARDED
 
-        assert backend.get(lease.envelope.id).state is State.DISCARDED
+        stored = backend.get(lease.envelope.id)
+        assert stored.state is State.DISCARDED
+        assert stored.reason.startswith("crashed 1 time: ")
 
     @either_way
     def test_a_job_that_was_asked_to_cancel_is_cancelled_by_its_crash(self, backend, crash):

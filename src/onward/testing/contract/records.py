@@ -21,8 +21,9 @@ class RunRecordsContract:
             lambda lease: Settlement.nack(lease, 1, failure=a_failure("told"), duration_ms=7),
             lambda lease: Settlement.abandon(lease, "why", failure=a_failure("told"), duration_ms=7),
             lambda lease: Settlement.cancelled(lease, "why", ran=True, failure=a_failure("told"), duration_ms=7),
+            lambda lease: Settlement.ack(lease, b"1", failure=a_failure("told"), duration_ms=7),
         ],
-        ids=["nack", "abandon", "cancelled"],
+        ids=["nack", "abandon", "cancelled", "ack"],
     )
     @pytest.mark.promise("S21")
     def test_a_failure_is_recorded_with_the_run_it_ended(self, backend, clock, settlement):
@@ -35,6 +36,17 @@ class RunRecordsContract:
         assert run.failure == a_failure("told")
         assert (run.token, run.attempt, run.at, run.duration_ms) == (lease.token, 1, clock.micros(), 7)
         assert run.move == settlement(lease).move
+
+    def test_a_success_with_a_failure_on_record_is_a_success(self, backend):
+        told, plain = a_lease(backend), a_lease(backend)
+
+        ack = Settlement.ack(told, b"1", failure=a_failure("late"), duration_ms=7)
+        answers = backend.settle([ack, Settlement.ack(plain, b"2")])
+
+        assert [answer.state for answer in answers] == [State.COMPLETED, State.COMPLETED]
+        stored = [backend.get(lease.envelope.id) for lease in (told, plain)]
+        assert [(job.result, job.attempts, len(job.runs)) for job in stored] == [(b"1", 1, 1), (b"2", 1, 0)]
+        assert backend.settle([ack])[0].already_applied
 
     def test_a_nack_is_recorded_even_without_a_failure(self, backend):
         lease = a_lease(backend)

@@ -7,13 +7,13 @@ from datetime import timedelta
 
 import pytest
 
-from onward.backend import TOMBSTONE, Inspection, Query, Settlement
+from onward.backend import TOMBSTONE, Hold, Inspection, Query, Settlement
 from onward.states import FINISHED, LIVE, State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.stage import Stage
 
-__all__ = ["PruneContract", "PurgeContract", "TombstonePruneContract"]
+__all__ = ["EmptyContract", "PruneContract", "PurgeContract", "TombstonePruneContract"]
 
 
 @needs("inspection")
@@ -56,13 +56,51 @@ class PurgeContract:
         assert backend.purge(Query()) == 0
 
 
+@needs("emptying", "inspection")
+class EmptyContract:
+    @pytest.mark.parametrize("state", sorted(State))
+    def test_an_emptied_store_knows_no_job(self, backend, clock, state):
+        stage = Stage(backend, clock).bring(state)
+
+        backend.empty()
+
+        assert stage.stored() is None
+        assert (set(backend.counts().values()), list(backend.queues()), list(backend.sessions())) == ({0}, [], [])
+        assert backend.claim(a_claim()) == []
+
+    def test_it_is_as_good_as_new(self, backend):
+        confirmed = a_lease(backend, idempotency_key="k")
+        backend.ack(confirmed)
+        backend.enqueue([an_envelope(unique_key="u")])
+        backend.pause("default")
+
+        backend.empty()
+
+        envelopes = [an_envelope(unique_key="u"), an_envelope(idempotency_key="k")]
+        assert [answer.created for answer in backend.enqueue(envelopes)] == [True, True]
+        assert [lease.hold for lease in backend.claim(a_claim(limit=5))] == [Hold.FREE, Hold.HELD]
+
+    def test_a_lease_of_before_changes_nothing(self, backend):
+        lease = a_lease(backend)
+        backend.empty()
+
+        assert not backend.ack(lease).applied
+        assert set(backend.counts().values()) == {0}
+
+    def test_an_empty_one_may_be_emptied(self, backend):
+        backend.empty()
+        backend.empty()
+
+        assert backend.enqueue([an_envelope()])[0].created
+
+
 def _walk(backend: Inspection, cutoffs: Mapping[State, int], limit: int) -> dict[State, int]:
     """Prune batch by batch to the end; the sum of what was removed."""
     removed = dict.fromkeys(State, 0)
     after = ""
     for _ in range(100):
         batch = backend.prune(cutoffs, after=after, limit=limit)
-        for state, count in batch.removed.items():
+        for (_, state), count in batch.removed.items():
             removed[state] += count
         if batch.next is None:
             return {state: count for state, count in removed.items() if count}
@@ -121,6 +159,38 @@ class PruneContract:
         batch = backend.prune({State.COMPLETED: 1})
 
         assert (batch.removed, batch.next) == ({}, None)
+
+    def test_only_one_queue_can_be_pruned(self, backend, aged):
+        before = backend.counts()
+
+        batch = backend.prune(dict.fromkeys(FINISHED, aged), queue="discarded-1")
+
+        assert batch.removed == {("discarded-1", State.DISCARDED): 1}
+        assert backend.counts() == before | {State.DISCARDED: 4}
+
+    def test_a_dry_run_says_what_would_go_and_removes_nothing(self, backend, clock, aged):
+        everything = backend.list(Query())
+        cutoffs = {State.COMPLETED: aged, State.CANCELLED: aged + 1}
+
+        told = backend.prune(cutoffs, dry_run=True)
+        kept = backend.list(Query())
+        removed = backend.prune(cutoffs)
+
+        assert kept == everything
+        assert told == removed
+        assert told.removed == {
+            **{(f"completed-{number}", State.COMPLETED): 1 for number in range(3)},
+            **{(f"cancelled-{number}", State.CANCELLED): 1 for number in range(5)},
+        }
+
+    def test_a_dry_run_of_one_queue_walks_in_batches(self, backend, aged):
+        after, told = "", 0
+        while after is not None:
+            batch = backend.prune({State.DISCARDED: aged}, queue="discarded-0", dry_run=True, after=after, limit=2)
+            told += sum(batch.removed.values())
+            after = batch.next
+
+        assert told == 1
 
     def test_the_records_of_a_pruned_job_go_with_it(self, backend, clock):
         envelope = an_envelope()

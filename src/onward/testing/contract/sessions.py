@@ -255,6 +255,43 @@ class SweepsContract:
 
         assert backend.reap() == []
 
+    @needs("sessions")
+    def test_a_sweep_of_one_queue_gives_back_only_its_jobs(self, backend, clock):
+        mail = a_lease(backend, owner="dead", queue="mail", lease_for=30)
+        news = a_lease(backend, owner="dead", queue="news", lease_for=30)
+        clock.advance(31)
+
+        assert [each.id for each in backend.reap(queue="mail")] == [mail.envelope.id]
+        assert [each.id for each in backend.reap(queue="mail")] == []
+        assert [each.id for each in backend.reap()] == [news.envelope.id]
+
+    @needs("sessions")
+    def test_a_sweep_of_one_queue_ends_the_session_that_held_its_jobs(self, backend, clock):
+        late = [a_lease(backend, owner="late", queue=queue, lease_for=30) for queue in ("mail", "news")]
+        clock.advance(31)
+        backend.reap(queue="mail")
+
+        assert not backend.extend("late").alive
+        assert [backend.ack(lease).applied for lease in late] == [False, False]
+
+    @needs("sessions")
+    def test_a_sweep_of_one_queue_leaves_sessions_alone_that_hold_none_of_its_jobs(self, backend, clock):
+        late = a_lease(backend, owner="late", queue="news", lease_for=30)
+        clock.advance(31)
+
+        assert backend.reap(queue="mail") == []
+        assert backend.extend("late").alive
+        assert backend.ack(late).applied
+
+    @needs("sessions")
+    def test_orphans_of_another_queue_wait_for_a_sweep_of_theirs(self, backend, clock):
+        a_lease(backend, owner="dead", queue="mail", lease_for=30)
+        news = a_lease(backend, owner="dead", queue="news", lease_for=30)
+        clock.advance(31)
+        backend.reap(queue="mail")
+
+        assert [each.id for each in backend.reap(queue="news")] == [news.envelope.id]
+
     @needs("inspection")
     @pytest.mark.promise("F09")
     def test_a_job_that_was_settled_before_the_sweep_is_left_as_it_is(self, backend, clock):

@@ -37,7 +37,7 @@ from onward.testing.contract.overview import OverviewContract, SessionListContra
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
 from onward.testing.contract.records import DeadLetterContract, RunRecordsContract, TombstoneContract
-from onward.testing.contract.removing import PruneContract, PurgeContract, TombstonePruneContract
+from onward.testing.contract.removing import EmptyContract, PruneContract, PurgeContract, TombstonePruneContract
 from onward.testing.contract.replaying import ReplayContract, SkippedReplayContract
 from onward.testing.contract.sessions import DeadSessionsContract, SessionsContract, SweepsContract
 from onward.testing.contract.settling import CountersContract, FatesContract, MarksContract
@@ -48,6 +48,7 @@ from onward.testing.contract.transacting import CompletingContract, JoiningContr
 from onward.testing.contract.uniqueness import ReplacingContract, UniquenessContract
 from onward.testing.contract.waiters import WaitersContract, WakingContract
 from onward.testing.contract.waiting import WaitingContract
+from onward.testing.contract.working import QueuesWithWorkContract
 
 __all__ = ["BackendContract"]
 
@@ -106,12 +107,14 @@ class BackendContract(
     PurgeContract,
     PruneContract,
     TombstonePruneContract,
+    EmptyContract,
     PausingContract,
     BatchesContract,
     TurnsContract,
     ClocksContract,
     DurabilityContract,
     WaitingContract,
+    QueuesWithWorkContract,
     JoiningContract,
     CompletingContract,
     WithholdingContract,

@@ -268,7 +268,8 @@ class ContractMachine(RuleBasedStateMachine):
         after: str | None = ""
         while after is not None:
             batch = self.backend.prune(cutoffs, after=after, limit=limit)
-            removed.update(batch.removed)
+            for (_, state), count in batch.removed.items():
+                removed[state] += count
             assert batch.next is None or batch.next > after, "the walk does not go on"
             after = batch.next
         agree("what was pruned", +removed, self.model.prune_all(cutoffs))

@@ -118,7 +118,8 @@ CREATE TABLE IF NOT EXISTS onward_queues (
     paused_at bigint                                -- null: it is open
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
--- Pointers to the lease that holds a key: valid while that lease is, or until `done_until` once a success confirmed it.
+-- Pointers to the lease that holds a key: valid while that lease is, or until `done_until` once a success confirmed it.  A row
+-- without a job is a key that is free, since `done_until`.
 CREATE TABLE IF NOT EXISTS onward_holds (
     kind varchar(10) NOT NULL,                      -- once (idempotency key), single (one instance at a time)
     `key` varbinary(2500) NOT NULL,

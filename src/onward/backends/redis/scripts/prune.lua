@@ -1,9 +1,10 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing
 -- One batch of a walk over the finished jobs by id.
 local now, cutoffs, after, limit, tombstone, holds = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
+local queue, dry_run = A[7], A[8]
 
 even_if_full()
-for _, key in ipairs(redis.call('ZRANGEBYSCORE', P .. 'confirmed', '-inf', now, 'LIMIT', 0, holds)) do
+for _, key in ipairs(dry_run and {} or redis.call('ZRANGEBYSCORE', P .. 'confirmed', '-inf', now, 'LIMIT', 0, holds)) do
   local raw = redis.call('HGET', P .. 'holds', key)
   local _, _, till = cmsgpack.unpack(raw or cmsgpack.pack('', 0))
   if till and till <= now then hash('holds', key, false) end
@@ -11,13 +12,13 @@ for _, key in ipairs(redis.call('ZRANGEBYSCORE', P .. 'confirmed', '-inf', now, 
 end
 
 local ids = in_order({'ended:5', 'ended:6', 'ended:7', 'tombs'}, after, limit)
-local records, removed = finished_among(ids), {0, 0, 0}
+local records, removed = finished_among(ids), {}
 for _, id in ipairs(ids) do
   local record = decode_finished(id, records[id])
   local cutoff = record[TOMB] == 1 and now - tombstone or cutoffs[record[STATE] - RETRYABLE]
-  if cutoff and record[ENDED] < cutoff then
-    forget(id, records[id])
-    removed[record[STATE] - RETRYABLE] = removed[record[STATE] - RETRYABLE] + 1
+  if cutoff and record[ENDED] < cutoff and (not queue or record[QUEUE] == queue) then
+    if not dry_run then forget(id, records[id]) end
+    removed[#removed + 1] = {record[QUEUE], record[STATE]}
   end
 end
 flush()

@@ -1,12 +1,27 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, holds, settling
--- End dead sessions and give their leases back: all that expired and every orphan, or one owner's.
-local now, owner, begun, cause = instant(A[1]), A[2], A[3], A[4]
+-- End dead sessions and give their leases back: all that expired and every orphan, or one owner's.  Of one queue: only the
+-- sessions end that held a lease of it, and only these leases come back.
+local now, owner, begun, cause, queue = instant(A[1]), A[2], A[3], A[4], A[5]
+
+local function leases_of(name)
+  local ids = redis.call('SMEMBERS', P .. 'leases:' .. name)
+  table.sort(ids)
+  load(ids)
+  if not queue then return ids end
+  local chosen = {}
+  for _, id in ipairs(ids) do
+    if job(id)[QUEUE] == queue then chosen[#chosen + 1] = id end
+  end
+  return chosen, #ids - #chosen
+end
 
 even_if_full()
 local dead = owner and {owner} or redis.call('ZRANGEBYSCORE', P .. 'expiry', '-inf', now)
 for _, name in ipairs(dead) do
-  redis.call('HDEL', P .. 'sessions', name)
-  redis.call('ZREM', P .. 'expiry', name)
+  if owner or not queue or #leases_of(name) > 0 then
+    redis.call('HDEL', P .. 'sessions', name)
+    redis.call('ZREM', P .. 'expiry', name)
+  end
 end
 if not owner then
   dead = {}
@@ -37,11 +52,9 @@ end
 
 local reaped = {}
 for _, name in ipairs(dead) do
-  local ids = redis.call('SMEMBERS', P .. 'leases:' .. name)
-  table.sort(ids)
-  load(ids)
+  local ids, others = leases_of(name)
   for _, id in ipairs(ids) do reaped[#reaped + 1] = give_back(job(id)) end
-  set('owners', name, false)
+  if not others or others == 0 then set('owners', name, false) end
 end
 flush()
 flush_counts()

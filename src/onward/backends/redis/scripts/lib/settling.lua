@@ -30,7 +30,7 @@ local function crash(record, now, cause)
   if to == CANCELLED then
     finish(record, to, now, record[ASKED])
   elseif to == DISCARDED then
-    finish(record, to, now, string.format('crashed %d times: %s', crashes, cause))
+    finish(record, to, now, string.format('crashed %d %s: %s', crashes, crashes == 1 and 'time' or 'times', cause))
   else
     local pause = crashes <= 1 and 0 or min(10 * 2 ^ min(crashes - 2, 10), 600) * 1000000
     place(record, to, now, {[AT] = now + pause})

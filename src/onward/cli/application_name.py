@@ -1,0 +1,130 @@
+"""The name of an application on a command line: ``shop:jobs``, ``shop:app.jobs``, or ``shop:create()``, which calls."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onward.cli.exits import CommandError, Exit
+from onward.names import suggestion
+from onward.wording import a
+
+if TYPE_CHECKING:
+    from onward.app import Onward
+
+__all__ = ["ApplicationName"]
+
+_ATTRIBUTE = r"[^\W\d]\w*"
+_NAME = re.compile(
+    rf"(?P<module>[^:()]+):(?P<path>{_ATTRIBUTE}(?:\.{_ATTRIBUTE})*)(?P<call>\((?P<arguments>[^()]*)\))?"
+)
+
+
+class ApplicationName(NamedTuple):
+    """Where an application is found; `find` imports nothing."""
+
+    text: str
+    module: str
+    path: str  # an attribute of the module, or of one of its attributes
+    calls: bool  # whether it is a function that makes the application
+
+    @classmethod
+    def parse(cls, text: str) -> ApplicationName:
+        read = _NAME.fullmatch(text)
+        if read is None:
+            raise CommandError(
+                f"{text!r} names no application: write module:attribute, as in shop.jobs:jobs, or module:create()",
+                Exit.USAGE,
+            )
+        module, path, call = read["module"], read["path"], read["call"] or ""
+        if read["arguments"]:
+            raise CommandError(f"{text!r} gives arguments: write {module}:{path}(), without arguments", Exit.USAGE)
+        if module.endswith(".py") or "/" in module:
+            dotted = module.removeprefix("./").removesuffix(".py").strip("/").replace("/", ".")
+            raise CommandError(
+                f"{text!r} names a file, and a module is named as in `import`: write {dotted}:{path}{call}", Exit.USAGE
+            )
+        return cls(text, module, path, bool(call))
+
+    def find(self, module: Any) -> Onward:
+        """The application, in its module; a factory is called."""
+        from onward.app import Onward
+
+        found = self._attribute(module)
+        if self.calls:
+            found = self._made_by(found)
+        elif not isinstance(found, Onward):
+            raise self._refused(module, found)
+        assert isinstance(found, Onward)
+        return found
+
+    def _attribute(self, module: Any) -> Any:
+        found, walked = module, self.module
+        for number, name in enumerate(self.path.split("."), start=1):
+            try:
+                found = getattr(found, name)
+            except AttributeError:
+                raise self._error(f"{walked} has no attribute {name!r}{_nearest(name, found)}") from None
+            except Exception as error:
+                raise self._failed(f"reading {self.path}", error) from error
+            walked = ".".join(self.path.split(".")[:number])
+        return found
+
+    def _made_by(self, factory: Any) -> Onward:
+        from onward.app import Onward
+
+        call = f"{self.path}()"
+        if isinstance(factory, Onward):
+            raise self._error(f"{self.path} is an application, which is not called: write {self.module}:{self.path}")
+        if not callable(factory):
+            raise self._error(f"{self.path} is {_kind(factory)}, which cannot be called: leave () out")
+        if inspect.iscoroutinefunction(factory):
+            raise self._error(f"{call} is async: name a plain function")
+        if needed := _needed(factory):
+            raise self._error(
+                f"{call} needs arguments ({', '.join(needed)}): give them defaults, or name a function that takes none"
+            )
+        try:
+            made = factory()
+        except Exception as error:
+            raise self._failed(f"calling {call}", error) from error
+        if not isinstance(made, Onward):
+            raise self._error(f"{call} returned {_kind(made)} and no application: return the Onward")
+        return made
+
+    def _refused(self, module: Any, found: Any) -> CommandError:
+        from onward.app import Onward
+
+        if inspect.isroutine(found):
+            return self._error(f"{self.path} is a function: write {self.module}:{self.path}() to call it")
+        known = [each for each, value in vars(module).items() if isinstance(value, Onward)]
+        hint = suggestion(self.path, known) if known else ""
+        return self._error(f"{self.path} is {_kind(found)} and no application{hint}")
+
+    def _failed(self, doing: str, error: Exception) -> CommandError:
+        return self._error(f"{doing} failed: {type(error).__name__}: {error} (--debug shows where)")
+
+    def _error(self, message: str) -> CommandError:
+        return CommandError(f"{self.text}: {message}", Exit.CONFIG)
+
+
+def _nearest(name: str, found: Any) -> str:
+    public = [each for each in dir(found) if not each.startswith("_")]
+    hint = suggestion(name, public)
+    return hint if "did you mean" in hint else ""
+
+
+def _needed(function: Callable[..., Any]) -> list[str]:
+    """The parameters that have no default."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some that are written in C do not say
+        return []
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [each.name for each in parameters if each.default is each.empty and each.kind not in optional]
+
+
+def _kind(value: Any) -> str:
+    return "None" if value is None else a(type(value).__name__)

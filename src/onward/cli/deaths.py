@@ -1,0 +1,156 @@
+"""What died in a store: the jobs that were given up last, and the workers that went away while it was watched."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from onward.cli.table import Column, Line
+from onward.cli.times import ago
+from onward.states import State
+from onward.wording import counted
+
+if TYPE_CHECKING:
+    from onward.record import JobRecord, SessionRecord
+
+__all__ = ["DeathWatch", "Deaths", "GoneWorker", "columns", "last_error", "summary"]
+
+CRASH = "Crash"  # the kind of the error that a dead process leaves on its jobs
+_REMEMBERED = 5  # workers that are gone
+_DIED_FOR = timedelta(minutes=10)  # so long they are shown
+_ENDED_FOR = timedelta(minutes=1)
+_ASKED = 3  # jobs of such a worker that are looked at, for the cause
+
+
+class GoneWorker(NamedTuple):
+    """A worker that was seen at one look and is not there any more."""
+
+    worker: SessionRecord
+    at: datetime
+    cause: str | None  # None: it ended its session, and left no job crashed
+
+
+class Deaths(NamedTuple):
+    """What a look saw of them."""
+
+    jobs: Sequence[JobRecord] = ()  # the last that died, of those that were enqueued last
+    while_watching: int = 0  # jobs that died since the first look
+    gone: Sequence[GoneWorker] = ()  # the last of them first
+
+    @property
+    def crashed(self) -> int:
+        return sum(_has_crashed(record) for record in self.jobs)
+
+    def as_data(self) -> dict[str, Any]:
+        """For machines."""
+        return {
+            "while_watching": self.while_watching,
+            "jobs": [
+                {
+                    "id": record.id,
+                    "name": record.name,
+                    "queue": record.queue,
+                    "attempts": record.attempts,
+                    "crashes": record.crashes,
+                    "died_at": record.finished_at,
+                    "reason": record.reason,
+                    "error": last_error(record),
+                }
+                for record in self.jobs
+            ],
+            "workers": [
+                {
+                    "owner": gone.worker.owner,
+                    "host": gone.worker.host,
+                    "pid": gone.worker.pid,
+                    "gone_at": gone.at,
+                    "cause": gone.cause,
+                }
+                for gone in self.gone
+            ],
+        }
+
+
+class DeathWatch:
+    """Compares each look with the one before."""
+
+    def __init__(self, get: Callable[[str], JobRecord | None]) -> None:
+        self._get = get
+        self._dead: int | None = None
+        self._while_watching = 0
+        self._workers: Mapping[str, SessionRecord] = {}
+        self._running: Sequence[JobRecord] = ()
+        self._gone: deque[GoneWorker] = deque(maxlen=_REMEMBERED)
+
+    def look(
+        self,
+        at: datetime,
+        *,
+        counts: Mapping[State, int],
+        dead: Sequence[JobRecord],
+        workers: Sequence[SessionRecord],
+        running: Sequence[JobRecord],
+    ) -> Deaths:
+        number = counts[State.DISCARDED]
+        if self._dead is not None:
+            self._while_watching += max(0, number - self._dead)  # it goes back when jobs are removed or replayed
+        there = {worker.owner: worker for worker in workers}
+        for owner, worker in self._workers.items():
+            if owner not in there:
+                self._gone.appendleft(GoneWorker(worker, at, self._cause(worker)))
+        self._dead, self._workers, self._running = number, there, running
+        jobs = sorted(dead, key=lambda record: record.finished_at or record.enqueued_at, reverse=True)
+        gone = [each for each in self._gone if at - each.at < (_ENDED_FOR if each.cause is None else _DIED_FOR)]
+        return Deaths(jobs, self._while_watching, gone)
+
+    def _cause(self, worker: SessionRecord) -> str | None:
+        """A process that died leaves a crash on a job that it ran; one that ended by itself leaves none."""
+        held = [record for record in self._running if record.owner == worker.owner]
+        for before in held[:_ASKED]:
+            now = self._get(before.id)
+            if now is not None and now.crashes > before.crashes:
+                crashes = [error.message for error in now.errors if error.kind == CRASH]
+                return crashes[-1] if crashes else "its process died"
+        return None if worker.alive else "its session expired"
+
+
+def summary(deaths: Deaths, *, dead: str, expired: int) -> Line:
+    """A line that is red as soon as there is anything to tell; ``dead`` is how many there are."""
+    jobs, died = deaths.jobs, sum(gone.cause is not None for gone in deaths.gone)
+    if not jobs and not died and not expired:
+        return [("deaths      ", "dim"), ("none", "dim")]
+    told = [f"{dead} dead {'job' if dead == '1' else 'jobs'}"]
+    if deaths.crashed:
+        told.append(f"{deaths.crashed:,}{'' if dead == str(len(jobs)) else f' of the last {len(jobs)}'} by a crash")
+    if deaths.while_watching:
+        told.append(f"{deaths.while_watching:,} while you watched")
+    if died:
+        told.append(f"{counted(died, 'worker')} died")
+    if expired:
+        told.append(f"{counted(expired, 'worker')} expired")
+    return [("deaths      ", "dim"), (", ".join(told), "bold red")]
+
+
+def last_error(record: JobRecord) -> str:
+    """Why a job is dead, in one line."""
+    if not record.errors:
+        return record.reason or ""
+    last = record.errors[-1]
+    return f"{last.kind}: {last.message}"
+
+
+def columns(now: datetime) -> Sequence[Column[JobRecord]]:
+    return (
+        Column("DIED", lambda record: ago(record.finished_at or record.enqueued_at, now), style="red"),
+        Column("JOB", lambda record: record.name, style="bold", flexible=True),
+        Column("QUEUE", lambda record: record.queue, flexible=True),
+        Column("RUNS", lambda record: str(record.attempts + record.crashes), right=True),
+        Column("LAST ERROR", last_error, style="red", flexible=True),
+        Column("ID", lambda record: record.id, style="dim", useful=True),
+    )
+
+
+def _has_crashed(record: JobRecord) -> bool:
+    return bool(record.errors) and record.errors[-1].kind == CRASH

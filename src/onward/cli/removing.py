@@ -1,0 +1,66 @@
+"""What commands that remove jobs share: asking first, and telling what goes."""
+
+from __future__ import annotations
+
+import sys
+from argparse import Namespace
+from collections.abc import Mapping
+
+from onward.cli import output, values
+from onward.cli.command import Argument, argument
+from onward.cli.exits import CommandError, Exit
+from onward.cli.table import Column
+from onward.states import State
+from onward.wording import counted
+
+__all__ = ["ASKING", "OLDER_THAN", "confirm", "tell_what_would_go"]
+
+_TOLD = 20  # lines of a dry run
+
+Counts = Mapping[tuple[str, State], int]  # by queue and state
+
+
+def confirm(args: Namespace, number: int, kind: str) -> None:
+    """What is removed cannot be had back: the number has to be typed, or said with ``--yes``."""
+    if args.yes or not number:
+        return
+    if not sys.stdin.isatty():
+        raise CommandError(
+            f"this removes {counted(number, f'{kind} job')} for good: add --yes if that is meant", Exit.USAGE
+        )
+    sys.stderr.write(f"This removes {counted(number, f'{kind} job')} for good.  Type {number} to go on: ")
+    sys.stderr.flush()
+    if sys.stdin.readline().strip() != str(number):
+        raise CommandError("nothing was removed", Exit.FAILURE)
+
+
+def tell_what_would_go(args: Namespace, counts: Counts, kind: str) -> None:
+    """A line for each queue and state, the largest first; on a terminal no more than can be read."""
+    total = sum(counts.values())
+    largest = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
+    if args.json:
+        found = [{"queue": queue, "state": state, "jobs": number} for (queue, state), number in largest]
+        output.json_line({"removed": 0, "would_remove": total, "by_queue": found})
+        return
+    output.listing(args, [largest[:_TOLD]] if largest else [], _COLUMNS, lambda each: each)
+    if len(largest) > _TOLD:
+        output.say(args, f"and {len(largest) - _TOLD:,} more: --json names them all")
+    output.write(f"would remove {counted(total, f'{kind} job')}; nothing was removed")
+
+
+_COLUMNS: tuple[Column[tuple[tuple[str, State], int]], ...] = (
+    Column("QUEUE", lambda each: each[0][0], flexible=True),
+    Column("STATE", lambda each: each[0][1], style=lambda each: output.STATE_STYLES[each[0][1]]),
+    Column("JOBS", lambda each: f"{each[1]:,}", right=True),
+)
+
+OLDER_THAN = argument(
+    "--older-than",
+    "only those that ended so long ago, or before then: 7d, 2030-01-31T12:00Z",
+    metavar="AGE",
+    type=values.moment,
+)
+ASKING: tuple[Argument, ...] = (
+    argument("--dry-run", "remove nothing, and say what would go", action="store_true"),
+    argument("--yes", "do not ask", action="store_true"),
+)
