@@ -24,7 +24,7 @@ from onward.encryption import Encryption
 from onward.envelope import Letter, Verify, open_sealed
 from onward.errors import DecryptionKeyMissing, EnvelopeError, EnvelopeTooNew
 from onward.failure import Failure, describe, storable
-from onward.lease import Hold, Lease
+from onward.lease import LARGEST_COUNT, Hold, Lease
 from onward.masking import scrubbed, scrubbed_text
 from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide
 from onward.registry import Entry, NotAllowed, Registry
@@ -117,6 +117,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     """Everything that can be said before the handler is called."""
+    if not _is_possible(lease):
+        return _impossible(lease)
     try:
         letter = open_sealed(lease.envelope, namespace=runtime.namespace, verify=runtime.verify)
         if letter.enc is not None:
@@ -269,6 +271,25 @@ def _never_run(value: Any) -> Exception:
 def parked(lease: Lease, reason: str) -> Parked:
     """Put aside, longer each time."""
     return Parked(min(10.0 * float(2 ** min(lease.waits, 10)), _LONGEST_PARKING), storable(reason))
+
+
+def _is_possible(lease: Lease) -> bool:
+    """Whether a worker could have counted so."""
+    return (
+        0 < lease.token <= LARGEST_COUNT
+        and 0 <= lease.attempts <= LARGEST_COUNT
+        and 0 <= lease.crashes <= LARGEST_COUNT
+        and 0 <= lease.interruptions <= LARGEST_COUNT
+        and 0 <= lease.waits <= LARGEST_COUNT
+    )
+
+
+def _impossible(lease: Lease) -> Attempt:
+    counted = f"delivery {lease.token}, attempts {lease.attempts}, crashes {lease.crashes}, waits {lease.waits}"
+    reason = f"its counters hold what no worker writes: {counted}"
+    return Attempt(
+        lease=lease, outcome=Dead(reason, cause="rejected", ran=False), failure=Failure("ImpossibleCounters", reason)
+    )
 
 
 def _rejected(lease: Lease, error: EnvelopeError) -> Attempt:

@@ -18,6 +18,10 @@ ROWS = {
 }
 
 
+# Every id that a table holds, but for tombstones.
+ALL_IDS = "SELECT {id} FROM onward_jobs UNION SELECT {id} FROM onward_finished WHERE sealed IS NOT NULL"
+
+
 class Cell(NamedTuple):
     table: str
     column: str
@@ -46,6 +50,12 @@ class SqliteCells:
                 return False
             assert found.rowcount, f"there is no {row} in {cell.table}"
             return True
+
+    def ids(self):
+        """Bytes that are no text are escaped."""
+        with closing(sqlite3.connect(self._file)) as connection:
+            found = connection.execute(ALL_IDS.format(id="CAST(id AS BLOB)")).fetchall()
+        return [job_id.decode("utf-8", "backslashreplace") for (job_id,) in found]
 
     def _is_text(self, cell):
         with closing(sqlite3.connect(self._file)) as connection:
@@ -77,6 +87,10 @@ class PostgresCells:
             assert found.rowcount, f"there is no {row} in {cell.table}"
             return True
 
+    def ids(self):
+        with psycopg.connect(self._url) as connection:
+            return [job_id for (job_id,) in connection.execute(ALL_IDS.format(id="id"))]
+
 
 class MariaDBCells:
     def __init__(self, store):
@@ -97,6 +111,11 @@ class MariaDBCells:
                 return False
             connection.commit()
             return bool(found)
+
+    def ids(self):
+        with closing(self._server.connect("jobs")) as connection, connection.cursor() as cursor:
+            cursor.execute(ALL_IDS.format(id="id"))
+            return [job_id for (job_id,) in cursor.fetchall()]
 
 
 CELLS = {"sqlite": SqliteCells, "postgres": PostgresCells, "mariadb": MariaDBCells}

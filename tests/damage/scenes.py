@@ -5,16 +5,10 @@ from datetime import timedelta
 from onward.backend import Claim, Session, Turn
 
 MORE_JOBS = """
-@jobs.job(max_retries=3, retry=Fixed(0))
+@jobs.job(max_retries=1, retry=Fixed(0.001))
 def second_time_lucky(ctx: JobContext, n: int) -> None:
-    if ctx.attempt == 1:
+    if ctx.attempt == 1 or n % 2:  # half of them for good: their dead letters tell of both runs
         raise ValueError(f"not yet {n}")
-    note("plain", n=n)
-
-
-@jobs.job(single_instance=True)
-def one_at_a_time(n: int) -> None:
-    note("plain", n=n)
 """
 
 
@@ -31,10 +25,10 @@ def finished(shop, count):
 
 
 def attempts(shop, count):
-    """Jobs that have failed once and are due again."""
-    handles = shop.second_time_lucky.enqueue_many([(n,) for n in range(count)])
+    """Jobs that have failed once and are due again, when half of them fail for good."""
+    handles = shop.second_time_lucky.using(queue="abandoned").enqueue_many([(n,) for n in range(count)])
     for _ in handles:
-        shop.jobs.process_once()
+        shop.jobs.process_once("abandoned")
     return [handle.id for handle in handles]
 
 
@@ -42,10 +36,10 @@ def sessions(shop, count):
     """Sessions of dead workers, each with one job."""
     owners = [f"dead-{n}" for n in range(count)]
     length = timedelta(seconds=shop.jobs.settings.lease_for)
-    shop.plain.enqueue_many([(n,) for n in range(count)])
+    shop.plain.using(queue="abandoned").enqueue_many([(n,) for n in range(count)])
     for owner in owners:
         shop.jobs.backend.open_session(Session(owner=owner, lease_for=length, host="nowhere", pid=1, version="0"))
-        shop.jobs.backend.turn(Turn(owner=owner, claim=Claim(queues=("default",), limit=1)))
+        shop.jobs.backend.turn(Turn(owner=owner, claim=Claim(queues=("abandoned",), limit=1)))
     return owners
 
 
@@ -60,9 +54,7 @@ def queues(shop, count):
 
 def holds(shop, count):
     """Idempotency keys of jobs that have succeeded, and for each a second job with the same key."""
-    ids = []
-    for n in range(count):
-        ids.append(shop.plain.using(idempotency_key=f"key-{n}").enqueue(n).id)
+    ids = [shop.plain.using(idempotency_key=f"key-{n}").enqueue(n).id for n in range(count)]
     shop.jobs.drain()
     for n in range(count):
         shop.plain.using(idempotency_key=f"key-{n}").enqueue(n)

@@ -1,8 +1,8 @@
 """Any cell of any table holds any value, and under `onward worker` nothing but its own job comes to harm.
 
-For each table all its cells are damaged at once, one row for each cell and each value: the healthy jobs enqueued before and
-after must complete with one attempt and no crash, no process may end, every row must be listed, and the worker must stop when told.
-`DAMAGE="delivery:minus one"` damages one cell with one value, to find the culprit.
+For each table all its cells are damaged at once, one row for each cell and each value.  The healthy jobs that are enqueued
+before and after must complete with one attempt and no crash; no process may end; every row must be listed; and the worker
+must stop when it is told to.  `DAMAGE="delivery:minus one"` damages one cell with one value, to find the culprit.
 """
 
 import itertools
@@ -47,13 +47,16 @@ def damaged(cells, table, scene, shop):
 
 @pytest.mark.parametrize("store", list(CELLS), indirect=True)
 @pytest.mark.parametrize("table", list(SCENES))
-def test_a_damaged_cell_stops_nothing_and_hides_nothing(store, table, shop, start, report, request):
-    shop.add(MORE_JOBS)
+def test_a_damaged_cell_stops_nothing_and_hides_nothing(store, table, open_shop, start, report, request):
+    shop = open_shop(dead_letter_queue="dead")
+    with (shop.folder / "shop.py").open("a") as file:
+        file.write(MORE_JOBS)
     engine = request.node.callspec.params["store"]
     healthy = shop.plain.enqueue_many([(n,) for n in HEALTHY])
-    pairs, took = damaged(CELLS[engine](store), table, SCENES[table], shop)
+    cells = CELLS[engine](store)
+    pairs, took = damaged(cells, table, SCENES[table], shop)
 
-    fleet = start(shop, "--queues", "default", "--concurrency", 4)
+    fleet = start(shop, "--queues", "default,abandoned", "--concurrency", 4)
     (worker,) = fleet.workers(1)
     later = shop.plain.enqueue_many([(n,) for n in LATER])
 
@@ -65,13 +68,15 @@ def test_a_damaged_cell_stops_nothing_and_hides_nothing(store, table, shop, star
         assert (record.state, record.attempts, record.crashes) == (State.COMPLETED, 1, 0), record
     assert fleet.workers(1) == [worker], fleet.log[-4000:]
     for command in LISTS:
-        listed(command, shop, fleet)
+        listed(command, shop)
     fleet.stop()
+    ids = [row["id"] for row in listed(["job", "list", "--all"], shop)]
+    assert sorted(ids) == sorted(cells.ids()), "a row is not listed"
     assert "Traceback" not in fleet.log, fleet.log[-4000:]
     report(f"{engine} {table}: {len(pairs)} values, {len(pairs) - len(took)} refused by the store, 0 processes ended")
 
 
-def listed(command, shop, fleet):
+def listed(command, shop):
     """What a command prints as JSON; it must not fail for one row."""
     ran = subprocess.run(
         [sys.executable, "-m", "onward", *command, "--json", "--url", shop.jobs.settings.url],

@@ -35,6 +35,7 @@ from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.home import same_home
 from onward.backends.sql.rows import Row
@@ -53,12 +54,13 @@ _TRIES = 10  # how often a transaction is run again that was undone for another'
 _LATE = 2  # and if that was because a lock came too late, for which it has waited long already
 
 
-class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
+class MySQLBackend(SetsAside, MySQLInspection, MySQLMoving, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
+        super().__init__()
         self.capabilities = Capabilities(durable=connections.durable)
         self._clock = clock
         self._connections = connections
@@ -78,6 +80,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         backend._open()
         return backend
 
+    @set_aside_and_repeat
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
@@ -85,6 +88,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
             return [Enqueued(envelope.id) for envelope in envelopes]
         return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
 
+    @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         lease_for = round(session.lease_for.total_seconds() * SECOND)
 
@@ -113,6 +117,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         self._write(opened)
         return []
 
+    @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
         try:
@@ -127,6 +132,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
             self._rest.found_work()
         return result
 
+    @set_aside_and_repeat
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         try:
             return self._write(lambda tx: _take(tx, owner, list(dict.fromkeys(ids))))
@@ -136,6 +142,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
     def paused(self) -> Sequence[str]:
         return self._read(lambda tx: [name for (name,) in tx.ask("paused_queues").rows()])
 
+    @set_aside_and_repeat
     def extend(self, owner: str) -> Renewal:
         def renew(tx: Transaction) -> Renewal:
             renewed, asked = tx.ask("renew_session", owner=owner), tx.ask("asked_to_cancel", owner=owner)
@@ -145,6 +152,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
 
         return self._write(renew)
 
+    @set_aside_and_repeat
     def reap(
         self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
     ) -> list[Reaped]:

@@ -13,7 +13,7 @@ from onward.backends.mysql.enqueueing import cancel
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.inspection import FINISHED_AT, REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.clock import SECOND
-from onward.states import FINISHED, State
+from onward.states import FINISHED, State, state_named
 
 __all__ = ["MySQLInspection"]
 
@@ -69,9 +69,9 @@ class MySQLInspection(SqlInspection):
             tx.ask("drop_spent_holds", limit=limit)
             page = tx.ask("next_finished", after=after, limit=limit).rows()
             doomed = {
-                job_id: (State(word), finished_at)
+                job_id: (state_named(word), finished_at)
                 for job_id, word, finished_at, tombstone, now in page
-                if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(State(word), 0))
+                if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(state_named(word), 0))
             }
             gone = _forget(tx, {job_id: finished_at for job_id, (_, finished_at) in doomed.items()})
             removed = Counter(doomed[job_id][0] for job_id in gone)

@@ -35,6 +35,7 @@ from onward.backends.postgres.settling import LeaseLost, Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.home import same_home
 from onward.backends.sql.sections import prefix_of
@@ -53,12 +54,13 @@ Result = TypeVar("Result")
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
 
 
-class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
+class PostgresBackend(SetsAside, PostgresInspection, PostgresMoving, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "postgresql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
+        super().__init__()
         self.capabilities = Capabilities(durable=connections.durable)
         self._clock = clock
         self._connections = connections
@@ -82,6 +84,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         backend._open()
         return backend
 
+    @set_aside_and_repeat
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
@@ -90,6 +93,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         rejected = self._again(lambda connection: self._store(connection, envelopes))
         return enqueueing.created(envelopes, rejected)
 
+    @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         lease_for = round(session.lease_for.total_seconds() * SECOND)
         asked = {
@@ -115,6 +119,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
 
         return self._write(adopt)
 
+    @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
         self._ear.empty()
@@ -131,6 +136,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
             self._patience.found_work()
         return result
 
+    @set_aside_and_repeat
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         try:
             return self._write(lambda tx: _take(tx, owner, list(dict.fromkeys(ids))))
@@ -140,10 +146,12 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
     def paused(self) -> Sequence[str]:
         return [name for (name,) in self._ask("paused_queues")]
 
+    @set_aside_and_repeat
     def extend(self, owner: str) -> Renewal:
         renewed = self._ask("renew_session", owner=owner)
         return Renewal(alive=True, cancel_requested=_held(*renewed[0])) if renewed else Renewal(alive=False)
 
+    @set_aside_and_repeat
     def reap(
         self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
     ) -> list[Reaped]:

@@ -19,7 +19,7 @@ from onward.backends.postgres import glancing
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql.inspection import FINISHED_AT, REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.clock import SECOND
-from onward.states import FINISHED, State
+from onward.states import FINISHED, State, state_named
 
 __all__ = ["PostgresInspection"]
 
@@ -49,7 +49,7 @@ class PostgresInspection(SqlInspection):
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         wanted = sorted(set(ids))
         states = self._ask("cancel", ids=wanted, reasons=[reason] * len(wanted), replaced=False)
-        found = {job_id: State(word) for job_id, word in states}
+        found = {job_id: state_named(word) for job_id, word in states}
         # A waiting job can be cancelled once: named a second time, there is nothing left to cancel.
         return [cancelled(found, job_id) for job_id in ids]
 
@@ -75,9 +75,9 @@ class PostgresInspection(SqlInspection):
             tx.ask("forget_waiters")
             page = tx.ask("next_finished", after=after, limit=limit).rows()
             doomed = {
-                job_id: (State(word), finished_at)
+                job_id: (state_named(word), finished_at)
                 for job_id, word, finished_at, tombstone, now in page
-                if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(State(word), 0))
+                if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(state_named(word), 0))
             }
             gone = _forget(tx, {job_id: finished_at for job_id, (_, finished_at) in doomed.items()})
             removed = Counter(doomed[job_id][0] for job_id in gone)

@@ -10,7 +10,7 @@ from onward.backend import Query, QueueState, SessionState, StoredJob
 from onward.backends.sql import rows
 from onward.backends.sql.asking import Asking
 from onward.backends.sql.rows import Row
-from onward.states import LIVE, State
+from onward.states import LIVE, State, state_named
 
 __all__ = ["FINISHED_AT", "REPLAYABLE", "SqlInspection", "cancelled", "matching", "once", "page"]
 
@@ -42,7 +42,7 @@ class SqlInspection:
     def counts(self, queue: str | None = None) -> dict[State, int]:
         def count(tx: Asking) -> dict[State, int]:
             replies = tx.ask("count_live", queue=queue), tx.ask("count_finished", queue=queue)
-            found = {State(word): number for reply in replies for word, number in reply.rows()}
+            found = {state_named(word): number for reply in replies for word, number in reply.rows()}
             return {**dict.fromkeys(State, 0), **found}
 
         return self._read(count)

@@ -9,7 +9,7 @@ from typing import Any
 
 from onward.backend import Query, Run, SessionState, StoredJob
 from onward.failure import Failure
-from onward.states import State
+from onward.states import state_named
 
 __all__ = ["Row", "ids_named", "runs_by_job", "session_state", "stored_jobs"]
 
@@ -30,7 +30,7 @@ def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
             token=token,
             attempt=attempt,
             move=move,
-            to=State(state),
+            to=state_named(state),
             failure=Failure(*failure),
             at=at,
             duration_ms=duration_ms,
@@ -49,7 +49,7 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
         queue=queue,
         job=job,
         data=sealed or b"",
-        state=State(state),
+        state=state_named(state),
         priority=-rank,
         attempts=attempts,
         delivery=delivery,

@@ -22,6 +22,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.steps import Ask, Asks, Rows, rendered
 from onward.backends.sqlite import (
@@ -35,6 +36,7 @@ from onward.backends.sqlite import (
     reaping,
     schema,
     settling,
+    text,
 )
 from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
@@ -55,12 +57,13 @@ _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 
 
-class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
+class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
 
     def __init__(self, connections: Connections, bell: Bell, *, clock: Clock, prefix: str) -> None:
+        super().__init__()
         self.capabilities = Capabilities(durable=connections.durable)
         self.clock = clock
         self.url = anchored("", connections.path)  # that opens it from any folder
@@ -101,6 +104,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
         backend.url = anchored(url, Path(path).absolute())
         return backend
 
+    @set_aside_and_repeat
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
@@ -129,6 +133,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
             self._bell.ring()
         return answers
 
+    @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with self._writing() as tx:
             if adopts is not None and not tx.value("either_session", (adopts, session.owner)):
@@ -152,6 +157,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
                 tx.run("adopt", (adopts, session.owner))
             return claiming.adopted(tx, session.owner, tx.now + lease_for)
 
+    @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
         if not turn.settlements and (result := self._idle(turn)) is not None:
@@ -201,6 +207,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
                 woken=tx.woken,
             )
 
+    @set_aside_and_repeat
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         with self._writing() as tx:
             session = tx.row("session", (owner,))
@@ -213,12 +220,14 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
         with self._reading() as tx:
             return [name for (name,) in tx.rows("paused_queues")]
 
+    @set_aside_and_repeat
     def extend(self, owner: str) -> Renewal:
         with self._writing() as tx:
             if not tx.run("renew_session", (owner, tx.now)):
                 return Renewal(alive=False)
             return Renewal(alive=True, cancel_requested=_asked_to_cancel(tx, owner))
 
+    @set_aside_and_repeat
     def reap(
         self, *, owner: str | None = None, started: Sequence[Held] | None = None, cause: str | None = None
     ) -> list[Reaped]:
@@ -277,6 +286,14 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
     def close(self) -> None:
         self._connections.close()
         self._bell.close()
+
+    def _repair_text(self) -> int:
+        with self._connections.reading() as connection:
+            found = list(text.unreadable(connection, self._prefix))
+        if not found:
+            return 0
+        with self._connections.writing() as connection:
+            return sum(text.repair(connection, self._prefix, row) for row in found)
 
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:

@@ -24,6 +24,7 @@ from typing import TypeVar
 
 from onward import forks
 from onward.backends.sqlite import faults
+from onward.backends.sqlite.text import escaped
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
 from onward.shield import shield
 
@@ -305,4 +306,5 @@ def _begin_reading(connection: sqlite3.Connection) -> None:
 
 
 def _only_read(connection: sqlite3.Connection) -> None:
+    connection.text_factory = escaped  # what others wrote is shown as it is
     connection.execute("PRAGMA query_only = ON")

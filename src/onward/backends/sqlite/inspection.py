@@ -23,7 +23,7 @@ from onward.backends.sqlite import glancing
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
 from onward.clock import SECOND
-from onward.states import FINISHED, LIVE, State
+from onward.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["SqliteInspection"]
 
@@ -49,14 +49,24 @@ class SqliteInspection:
             found = tx.row("pick", (as_json([job_id]),))
             return None if found is None else _stored(tx, [found])[0]
 
+    @abstractmethod
+    def set_aside(self) -> int: ...
+
     def list(self, query: Query) -> Sequence[StoredJob]:
         with self._reading() as tx:
-            return _stored(tx, _matching(tx, query, within=frozenset(State)))
+            try:
+                return _stored(tx, _matching(tx, query, within=frozenset(State)))
+            except _Unfindable:
+                pass
+        # Whoever walks the pages ends at one that is short: a row that cannot be shown must not hide those behind it.
+        self.set_aside()
+        with self._reading() as tx:
+            return _stored(tx, _matching(tx, query, within=frozenset(State), whole=False))
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
         with self._reading() as tx:
             counts = dict.fromkeys(State, 0)
-            counts |= {State(word): number for word, number in tx.rows("count_live", (queue,))}
+            counts |= {state_named(word): number for word, number in tx.rows("count_live", (queue,))}
             finished = tx.row("count_finished") if queue is None else tx.row("count_finished_of_queue", (queue,))
             assert finished is not None
             everything, discarded, cancelled, tombstones = finished
@@ -134,9 +144,9 @@ class SqliteInspection:
             page = tx.rows("next_finished", (after, limit))
             tombstones_before = tx.now - _TOMBSTONE
             doomed = {
-                job_id: State(word)
+                job_id: state_named(word)
                 for job_id, word, finished_at, tombstone in page
-                if finished_at < (tombstones_before if tombstone else cutoffs.get(State(word), 0))
+                if finished_at < (tombstones_before if tombstone else cutoffs.get(state_named(word), 0))
             }
             _forget(tx, list(doomed))
             pruned = Pruned(removed=dict(Counter(doomed.values())), next=page[-1][0] if len(page) == limit else None)
@@ -155,14 +165,21 @@ class SqliteInspection:
             return tx.run("progress", (lease.envelope.id, lease.token, lease.owner, progress)) == 1
 
 
-def _matching(tx: Transaction, query: Query, *, within: frozenset[State]) -> list[Row]:
-    """The rows of a page, in its order.  Tombstones are never among them."""
+class _Unfindable(Exception):
+    """A page has an id by which no row is found: it holds bytes that are no text, or a NUL."""
+
+
+def _matching(tx: Transaction, query: Query, *, within: frozenset[State], whole: bool = True) -> list[Row]:
+    """The rows of a page, in its order.  Tombstones are never among them.  ``whole``: raise if an id has no row."""
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
         return []
     ids = _page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
     found: dict[str, Row] = {}
-    for row in tx.rows("pick", (as_json(ids),)):
+    picked = tx.rows("pick", (as_json(ids),))
+    if whole and query.ids is None and len(picked) < len(ids):
+        raise _Unfindable
+    for row in picked:
         job_id, queue, job, sealed, state, *_ = row
         if sealed is not None and state in states and query.queue in (None, queue) and query.job in (None, job):
             found.setdefault(job_id, row)
