@@ -23,18 +23,20 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.mysql import claiming, enqueueing, faults, health, queries, reaping
+from onward.backends.mysql import claiming, enqueueing, faults, health, queries, reaping, schema
 from onward.backends.mysql.completing import MySQLCompletion
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
+from onward.backends.mysql.literals import literal
 from onward.backends.mysql.moving import MySQLMoving
 from onward.backends.mysql.settling import LeaseLost, Settling, classify
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
+from onward.backends.sql import text
 from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.home import same_home
@@ -50,6 +52,7 @@ __all__ = ["MySQLBackend"]
 
 Result = TypeVar("Result")
 
+_AS_BYTES = "CAST({} AS BINARY)"
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
 _LATE = 2  # and if that was because a lock came too late, for which it has waited long already
 
@@ -252,6 +255,20 @@ class MySQLBackend(SetsAside, MySQLInspection, MySQLMoving, Backend):
             self._bell.ring()
         return result
 
+    def _repair_text(self) -> int:
+        def repair(connection: Connection) -> int:
+            repaired = 0
+            for columns in list(schema.text_columns(connection, self._prefix)):
+                (found,) = connection.send(columns.select(_AS_BYTES).encode())
+                for row in list(text.unreadable(columns, found.rows)):
+                    statement, values = row.update(_AS_BYTES, "%s", if_taken="IGNORE")
+                    connection.send(statement.encode() % tuple(literal(value) for value in values))
+                    repaired += 1
+            return repaired
+
+        return self._again(repair)
+
+    @set_aside_and_repeat
     def _read(self, act: Callable[[Transaction], Result]) -> Result:
         """One snapshot, whatever is written meanwhile."""
 

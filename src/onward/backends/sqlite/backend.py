@@ -22,6 +22,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.sql import text
 from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.steps import Ask, Asks, Rows, rendered
@@ -36,7 +37,6 @@ from onward.backends.sqlite import (
     reaping,
     schema,
     settling,
-    text,
 )
 from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
@@ -55,6 +55,7 @@ __all__ = ["SqliteBackend"]
 
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
+_AS_BYTES = "CAST({} AS BLOB)"
 
 
 class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
@@ -289,11 +290,17 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
 
     def _repair_text(self) -> int:
         with self._connections.reading() as connection:
-            found = list(text.unreadable(connection, self._prefix))
-        if not found:
-            return 0
-        with self._connections.writing() as connection:
-            return sum(text.repair(connection, self._prefix, row) for row in found)
+            found = [
+                row
+                for columns in schema.text_columns(connection, self._prefix)
+                for row in text.unreadable(columns, connection.execute(columns.select(_AS_BYTES)))
+            ]
+        if found:
+            with self._connections.writing() as connection:
+                for row in found:
+                    # A row of the escaped key may be there already, by chance or by design: that one is replaced.
+                    connection.execute(*row.update(_AS_BYTES, "?", if_taken="OR REPLACE"))
+        return len(found)
 
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:

@@ -23,8 +23,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from onward import forks
+from onward.backends.sql.text import escaped
 from onward.backends.sqlite import faults
-from onward.backends.sqlite.text import escaped
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
 from onward.shield import shield
 

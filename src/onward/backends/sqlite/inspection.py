@@ -19,6 +19,7 @@ from onward.backend import (
     StoredJob,
 )
 from onward.backends.sql import rows
+from onward.backends.sql.inspection import Unfindable
 from onward.backends.sqlite import glancing
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
@@ -55,13 +56,13 @@ class SqliteInspection:
     def list(self, query: Query) -> Sequence[StoredJob]:
         with self._reading() as tx:
             try:
-                return _stored(tx, _matching(tx, query, within=frozenset(State)))
-            except _Unfindable:
+                return _stored(tx, _matching(tx, query, within=frozenset(State), whole=True))
+            except Unfindable:
                 pass
         # Whoever walks the pages ends at one that is short: a row that cannot be shown must not hide those behind it.
         self.set_aside()
         with self._reading() as tx:
-            return _stored(tx, _matching(tx, query, within=frozenset(State), whole=False))
+            return _stored(tx, _matching(tx, query, within=frozenset(State)))
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
         with self._reading() as tx:
@@ -165,11 +166,7 @@ class SqliteInspection:
             return tx.run("progress", (lease.envelope.id, lease.token, lease.owner, progress)) == 1
 
 
-class _Unfindable(Exception):
-    """A page has an id by which no row is found: it holds bytes that are no text, or a NUL."""
-
-
-def _matching(tx: Transaction, query: Query, *, within: frozenset[State], whole: bool = True) -> list[Row]:
+def _matching(tx: Transaction, query: Query, *, within: frozenset[State], whole: bool = False) -> list[Row]:
     """The rows of a page, in its order.  Tombstones are never among them.  ``whole``: raise if an id has no row."""
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
@@ -178,7 +175,7 @@ def _matching(tx: Transaction, query: Query, *, within: frozenset[State], whole:
     found: dict[str, Row] = {}
     picked = tx.rows("pick", (as_json(ids),))
     if whole and query.ids is None and len(picked) < len(ids):
-        raise _Unfindable
+        raise Unfindable
     for row in picked:
         job_id, queue, job, sealed, state, *_ = row
         if sealed is not None and state in states and query.queue in (None, queue) and query.job in (None, job):
