@@ -36,7 +36,7 @@ from onward.errors import (
     SignatureRejected,
 )
 from onward.failure import Failure, describe, kind_of, message_of, storable
-from onward.lease import Hold, Lease
+from onward.lease import LARGEST_COUNT, Hold, Lease
 from onward.logs import get_logger
 from onward.masking import MASK
 from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide, failed
@@ -137,6 +137,8 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     """Everything that can be said before the handler is called."""
+    if not _is_possible(lease):
+        return _impossible(lease)
     try:
         return _prepared(lease, runtime)
     except Exception as error:  # noqa: BLE001  the last net: one job's bytes do not end a worker
@@ -358,6 +360,25 @@ def _never_run(value: Any) -> Exception:
 def parked(lease: Lease, reason: str) -> Parked:
     """Put aside, longer each time."""
     return Parked(min(10.0 * float(2 ** min(lease.waits, 10)), _LONGEST_PARKING), storable(reason))
+
+
+def _is_possible(lease: Lease) -> bool:
+    """Whether a worker could have counted so."""
+    return (
+        0 < lease.token <= LARGEST_COUNT
+        and 0 <= lease.attempts <= LARGEST_COUNT
+        and 0 <= lease.crashes <= LARGEST_COUNT
+        and 0 <= lease.interruptions <= LARGEST_COUNT
+        and 0 <= lease.waits <= LARGEST_COUNT
+    )
+
+
+def _impossible(lease: Lease) -> Attempt:
+    counters = f"delivery {lease.token}, attempts {lease.attempts}, crashes {lease.crashes}, waits {lease.waits}"
+    reason = f"its counters hold what no worker writes: {counters}"
+    return Attempt(
+        lease=lease, outcome=Dead(reason, cause="rejected", ran=False), failure=Failure("ImpossibleCounters", reason)
+    )
 
 
 def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:

@@ -18,7 +18,11 @@ from onward.envelope import Envelope, Sealed
 from onward.failure import Failure
 from onward.states import State
 
-__all__ = ["Answer", "Hold", "Lease", "Settled", "Settlement", "SettlingMove"]
+__all__ = ["LARGEST_COUNT", "LAST_INSTANT", "Answer", "Hold", "Lease", "Settled", "Settlement", "SettlingMove"]
+
+# What no worker could have written is outside of these: a counter grows by one at a time, an instant is a date of Python's.
+LARGEST_COUNT = 2**31 - 1
+LAST_INSTANT = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
 
 class Hold(StrEnum):

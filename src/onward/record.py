@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any, TypeVar
 
 import msgspec
 
 from onward.arguments import decode_result
 from onward.backend import Run, SessionState, StoredJob
-from onward.clock import from_micros
+from onward.clock import from_micros, to_micros
 from onward.credentials import without_credentials
 from onward.encryption import Encrypted, Encryption
 from onward.envelope import Letter, Sealed, open_sealed
 from onward.errors import DecryptionFailed, EnvelopeError
+from onward.lease import LAST_INSTANT
 from onward.masking import Secret, masked
 from onward.registry import Registry
 from onward.scrubbing import Scrub
@@ -25,6 +26,9 @@ __all__ = ["JobRecord", "Progress", "Records", "RunError", "SessionRecord", "pay
 
 
 T = TypeVar("T")
+
+_FIRST_INSTANT = to_micros(datetime.min.replace(tzinfo=UTC))
+_MICROSECOND = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,14 +116,14 @@ class SessionRecord:
 
 
 def session_record_of(session: SessionState, now: int) -> SessionRecord:
-    expires_at = from_micros(session.expires_at)
+    expires_at = _shown(session.expires_at)
     return SessionRecord(
         owner=session.owner,
         host=session.host,
         pid=session.pid,
         version=session.version,
         leases=session.leases,
-        renewed_at=expires_at - session.lease_for,
+        renewed_at=_shown(session.expires_at - session.lease_for // _MICROSECOND),
         expires_at=expires_at,
         alive=session.expires_at > now,
     )
@@ -175,8 +179,8 @@ def _record(
         crashes=stored.crashes,
         interruptions=stored.interruptions,
         max_retries=None if letter is None else letter.max_retries,
-        available_at=from_micros(stored.available_at),
-        enqueued_at=from_micros(stored.enqueued_at),
+        available_at=_shown(stored.available_at),
+        enqueued_at=_shown(stored.enqueued_at),
         started_at=_when(stored.started_at),
         finished_at=_when(stored.finished_at),
         owner=stored.owner,
@@ -248,7 +252,12 @@ def _read(decode: Callable[[], T]) -> T | None:
 
 
 def _when(instant: int | None) -> datetime | None:
-    return None if instant is None else from_micros(instant)
+    return None if instant is None else _shown(instant)
+
+
+def _shown(instant: int) -> datetime:
+    """An instant for people; of one that is no date, the first or the last that is."""
+    return from_micros(min(max(instant, _FIRST_INSTANT), LAST_INSTANT))
 
 
 def _error(stored: StoredJob, run: Run, encryption: Encryption) -> RunError:
@@ -258,6 +267,6 @@ def _error(stored: StoredJob, run: Run, encryption: Encryption) -> RunError:
         kind=failure.kind,
         message=failure.message,
         traceback=failure.traceback,
-        at=from_micros(run.at),
+        at=_shown(run.at),
         duration_ms=run.duration_ms,
     )

@@ -17,7 +17,7 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import NamedTuple
 
-__all__ = ["FINISHED", "LIVE", "MOVES", "TARGETS", "Move", "State", "allows"]
+__all__ = ["FINISHED", "LIVE", "MOVES", "TARGETS", "Move", "State", "allows", "state_named"]
 
 
 class State(StrEnum):
@@ -32,6 +32,21 @@ class State(StrEnum):
     CANCELLED = "cancelled"
 
 
+def state_named(word: str) -> State:
+    """The state that a store names.  A word that is none of ours is shown as it is, and equal to no state.
+
+    >>> state_named("completed") is State.COMPLETED, str(state_named("nonsense"))
+    (True, 'nonsense')
+    """
+    known = _WORDS.get(word)
+    if known is not None:
+        return known
+    unknown = str.__new__(State, word)
+    unknown._name_ = unknown._value_ = word
+    return unknown
+
+
+_WORDS = {state.value: state for state in State}
 LIVE = frozenset({State.SCHEDULED, State.AVAILABLE, State.EXECUTING, State.RETRYABLE})
 FINISHED = frozenset({State.COMPLETED, State.DISCARDED, State.CANCELLED})
 WAITING = LIVE - {State.EXECUTING}

@@ -6,14 +6,12 @@ has counted since is added when the job is claimed.
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from onward.clock import to_micros
 from onward.envelope import Sealed
-from onward.lease import Lease, Settlement
+from onward.lease import LARGEST_COUNT, LAST_INSTANT, Lease, Settlement
 from onward.wording import counted
 
 __all__ = ["CRASHED", "Count", "Header", "NotOurs", "cut", "lease_of", "moved", "revived"]
@@ -25,8 +23,8 @@ _REASON = 400  # characters: what explains a death must not make a job too large
 # Nobody signs a header.  What is not in these bounds none of us wrote; and a broker, its driver or the store beside it would
 # refuse to take it: one such message would be delivered for ever, and end every session that meets it.
 _Id = Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[^\x00-\x1f]+$")]
-Count = Annotated[int, msgspec.Meta(ge=0, le=2**31 - 1)]
-_Instant = Annotated[int, msgspec.Meta(ge=0, le=to_micros(datetime.max.replace(tzinfo=UTC)))]
+Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
+_Instant = Annotated[int, msgspec.Meta(ge=0, le=LAST_INSTANT)]
 
 
 class NotOurs(ValueError):

@@ -25,18 +25,21 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.mysql import claiming, enqueueing, faults, health, queries, reaping
+from onward.backends.mysql import claiming, enqueueing, faults, health, queries, reaping, schema
 from onward.backends.mysql.completing import MySQLCompletion
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
+from onward.backends.mysql.literals import literal
 from onward.backends.mysql.moving import MySQLMoving
 from onward.backends.mysql.settling import LeaseLost, Settling, classify
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
+from onward.backends.sql import text
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.home import same_home
 from onward.backends.sql.reaping import singly
@@ -54,16 +57,18 @@ __all__ = ["MySQLBackend"]
 
 Result = TypeVar("Result")
 
+_AS_BYTES = "CAST({} AS BINARY)"
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
 _LATE = 2  # and if that was because a lock came too late, for which it has waited long already
 
 
-class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
+class MySQLBackend(SetsAside, MySQLInspection, MySQLMoving, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
+        super().__init__()
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
@@ -87,6 +92,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
     def connect(self) -> None:
         self._home = self._again(lambda connection: self._transaction(connection).ask("home").row())
 
+    @set_aside_and_repeat
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
@@ -94,6 +100,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
             return [Enqueued(envelope.id) for envelope in envelopes]
         return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
 
+    @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         lease_for = round(session.lease_for.total_seconds() * SECOND)
 
@@ -123,6 +130,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
         self._write(opened)
         return []
 
+    @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one answer per settlement, and one transaction if it ends no key."""
         result = in_two(turn, self._made) if is_parted(turn) else self._made(turn)
@@ -140,6 +148,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
             settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
             return TurnResult(settled=settled, leases=[], alive=False)
 
+    @set_aside_and_repeat
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         try:
             return self._write(lambda tx: _take(tx, owner, list(dict.fromkeys(ids))))
@@ -149,6 +158,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
     def paused(self) -> Sequence[str]:
         return self._read(lambda tx: [name for (name,) in tx.ask("paused_queues").rows()])
 
+    @set_aside_and_repeat
     def extend(self, owner: str) -> Renewal:
         def renew(tx: Transaction) -> Renewal:
             renewed, asked = tx.ask("renew_session", owner=owner), tx.ask("asked_to_cancel", owner=owner)
@@ -158,6 +168,7 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
 
         return self._write(renew)
 
+    @set_aside_and_repeat
     def reap(
         self,
         *,
@@ -261,6 +272,20 @@ class MySQLBackend(MySQLInspection, MySQLMoving, Backend):
             self._bell.ring()
         return result
 
+    def _repair_text(self) -> int:
+        def repair(connection: Connection) -> int:
+            repaired = 0
+            for columns in list(schema.text_columns(connection, self._prefix)):
+                (found,) = connection.send(columns.select(_AS_BYTES).encode())
+                for row in list(text.unreadable(columns, found.rows)):
+                    statement, values = row.update(_AS_BYTES, "%s", if_taken="IGNORE")
+                    connection.send(statement.encode() % tuple(literal(value) for value in values))
+                    repaired += 1
+            return repaired
+
+        return self._again(repair)
+
+    @set_aside_and_repeat
     def _read(self, act: Callable[[Transaction], Result]) -> Result:
         """One snapshot, whatever is written meanwhile."""
 

@@ -13,7 +13,7 @@ from onward.backend import Enqueued
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
 from onward.envelope import Envelope
-from onward.states import State
+from onward.states import State, state_named
 
 __all__ = ["cancel", "columns", "enqueue", "portions", "store"]
 
@@ -148,7 +148,7 @@ def cancel(tx: Transaction, reasons: Mapping[str, str], *, replaced: bool = Fals
     """Cancel what waits, ask what runs to cancel; gives the state in which each was found."""
     if not reasons:
         return {}
-    found = {job_id: State(state) for job_id, state, _ in tx.ask("lock_jobs", ids=sorted(reasons)).rows()}
+    found = {job_id: state_named(state) for job_id, state, _ in tx.ask("lock_jobs", ids=sorted(reasons)).rows()}
     waiting = [(job_id, reasons[job_id]) for job_id, state in found.items() if state is not State.EXECUTING]
     running = [(job_id, reasons[job_id]) for job_id, state in found.items() if state is State.EXECUTING]
     if waiting:

@@ -5,16 +5,17 @@ Neither database can undo a CREATE TABLE.  So the statements of a file may be ru
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from onward.backends.mysql.connection import Connection
 from onward.backends.mysql.literals import literal
 from onward.backends.mysql.queries import CLOCK
 from onward.backends.sql import migrations, sections
 from onward.backends.sql.migrations import Migration
+from onward.backends.sql.text import TABLES, TextColumns
 from onward.errors import BackendUnavailable
 
-__all__ = ["Migration", "known", "migrate", "missing", "script", "version"]
+__all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
 
 _PATIENCE = 60  # seconds to wait for whoever migrates at this moment
 _LOCK = (
@@ -46,6 +47,18 @@ def version(connection: Connection, prefix: str) -> int:
 def missing(connection: Connection, prefix: str) -> list[Migration]:
     """What this database lacks.  One that is newer than this code is refused."""
     return migrations.missing(known(), version(connection, prefix))
+
+
+def text_columns(connection: Connection, prefix: str) -> Iterator[TextColumns]:
+    """Which columns of which tables hold text: keys do, as bytes."""
+    for name in TABLES:
+        (described,) = connection.send(
+            b"SELECT column_name, column_key = 'PRI' FROM information_schema.columns WHERE table_schema = database() "
+            b"AND data_type IN ('varchar', 'longtext', 'varbinary') AND table_name = " + literal(f"{prefix}{name}")
+        )
+        texts = [f"`{column}`" for column, _ in described.rows]
+        keys = [f"`{column}`" for column, is_key in described.rows if is_key]
+        yield TextColumns(f"{prefix}{name}", texts, keys)
 
 
 def migrate(connection: Connection, prefix: str, *, moved: int | None = None) -> list[Migration]:

@@ -37,6 +37,7 @@ from onward.backends.postgres.settling import LeaseLost, Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.home import same_home
 from onward.backends.sql.reaping import singly
@@ -58,12 +59,13 @@ Result = TypeVar("Result")
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
 
 
-class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
+class PostgresBackend(SetsAside, PostgresInspection, PostgresMoving, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "postgresql"
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
+        super().__init__()
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
@@ -91,6 +93,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
     def connect(self) -> None:
         (self._home,) = self._ask("home")
 
+    @set_aside_and_repeat
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
@@ -99,6 +102,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
         rejected = self._again(lambda connection: self._store(connection, envelopes))
         return enqueueing.created(envelopes, rejected)
 
+    @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         lease_for = round(session.lease_for.total_seconds() * SECOND)
         asked = {
@@ -124,6 +128,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
 
         return self._write(adopt)
 
+    @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one answer per settlement, and one transaction if it ends no key."""
         self._ear.empty()
@@ -143,6 +148,7 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
             settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
             return TurnResult(settled=settled, leases=[], alive=False)
 
+    @set_aside_and_repeat
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         try:
             return self._write(lambda tx: _take(tx, owner, list(dict.fromkeys(ids))))
@@ -152,10 +158,12 @@ class PostgresBackend(PostgresInspection, PostgresMoving, Backend):
     def paused(self) -> Sequence[str]:
         return [name for (name,) in self._ask("paused_queues")]
 
+    @set_aside_and_repeat
     def extend(self, owner: str) -> Renewal:
         renewed = self._ask("renew_session", owner=owner)
         return Renewal(alive=True, cancel_requested=_held(*renewed[0])) if renewed else Renewal(alive=False)
 
+    @set_aside_and_repeat
     def reap(
         self,
         *,

@@ -19,7 +19,7 @@ from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.states import State
+from onward.states import State, state_named
 
 __all__ = ["PostgresInspection"]
 
@@ -58,7 +58,7 @@ class PostgresInspection(SqlInspection):
             wanted = [job_id for (job_id,) in left]
         for job_id in wanted:
             states += self._ask("cancel", ids=[job_id], reasons=[reason], replaced=False)
-        found = {job_id: State(word) for job_id, word in states}
+        found = {job_id: state_named(word) for job_id, word in states}
         # A waiting job can be cancelled once: named a second time, there is nothing left to cancel.
         return [cancelled(found, job_id) for job_id in ids]
 

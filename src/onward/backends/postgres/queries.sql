@@ -1126,3 +1126,27 @@ SELECT 'once', new ->> 0, new ->> 1, cast(new ->> 2 AS bigint), cast(new ->> 3 A
 ON CONFLICT (kind, key) DO UPDATE
    SET job_id = excluded.job_id, token = excluded.token, done_until = excluded.done_until
  WHERE onward_holds.done_until < excluded.done_until;
+
+-- name: damaged_jobs
+-- Live jobs whose row no worker wrote, and why is for the reader to say.  The counters end one below what a claim may write.
+SELECT id AS place, id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes, delivery,
+       attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key, idempotency_ttl, single_instance,
+       progress, owner, onward_now(:now)
+  FROM onward_jobs
+ WHERE state NOT IN ('scheduled', 'available', 'executing', 'retryable') OR (state = 'executing' AND owner IS NULL)
+    OR delivery NOT BETWEEN 0 AND 2147483646 OR attempts NOT BETWEEN 0 AND 2147483646
+    OR crashes NOT BETWEEN 0 AND 2147483646 OR interruptions NOT BETWEEN 0 AND 2147483646
+    OR waits NOT BETWEEN 0 AND 2147483646 OR max_crashes NOT BETWEEN 1 AND 2147483646 OR rank NOT BETWEEN -100 AND 100
+    OR available_at NOT BETWEEN 0 AND 253402300799999999 OR enqueued_at NOT BETWEEN 0 AND 253402300799999999
+    OR idempotency_ttl NOT BETWEEN 0 AND 253402300799999999 OR expires_at NOT BETWEEN 0 AND 253402300799999999
+    OR started_at NOT BETWEEN 0 AND 253402300799999999 OR parked_since NOT BETWEEN 0 AND 253402300799999999
+ LIMIT 1000
+   FOR UPDATE SKIP LOCKED;
+
+-- name: drop_damaged
+DELETE FROM onward_jobs WHERE id = :key;
+
+-- name: damaged_sessions
+SELECT owner FROM onward_sessions
+ WHERE expires_at NOT BETWEEN 0 AND 253402300799999999 OR lease_for NOT BETWEEN 1 AND 253402300799999999
+   FOR UPDATE SKIP LOCKED;

@@ -8,7 +8,7 @@ from onward.backend import Held, Reaped
 from onward.backends.postgres import holds, settling
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.sql.settling import Lost
-from onward.states import State
+from onward.states import State, state_named
 
 __all__ = ["end", "give_back"]
 
@@ -34,7 +34,7 @@ def give_back(tx: Transaction, lost: Sequence[Lost], started: Collection[Held] |
     ended: dict[int, holds.Ended] = {}
     for number, to, _, once, ttl, single in rows:
         lease = lost[number - 1]
-        reaped[number] = lease.reaped(State(to), cause, crashed=(lease.id, lease.token) in crashed)
+        reaped[number] = lease.reaped(state_named(to), cause, crashed=(lease.id, lease.token) in crashed)
         if once is not None or single is not None:
             ended[number] = holds.Ended(holds.Keyed(lease.id, lease.token, once, ttl, single), confirmed=False)
         if to in (State.AVAILABLE, State.RETRYABLE):

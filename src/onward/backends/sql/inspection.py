@@ -10,9 +10,9 @@ from onward.backend import Pruned, Query, QueueState, SessionState, StoredJob
 from onward.backends.sql import rows
 from onward.backends.sql.asking import Asking
 from onward.backends.sql.rows import PruneBatch, Row
-from onward.states import FINISHED, LIVE, State
+from onward.states import FINISHED, LIVE, State, state_named
 
-__all__ = ["REPLAYABLE", "SqlInspection", "cancelled", "matching", "once", "page"]
+__all__ = ["REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
 
 Result = TypeVar("Result")
 
@@ -25,6 +25,10 @@ class SqlInspection:
 
     @abstractmethod
     def _read(self, act: Callable[[Any], Result]) -> Result: ...
+
+    @abstractmethod
+    def set_aside(self) -> int:
+        """Set aside what no worker wrote; gives how much that was."""
 
     @abstractmethod
     def _write(self, act: Callable[[Any], Result]) -> Result: ...
@@ -48,15 +52,26 @@ class SqlInspection:
         return self._read(look)
 
     def list(self, query: Query) -> Sequence[StoredJob]:
-        def look(tx: Asking) -> Sequence[StoredJob]:
+        def look(tx: Asking) -> Sequence[StoredJob] | None:
+            try:
+                return _stored(tx, matching(tx, query, within=frozenset(State), whole=True))
+            except Unfindable:
+                return None
+
+        def look_again(tx: Asking) -> Sequence[StoredJob]:
             return _stored(tx, matching(tx, query, within=frozenset(State)))
 
-        return self._read(look)
+        found = self._read(look)
+        if found is not None:
+            return found
+        # Whoever walks the pages ends at one that is short: a row that cannot be shown must not hide those behind it.
+        self.set_aside()
+        return self._read(look_again)
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
         def count(tx: Asking) -> dict[State, int]:
             replies = tx.ask("count_live", queue=queue), tx.ask("count_finished", queue=queue)
-            found = {State(word): number for reply in replies for word, number in reply.rows()}
+            found = {state_named(word): number for reply in replies for word, number in reply.rows()}
             return {**dict.fromkeys(State, 0), **found}
 
         return self._read(count)
@@ -108,14 +123,21 @@ class SqlInspection:
         return self._read(look)
 
 
-def matching(tx: Asking, query: Query, *, within: frozenset[State]) -> list[Row]:
-    """The rows of a page, in its order.  Tombstones are never among them."""
+class Unfindable(Exception):
+    """A page has an id by which no row is found: it holds what is no text."""
+
+
+def matching(tx: Asking, query: Query, *, within: frozenset[State], whole: bool = False) -> list[Row]:
+    """The rows of a page, in its order.  Tombstones are never among them.  ``whole``: raise if an id has no row."""
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
         return []
     ids = page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
     found: dict[str, Row] = {}
-    for row in tx.ask("pick", ids=ids).rows():
+    picked = tx.ask("pick", ids=ids).rows()
+    if whole and query.ids is None and len(picked) < len(ids):
+        raise Unfindable
+    for row in picked:
         job_id, queue, job, sealed, state, *_ = row
         if sealed is not None and state in states and query.queue in (None, queue) and query.job in (None, job):
             found.setdefault(job_id, row)

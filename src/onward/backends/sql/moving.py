@@ -13,7 +13,7 @@ from onward.backends.sql.asking import Asking
 from onward.backends.sql.inspection import page
 from onward.backends.sql.rows import Row, runs_by_job
 from onward.movable import MOVABLE, Accepted, Confirmed, Parcel
-from onward.states import State
+from onward.states import state_named
 
 __all__ = ["SqlMoving"]
 
@@ -162,7 +162,7 @@ def _accepted(parcel: Parcel, stored: set[str], there: set[str], holders: dict[s
 def _parcel(row: Row, runs_of: dict[str, Any]) -> Parcel:
     *columns, confirmed_by, confirmed_token, confirmed_until = row
     values = dict(zip(_COLUMNS, columns, strict=True))
-    values["state"] = State(values["state"])
+    values["state"] = state_named(values["state"])
     values["key_held"] = bool(values["key_held"])
     if confirmed_until is not None:
         values["confirmed"] = Confirmed(confirmed_by, confirmed_token, confirmed_until)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from onward.backend import TOMBSTONE, Pruned, Query, QueuePage, Run, SessionState, StoredJob
 from onward.clock import SECOND
 from onward.failure import Failure
-from onward.states import State
+from onward.states import State, state_named
 
 __all__ = [
     "PruneBatch",
@@ -52,7 +52,7 @@ def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
             token=token,
             attempt=attempt,
             move=move,
-            to=State(state),
+            to=state_named(state),
             failure=Failure(*failure),
             at=at,
             duration_ms=duration_ms,
@@ -71,7 +71,7 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
         queue=queue,
         job=job,
         data=sealed or b"",
-        state=State(state),
+        state=state_named(state),
         priority=-rank,
         attempts=attempts,
         delivery=delivery,
@@ -143,9 +143,10 @@ class PruneBatch(NamedTuple):
     @classmethod
     def of(cls, page: Sequence[Row], cutoffs: Mapping[State, int], queue: str | None, limit: int) -> PruneBatch:
         doomed = {
-            job_id: Doomed(name, State(word), finished_at)
+            job_id: Doomed(name, state_named(word), finished_at)
             for job_id, name, word, finished_at, tombstone, now in page
-            if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(State(word), 0)) and queue in (None, name)
+            if finished_at < (now - _TOMBSTONE if tombstone else cutoffs.get(state_named(word), 0))
+            and queue in (None, name)
         }
         return cls(doomed, page[-1][0] if len(page) == limit else None)
 

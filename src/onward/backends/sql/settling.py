@@ -17,7 +17,7 @@ from onward.lease import (
     Settlement,
     already_applied,
 )
-from onward.states import TARGETS, State
+from onward.states import TARGETS, State, state_named
 
 __all__ = ["Lost", "because", "judge", "on_record", "why"]
 
@@ -25,12 +25,12 @@ __all__ = ["Lost", "because", "judge", "on_record", "why"]
 def judge(settlement: Settlement, move: str | None, went_to: str, finished_as: str | None, traced: bool) -> Settled:
     """What became of a settlement whose fence matches nothing: the record first, then the finished job."""
     if move is not None:
-        return already_applied(State(went_to)) if move == settlement.move else LEASE_LOST
+        return already_applied(state_named(went_to)) if move == settlement.move else LEASE_LOST
     if not traced:
         return GONE
     turned = finished_as == State.CANCELLED and settlement.move != "ack"
     if finished_as is not None and (turned or finished_as == TARGETS[settlement.move]):
-        return already_applied(State(finished_as))
+        return already_applied(state_named(finished_as))
     return LEASE_LOST
 
 

@@ -24,6 +24,8 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.sql import text
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.steps import Ask, Asks, Rows, rendered
 from onward.backends.sql.tables import emptying
@@ -55,14 +57,16 @@ __all__ = ["SqliteBackend"]
 
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
+_AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
+class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
 
     def __init__(self, connections: Connections, bell: Bell, *, clock: Clock, prefix: str) -> None:
+        super().__init__()
         self.clock = clock
         self.url = anchored("", connections.path)  # that opens it from any folder
         self._connections = connections
@@ -123,6 +127,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
     def connect(self) -> None:
         self._connections.connect()
 
+    @set_aside_and_repeat
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
@@ -151,6 +156,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
             self._bell.ring()
         return answers
 
+    @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with self._writing() as tx:
             if adopts is not None and not tx.value("either_session", (adopts, session.owner)):
@@ -174,6 +180,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
                 tx.run("adopt", (adopts, session.owner))
             return claiming.adopted(tx, session.owner, tx.now + lease_for)
 
+    @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
         if not turn.settlements and (result := self._idle(turn)) is not None:
@@ -223,6 +230,7 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
                 woken=tx.woken,
             )
 
+    @set_aside_and_repeat
     def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
         with self._writing() as tx:
             session = tx.row("session", (owner,))
@@ -235,12 +243,14 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
         with self._reading() as tx:
             return [name for (name,) in tx.rows("paused_queues")]
 
+    @set_aside_and_repeat
     def extend(self, owner: str) -> Renewal:
         with self._writing() as tx:
             if not tx.run("renew_session", (owner, tx.now)):
                 return Renewal(alive=False)
             return Renewal(alive=True, cancel_requested=_asked_to_cancel(tx, owner))
 
+    @set_aside_and_repeat
     def reap(
         self,
         *,
@@ -313,6 +323,20 @@ class SqliteBackend(SqliteInspection, SqliteMoving, Backend):
     def close(self) -> None:
         self._connections.close()
         self._bell.close()
+
+    def _repair_text(self) -> int:
+        with self._connections.reading() as connection:
+            found = [
+                row
+                for columns in schema.text_columns(connection, self._prefix)
+                for row in text.unreadable(columns, connection.execute(columns.select(_AS_BYTES)))
+            ]
+        if found:
+            with self._connections.writing() as connection:
+                for row in found:
+                    # A row of the escaped key may be there already, by chance or by design: that one is replaced.
+                    connection.execute(*row.update(_AS_BYTES, "?", if_taken="OR REPLACE"))
+        return len(found)
 
     @contextmanager
     def _writing(self) -> Iterator[Transaction]:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from onward import forks, time_limit
+from onward.backends.sql.text import escaped
 from onward.backends.sqlite import faults, filesystem
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
 from onward.shield import shield
@@ -328,4 +329,5 @@ def _begin_reading(connection: sqlite3.Connection) -> None:
 
 
 def _only_read(connection: sqlite3.Connection) -> None:
+    connection.text_factory = escaped  # what others wrote is shown as it is
     connection.execute("PRAGMA query_only = ON")

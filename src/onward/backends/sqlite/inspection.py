@@ -20,10 +20,11 @@ from onward.backend import (
     StoredJob,
 )
 from onward.backends.sql import rows
+from onward.backends.sql.inspection import Unfindable
 from onward.backends.sqlite import glancing, holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
-from onward.states import FINISHED, LIVE, State
+from onward.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["SqliteInspection"]
 
@@ -51,14 +52,24 @@ class SqliteInspection:
         with self._reading() as tx:
             return _stored(tx, rows.live_before_finished(tx.rows("pick", (as_json(ids),))))
 
+    @abstractmethod
+    def set_aside(self) -> int: ...
+
     def list(self, query: Query) -> Sequence[StoredJob]:
+        with self._reading() as tx:
+            try:
+                return _stored(tx, _matching(tx, query, within=frozenset(State), whole=True))
+            except Unfindable:
+                pass
+        # Whoever walks the pages ends at one that is short: a row that cannot be shown must not hide those behind it.
+        self.set_aside()
         with self._reading() as tx:
             return _stored(tx, _matching(tx, query, within=frozenset(State)))
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
         with self._reading() as tx:
             counts = dict.fromkeys(State, 0)
-            counts |= {State(word): number for word, number in tx.rows("count_live", (queue,))}
+            counts |= {state_named(word): number for word, number in tx.rows("count_live", (queue,))}
             finished = tx.row("count_finished") if queue is None else tx.row("count_finished_of_queue", (queue,))
             assert finished is not None
             everything, discarded, cancelled, tombstones = finished
@@ -172,14 +183,17 @@ class SqliteInspection:
             return tx.run("progress", (lease.envelope.id, lease.token, lease.owner, progress)) == 1
 
 
-def _matching(tx: Transaction, query: Query, *, within: frozenset[State]) -> list[Row]:
-    """The rows of a page, in its order.  Tombstones are never among them."""
+def _matching(tx: Transaction, query: Query, *, within: frozenset[State], whole: bool = False) -> list[Row]:
+    """The rows of a page, in its order.  Tombstones are never among them.  ``whole``: raise if an id has no row."""
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
         return []
     ids = _page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
     found: dict[str, Row] = {}
-    for row in tx.rows("pick", (as_json(ids),)):
+    picked = tx.rows("pick", (as_json(ids),))
+    if whole and query.ids is None and len(picked) < len(ids):
+        raise Unfindable
+    for row in picked:
         job_id, queue, job, sealed, state, *_ = row
         if sealed is not None and state in states and query.queue in (None, queue) and query.job in (None, job):
             found.setdefault(job_id, row)

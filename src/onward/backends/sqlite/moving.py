@@ -70,7 +70,9 @@ class _Asking:
 
     def ask(self, name: str, **parameters: object) -> _Answer:
         values = {key: as_json(value) if isinstance(value, list) else value for key, value in parameters.items()}
-        return _Answer(self.tx.rows(name, values if self.tx.is_named(name) else tuple(values.values())))
+        if self.tx.is_named(name):
+            return _Answer(self.tx.rows(name, {**values, "now": self.tx.now}))
+        return _Answer(self.tx.rows(name, tuple(values.values())))
 
 
 class _Answer:

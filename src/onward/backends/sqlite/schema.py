@@ -7,9 +7,10 @@ from collections.abc import Iterator, Sequence
 
 from onward.backends.sql import migrations
 from onward.backends.sql.migrations import Migration
+from onward.backends.sql.text import TABLES, TextColumns
 from onward.backends.sqlite import queries
 
-__all__ = ["Migration", "known", "migrate", "missing", "script", "version"]
+__all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
 
 _TABLE = (
     "CREATE TABLE IF NOT EXISTS onward_migrations "
@@ -34,6 +35,14 @@ def version(connection: sqlite3.Connection, prefix: str) -> int:
 def missing(connection: sqlite3.Connection, prefix: str) -> list[Migration]:
     """What this file lacks.  One that is newer than this code is refused."""
     return migrations.missing(known(), version(connection, prefix))
+
+
+def text_columns(connection: sqlite3.Connection, prefix: str) -> Iterator[TextColumns]:
+    """Which columns of which tables hold text."""
+    for name in TABLES:
+        described = connection.execute(f"PRAGMA table_info({prefix}{name})").fetchall()
+        texts = [(column, key) for _, column, kind, _, _, key in described if kind == "TEXT"]
+        yield TextColumns(f"{prefix}{name}", [column for column, _ in texts], [column for column, key in texts if key])
 
 
 def script(pending: Sequence[Migration], prefix: str) -> str:

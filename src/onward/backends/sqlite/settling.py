@@ -20,7 +20,7 @@ from onward.lease import (
     already_applied,
     applied,
 )
-from onward.states import FINISHED, TARGETS, State
+from onward.states import FINISHED, TARGETS, State, state_named
 
 __all__ = ["LeaseLost", "classify", "released", "settle"]
 
@@ -71,12 +71,12 @@ def classify(tx: Transaction, settlement: Settlement) -> Settled:
     assert evidence is not None
     move, went_to, finished_as, traced = evidence
     if move is not None:
-        return already_applied(State(went_to)) if move == settlement.move else LEASE_LOST
+        return already_applied(state_named(went_to)) if move == settlement.move else LEASE_LOST
     if not traced:
         return GONE
     turned = finished_as == State.CANCELLED and settlement.move != "ack"
     if turned or finished_as == TARGETS[settlement.move]:
-        return already_applied(State(finished_as))
+        return already_applied(state_named(finished_as))
     return LEASE_LOST
 
 

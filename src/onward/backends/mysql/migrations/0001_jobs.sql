@@ -38,6 +38,7 @@ CREATE TABLE IF NOT EXISTS onward_jobs (
     spent longtext,
     progress longblob,
     sealed longblob NOT NULL,
+    CONSTRAINT CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
     CONSTRAINT CHECK (place = CASE WHEN state = 'available' THEN `rank` ELSE 0 END),
     CONSTRAINT CHECK (asked = (cancel_reason IS NOT NULL)),
     CONSTRAINT CHECK (waiting = (waits > 0 AND parked_since IS NULL)),
@@ -78,6 +79,7 @@ CREATE TABLE IF NOT EXISTS onward_finished (
     progress longblob,
     result longblob,
     sealed longblob,
+    CONSTRAINT CHECK (id <> '' AND state IN ('completed', 'discarded', 'cancelled')),
     INDEX state_idx (state, tombstone, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
@@ -99,6 +101,7 @@ CREATE TABLE IF NOT EXISTS onward_attempts (
     kind longtext NOT NULL,
     message longtext NOT NULL,
     traceback longtext NOT NULL,
+    CONSTRAINT CHECK (token BETWEEN 0 AND 2147483647 AND attempt BETWEEN 0 AND 2147483647 AND at BETWEEN 0 AND 253402300799999999),
     PRIMARY KEY (job_id, token)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
@@ -110,6 +113,7 @@ CREATE TABLE IF NOT EXISTS onward_sessions (
     pid bigint NOT NULL,
     host longtext NOT NULL,
     version longtext NOT NULL,
+    CONSTRAINT CHECK (expires_at BETWEEN 0 AND 253402300799999999 AND lease_for BETWEEN 0 AND 253402300799999999),
     INDEX expiry_idx (expires_at)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 

@@ -33,7 +33,8 @@ CREATE TABLE onward_jobs (
     single_instance text COLLATE "C",
     spent text,
     progress bytea,
-    sealed bytea NOT NULL
+    sealed bytea NOT NULL,
+    CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL))
 ) WITH (
     -- Room for the row's next version beside it, and a vacuum that keeps up with a table whose every row dies young.
     -- An empty end is not cut off: that would lock the table, for room that the next burst needs again.
@@ -92,7 +93,8 @@ CREATE TABLE onward_finished (
     reason text,
     progress bytea,
     result bytea,
-    sealed bytea                                    -- null: only a tombstone
+    sealed bytea,                                   -- null: only a tombstone
+    CHECK (id <> '' AND state IN ('completed', 'discarded', 'cancelled'))
 ) WITH (
     autovacuum_vacuum_scale_factor = 0.05,
     autovacuum_analyze_scale_factor = 0.05
@@ -114,7 +116,8 @@ CREATE TABLE onward_attempts (
     kind text NOT NULL,
     message text NOT NULL,
     traceback text NOT NULL,
-    PRIMARY KEY (job_id, token)
+    PRIMARY KEY (job_id, token),
+    CHECK (token BETWEEN 0 AND 2147483647 AND attempt BETWEEN 0 AND 2147483647 AND at BETWEEN 0 AND 253402300799999999)
 );
 
 -- Every turn locks its own row here and only renewals write it, often: room on the page keeps those writes in place.
@@ -124,7 +127,8 @@ CREATE TABLE onward_sessions (
     pid bigint NOT NULL,
     owner text COLLATE "C" NOT NULL PRIMARY KEY,
     host text NOT NULL,
-    version text NOT NULL
+    version text NOT NULL,
+    CHECK (expires_at BETWEEN 0 AND 253402300799999999 AND lease_for BETWEEN 1 AND 253402300799999999)
 ) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);
 
 CREATE TABLE onward_queues (

@@ -28,7 +28,8 @@ CREATE TABLE onward_jobs (
     job TEXT NOT NULL,
     spent TEXT,
     progress BLOB,
-    sealed BLOB NOT NULL
+    sealed BLOB NOT NULL,
+    CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL))
 ) STRICT;
 
 -- The claim walks this one and nothing else.  Expiry and state are in it so that expired jobs are passed over, and waiting
@@ -80,7 +81,8 @@ CREATE TABLE onward_finished (
     reason TEXT,
     progress BLOB,
     result BLOB,
-    sealed BLOB                                     -- null: only a tombstone
+    sealed BLOB,                                    -- null: only a tombstone
+    CHECK (id <> '' AND state IN ('completed', 'discarded', 'cancelled'))
 ) STRICT;
 
 -- Completed jobs pay for no index but their key: retention walks the ids, which rise with time.
@@ -100,7 +102,8 @@ CREATE TABLE onward_attempts (
     kind TEXT NOT NULL,
     message TEXT NOT NULL,
     traceback TEXT NOT NULL,
-    PRIMARY KEY (job_id, token)
+    PRIMARY KEY (job_id, token),
+    CHECK (token BETWEEN 0 AND 2147483647 AND attempt BETWEEN 0 AND 2147483647 AND at BETWEEN 0 AND 253402300799999999)
 ) STRICT;
 
 CREATE TABLE onward_sessions (
@@ -109,7 +112,8 @@ CREATE TABLE onward_sessions (
     lease_for INTEGER NOT NULL,
     host TEXT NOT NULL,
     pid INTEGER NOT NULL,
-    version TEXT NOT NULL
+    version TEXT NOT NULL,
+    CHECK (expires_at BETWEEN 0 AND 253402300799999999 AND lease_for BETWEEN 1 AND 253402300799999999)
 ) STRICT, WITHOUT ROWID;
 
 CREATE TABLE onward_queues (

@@ -1,0 +1,64 @@
+"""What a shop holds before it is damaged: for each table, as many rows as wanted, each with the name its key column has."""
+
+from datetime import timedelta
+
+from onward.backend import Claim, Session, Turn
+
+MORE_JOBS = """
+@jobs.job(max_retries=1, retry=Fixed(0.001))
+def second_time_lucky(ctx: JobContext, n: int) -> None:
+    if ctx.attempt == 1 or n % 2:  # half of them for good: their dead letters tell of both runs
+        raise ValueError(f"not yet {n}")
+"""
+
+
+def jobs(shop, count):
+    """Waiting jobs."""
+    return [handle.id for handle in shop.plain.enqueue_many([(n,) for n in range(count)])]
+
+
+def finished(shop, count):
+    """Jobs that have succeeded."""
+    ids = jobs(shop, count)
+    shop.jobs.drain()
+    return ids
+
+
+def attempts(shop, count):
+    """Jobs that have failed once and are due again, when half of them fail for good."""
+    handles = shop.second_time_lucky.using(queue="abandoned").enqueue_many([(n,) for n in range(count)])
+    for _ in handles:
+        shop.jobs.process_once("abandoned")
+    return [handle.id for handle in handles]
+
+
+def sessions(shop, count):
+    """Sessions of dead workers, each with one job."""
+    owners = [f"dead-{n}" for n in range(count)]
+    length = timedelta(seconds=shop.jobs.settings.lease_for)
+    shop.plain.using(queue="abandoned").enqueue_many([(n,) for n in range(count)])
+    for owner in owners:
+        shop.jobs.backend.open_session(Session(owner=owner, lease_for=length, host="nowhere", pid=1, version="0"))
+        shop.jobs.backend.turn(Turn(owner=owner, claim=Claim(queues=("abandoned",), limit=1)))
+    return owners
+
+
+def queues(shop, count):
+    """Paused queues, each with one job."""
+    names = [f"paused-{n}" for n in range(count)]
+    for n, name in enumerate(names):
+        shop.plain.using(queue=name).enqueue(n)
+        shop.jobs.pause(name)
+    return names
+
+
+def holds(shop, count):
+    """Idempotency keys of jobs that have succeeded, and for each a second job with the same key."""
+    ids = [shop.plain.using(idempotency_key=f"key-{n}").enqueue(n).id for n in range(count)]
+    shop.jobs.drain()
+    for n in range(count):
+        shop.plain.using(idempotency_key=f"key-{n}").enqueue(n)
+    return ids
+
+
+SCENES = {scene.__name__: scene for scene in (jobs, finished, attempts, sessions, queues, holds)}
