@@ -10,6 +10,7 @@ import json
 import os
 import subprocess
 import sys
+from collections import Counter
 
 import pytest
 
@@ -70,8 +71,8 @@ def test_a_damaged_cell_stops_nothing_and_hides_nothing(store, table, open_shop,
     for command in LISTS:
         listed(command, shop)
     fleet.stop()
-    ids = [row["id"] for row in listed(["job", "list", "--all"], shop)]
-    assert sorted(ids) == sorted(cells.ids()), "a row is not listed"
+    shown = Counter(row["id"] for row in listed(["job", "list", "--all"], shop))
+    assert Counter(cells.ids()) - shown == {}, "a row is not listed"
     assert "Traceback" not in fleet.log, fleet.log[-4000:]
     report(f"{engine} {table}: {len(pairs)} values, {len(pairs) - len(took)} refused by the store, 0 processes ended")
 

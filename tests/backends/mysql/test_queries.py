@@ -121,16 +121,16 @@ def full(mariadb):
     columns = "id, queue, state, `rank`, place, available_at, max_crashes, enqueued_at, job, sealed"
     with closing(mariadb.connect("jobs")) as connection, connection.cursor() as cursor:
         for state, first, place in (("available", 0, "seq % 3"), ("scheduled", 1, "0")):
-            at = "seq" if state == "available" else "(1 << 60) + seq"
+            at = "seq" if state == "available" else "(1 << 57) + seq"
             cursor.execute(
                 f"INSERT INTO onward_jobs ({columns}) SELECT lower(lpad(hex(seq * 2 + {first}), 32, '0')), 'q1', '{state}', "
                 f"seq % 3, {place}, {at}, 3, 1, 'work', 'x' FROM seq_1_to_{ROWS}"
             )
         cursor.execute(
             "INSERT INTO onward_finished (id, queue, state, tombstone, finished_at, `rank`, available_at, delivery, "
-            "max_crashes, enqueued_at, idempotency_ttl, attempts, crashes, interruptions, waits, job) "
+            "max_crashes, enqueued_at, idempotency_ttl, attempts, crashes, interruptions, waits, job, sealed) "
             "SELECT concat('f', lower(lpad(hex(seq), 31, '0'))), 'q1', 'completed', false, 1, 0, 1, 1, 3, 1, 0, 1, 0, 0, 0, "
-            f"'work' FROM seq_1_to_{ROWS}"
+            f"'work', '' FROM seq_1_to_{ROWS}"
         )
     yield
     mariadb.emptied()

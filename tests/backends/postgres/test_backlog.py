@@ -75,7 +75,7 @@ def _touched(sql):
     "fill",
     [
         pytest.param(WAITING.format(state="available", at=0, count=MANY), id="waiting"),
-        pytest.param(WAITING.format(state="scheduled", at=2**60, count=MANY), id="for later"),
+        pytest.param(WAITING.format(state="scheduled", at=2**57, count=MANY), id="for later"),
         pytest.param(ENDED.format(count=MANY), id="ended"),
     ],
 )

@@ -348,7 +348,7 @@ class TestLocks:
                 sweep.start()
                 _until_it_waits(url)
                 other.execute("UPDATE onward_jobs SET owner = 'fresh', delivery = delivery + 1 WHERE id = %s", (first,))
-                other.execute("INSERT INTO onward_sessions VALUES (%s, 30000000, 1, 'fresh', '', '')", (2**60,))
+                other.execute("INSERT INTO onward_sessions VALUES (%s, 30000000, 1, 'fresh', '', '')", (2**57,))
             sweep.join(30)
         finally:
             sql("DROP FUNCTION dawdle")

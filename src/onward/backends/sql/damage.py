@@ -122,7 +122,7 @@ def set_aside_and_repeat(verb: Callable[Concatenate[Any, P], T]) -> Callable[Con
         except (BackendUnavailable, BackendMisconfigured, Unsupported):
             raise
         except Exception as error:
-            if not self.set_aside():
+            if not _set_aside_by(self):
                 raise _as_backend_error(error) from error
         try:
             return verb(self, *args, **kwargs)
@@ -130,6 +130,14 @@ def set_aside_and_repeat(verb: Callable[Concatenate[Any, P], T]) -> Callable[Con
             raise _as_backend_error(error) from error
 
     return call
+
+
+def _set_aside_by(backend: SetsAside) -> int:
+    """How many rows it could set aside; none where looking for them fails too, and the first error tells more."""
+    try:
+        return backend.set_aside()
+    except BackendError:
+        return 0
 
 
 def _as_backend_error(error: Exception) -> BackendError:

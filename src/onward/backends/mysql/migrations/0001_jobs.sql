@@ -79,7 +79,7 @@ CREATE TABLE IF NOT EXISTS onward_finished (
     progress longblob,
     result longblob,
     sealed longblob,
-    CONSTRAINT CHECK (id <> '' AND state IN ('completed', 'discarded', 'cancelled')),
+    CONSTRAINT CHECK (id <> '' AND state IN ('completed', 'discarded', 'cancelled') AND tombstone = (sealed IS NULL)),
     INDEX state_idx (state, tombstone, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
