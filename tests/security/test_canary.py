@@ -6,6 +6,7 @@ after a handler has told it in every way.  The same search finds it everywhere i
 
 import functools
 import importlib
+import itertools
 import json
 import logging
 import re
@@ -191,7 +192,7 @@ def _rows(store, jobs, *, sealed):
 def _printed(store, capsys, monkeypatch, places, ids, settings):
     monkeypatch.setenv("ONWARD_URL", store.url())
     monkeypatch.setenv("ONWARD_STORE", settings.get("store", ""))
-    words = []
+    applications = [[]]
     if places == ["by name of another program"]:  # only the application knows that it is a secret
 
         class Module(ModuleType):
@@ -202,7 +203,7 @@ def _printed(store, capsys, monkeypatch, places, ids, settings):
                 return app
 
         monkeypatch.setitem(sys.modules, "till_app", Module("till_app"))
-        words = ["--app", "till_app:jobs"]
+        applications.append(["--app", "till_app:jobs"])
     capsys.readouterr()
     for asked in (
         ["job", "list"],
@@ -211,9 +212,9 @@ def _printed(store, capsys, monkeypatch, places, ids, settings):
         ["worker", "list"],
         *(["job", "show", i] for i in ids),
     ):
-        for way in ([], ["--json"]):
-            assert main([*asked, *way, *words]) in (0, 6), asked
-    assert main(["top", "--once", *words]) == 0
+        for words in itertools.product(([], ["--json"]), applications):
+            assert main([*asked, *itertools.chain(*words)]) in (0, 6), asked
+    assert main(["top", "--once", *applications[-1]]) == 0
     return "".join(capsys.readouterr())
 
 
