@@ -10,8 +10,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from onward import Onward, group_commit, stores
+from onward import Onward
 from onward.backend import Claim
+from onward.backends import opening
+from onward.client import group_commit
 from onward.telemetry import Event
 from onward.testing import FakeClock
 
@@ -70,7 +72,7 @@ def open_app_on(open_app, store, monkeypatch):
 
     def open_app_on(mixin, **settings):
         name = BACKENDS[store]
-        monkeypatch.setattr(stores, name, type(name, (mixin, getattr(stores, name)), {}))
+        monkeypatch.setattr(opening, name, type(name, (mixin, getattr(opening, name)), {}))
         return open_app(**settings)
 
     return open_app_on

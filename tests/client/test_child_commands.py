@@ -7,7 +7,7 @@ from unittest import mock
 import pytest
 
 from onward import Onward
-from onward.key_ring import KeyRing
+from onward.security.key_ring import KeyRing
 
 OLD, NEW = "o" * 40, "n" * 40
 RING = KeyRing.parse(f"new:{NEW},old:{OLD},lost:revoked")

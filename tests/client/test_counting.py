@@ -12,7 +12,7 @@ from msgspec import structs
 
 from onward import Discard, JobContext, NoDelay, Onward, Retry, Snooze
 from onward.backend import Envelope
-from onward.definition import EnqueueOptions
+from onward.job.definition import EnqueueOptions
 from onward.telemetry import (
     JobCancelled,
     JobCompleted,

@@ -13,15 +13,15 @@ import msgspec
 import pytest
 
 from onward import Discard, JobContext, JobDiscarded, NoDelay, Onward, Secret, State
+from onward.base.failure import Failure
 from onward.cli import main
-from onward.encryption import Encryption
-from onward.envelope import Letter, Sealed, open_sealed, seal
 from onward.errors import DecryptionFailed, EncryptionUnavailable, OptionError
-from onward.failure import Failure
-from onward.key_ring import KeyRing
-from onward.lease import Lease, Settlement
-from onward.mover import Mover
-from onward.signing import Signer
+from onward.job.envelope import Letter, Sealed, open_sealed, seal
+from onward.job.lease import Lease, Settlement
+from onward.operate.transfer import Mover
+from onward.security.encryption import Encryption
+from onward.security.key_ring import KeyRing
+from onward.security.signing import Signer
 from onward.telemetry import JobFailed
 
 OLD, NEW = "old-" * 10, "new-" * 10

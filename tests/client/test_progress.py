@@ -5,7 +5,7 @@ from datetime import timedelta
 import pytest
 
 from onward import BackendUnavailable, JobContext
-from onward.record import Progress
+from onward.client.record import Progress
 
 
 def test_the_context_tells_everything_about_the_run(jobs, clock):

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from onward import NoDelay
-from onward._settle import exchange
+from onward.attempt.settle import exchange
 from onward.backend import Claim, Settlement
 from onward.errors import BackendRefused
 from onward.telemetry import JobCancelled, JobDiscarded, JobFailed

@@ -134,7 +134,7 @@ def test_ids_are_no_handles(jobs):
 
 
 def test_a_broker_without_a_store_has_no_results(jobs, double):
-    from onward.uninspected import Uninspected
+    from onward.operate.unsupported_inspection import Uninspected
 
     handles = [double.enqueue(1)]
 

@@ -10,7 +10,7 @@ import pytest
 
 from onward import BackendUnavailable, Discard, JobContext, NoDelay, Snooze
 from onward.backend import Envelope
-from onward.clock import SystemClock
+from onward.base.clock import SystemClock
 
 SAID = {
     "acked": lambda jobs, ctx: None,
@@ -447,7 +447,7 @@ class TestALostAnswer:
 
     @pytest.mark.promise("F70")
     def test_a_job_whose_outcome_could_not_be_told_at_all_is_given_back_unharmed(self, flaky, monkeypatch):
-        monkeypatch.setattr("onward.runner._PATIENCE", 0)
+        monkeypatch.setattr("onward.worker.inline._PATIENCE", 0)
         jobs, lose = flaky
 
         @jobs.job

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from onward import ArgumentError, Discard, JobContext, OptionError, Secret
 from onward.cli import main
 from onward.handlers import TypedHandler
-from onward.masking import MASK, masked
-from onward.scrubbing import scrubber
+from onward.job.scrubbing import scrubber
+from onward.job.secrets import MASK, masked
 from onward.telemetry import Event
 from onward.testing import assert_enqueued
 

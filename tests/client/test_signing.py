@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from onward import JobContext, NoDelay, Onward, Snooze
-from onward.envelope import Letter, seal
 from onward.errors import SigningKeyMissing
-from onward.key_ring import KeyRing
-from onward.mover import Mover
-from onward.signing import Signer
+from onward.job.envelope import Letter, seal
+from onward.operate.transfer import Mover
+from onward.security.key_ring import KeyRing
+from onward.security.signing import Signer
 from onward.telemetry import JobDiscarded
 
 OLD, NEW = "old-" * 10, "new-" * 10

@@ -6,8 +6,9 @@ from datetime import timedelta
 
 import pytest
 
-from onward import Exponential, JobContext, JobDiscarded, NoDelay, Onward, OnwardError, Snooze, runner
+from onward import Exponential, JobContext, JobDiscarded, NoDelay, Onward, OnwardError, Snooze
 from onward.testing import FakeClock
+from onward.worker import inline
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_two_thousand_jobs_that_enqueue_each_other_do_not_overflow_the_stack(job
 
 
 def test_a_job_that_comes_back_for_ever_is_stopped_and_said_so(jobs, monkeypatch):
-    monkeypatch.setattr(runner, "_JUMPS", 100)
+    monkeypatch.setattr(inline, "_JUMPS", 100)
 
     @jobs.job
     def work():

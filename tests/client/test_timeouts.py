@@ -10,7 +10,7 @@ import time
 import pytest
 
 from onward import JobContext, JobTimeout, NoDelay, Onward
-from onward import shield as shields
+from onward.base import interruption as shields
 from onward.worker import interrupt
 
 

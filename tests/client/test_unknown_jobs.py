@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from onward import JobContext, NoDelay, Onward
 from onward.backend import Envelope
-from onward.envelope import Letter, seal
+from onward.job.envelope import Letter, seal
 from onward.telemetry import JobDiscarded, JobFailed, JobParked
 from onward.testing import FakeClock
 

@@ -10,10 +10,10 @@ from functools import partial
 import pytest
 
 from onward.backend import Query, Settlement
+from onward.contract.transfer import MOVABLE, Transit
 from onward.errors import BackendRefused
-from onward.movable import MOVABLE, Transit
-from onward.mover import Mover
-from onward.states import State
+from onward.job.states import State
+from onward.operate.transfer import Mover
 from onward.testing.contract.builders import a_claim, an_envelope, some_envelopes
 
 WRITES = {"withhold", "accept", "forget", "admit", "pause"}

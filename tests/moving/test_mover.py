@@ -8,8 +8,8 @@ import pytest
 from onward.backend import Query, Session
 from onward.backends.memory import MemoryBackend
 from onward.errors import BackendMisconfigured, BackendRefused, BackendUnavailable, InvalidName
-from onward.mover import Mover, movable_queues, waiting_in
-from onward.states import State
+from onward.job.states import State
+from onward.operate.transfer import Mover, movable_queues, waiting_in
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
 
 
@@ -71,7 +71,7 @@ def test_jobs_that_run_are_counted_and_come_with_the_next_move(source, target):
 
 def test_jobs_that_run_are_waited_for(source, target, monkeypatch):
     lease = a_lease(source)
-    monkeypatch.setattr("onward.mover.time.sleep", lambda _: source.nack(lease))
+    monkeypatch.setattr("onward.operate.transfer.time.sleep", lambda _: source.nack(lease))
 
     report = Mover(source, target).move("default", wait=60)
 

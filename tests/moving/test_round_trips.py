@@ -4,10 +4,10 @@ import msgspec
 import pytest
 
 from onward.backend import Query
-from onward.envelope import Sealed, open_sealed
-from onward.movable import MOVABLE
-from onward.mover import Mover
-from onward.states import State
+from onward.contract.transfer import MOVABLE
+from onward.job.envelope import Sealed, open_sealed
+from onward.job.states import State
+from onward.operate.transfer import Mover
 from onward.testing.contract.builders import a_claim
 from onward.testing.contract.moving import a_colourful_queue
 

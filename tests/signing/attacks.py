@@ -14,11 +14,11 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward.clock import SECOND, SystemClock
-from onward.envelope import Envelope, Letter, seal
-from onward.ids import IdMaker
-from onward.key_ring import KeyRing
-from onward.signing import Signer
+from onward.base.clock import SECOND, SystemClock
+from onward.base.ids import IdMaker
+from onward.job.envelope import Envelope, Letter, seal
+from onward.security.key_ring import KeyRing
+from onward.security.signing import Signer
 
 NAMESPACE, QUEUE, OTHER_QUEUE = "default", "mail", "ops"
 

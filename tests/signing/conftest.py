@@ -7,7 +7,7 @@ from contextlib import ExitStack
 import pytest
 
 from onward.backends.servicebus import ServiceBusBackend
-from onward.clock import SystemClock
+from onward.base.clock import SystemClock
 from tests.servers import redis as redis_servers
 from tests.servers.beanstalkd import beanstalkd_server
 from tests.servers.servicebus import Clients, servicebus, url_of

@@ -4,7 +4,7 @@ import pytest
 
 from onward import Discard, Onward
 from onward.backend import Inspection
-from onward.key_ring import KeyRing
+from onward.security.key_ring import KeyRing
 
 RING = KeyRing.parse(f"k2:{'new-' * 10},k1:{'old-' * 10}")
 CANARY = "canary-4242-4242 \U0001f424"

@@ -2,9 +2,10 @@
 
 import pytest
 
-from onward import Onward, State, key_file
-from onward.definition import EnqueueOptions
-from onward.key_ring import Key, KeyRing
+from onward import Onward, State
+from onward.job.definition import EnqueueOptions
+from onward.security import key_file
+from onward.security.key_ring import Key, KeyRing
 from tests.waiting import eventually
 
 pytestmark = [pytest.mark.usefixtures("quiet"), pytest.mark.parametrize("store", ["memory", "sqlite"])]

@@ -6,7 +6,7 @@ from contextlib import ExitStack
 import pytest
 
 from onward import Onward
-from onward.key_ring import Key, KeyRing
+from onward.security.key_ring import Key, KeyRing
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("quiet")

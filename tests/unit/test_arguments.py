@@ -15,8 +15,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.arguments import Arguments, decode_result, encode_value
 from onward.errors import ArgumentError
+from onward.job.arguments import Arguments, decode_result, encode_value
 
 
 class Colour(Enum):

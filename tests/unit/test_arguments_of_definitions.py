@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from onward.arguments import Arguments
-from onward.context import JobContext
 from onward.errors import DefinitionError
+from onward.job.arguments import Arguments
+from onward.job.context import JobContext
 
 if TYPE_CHECKING:
     from somewhere import Unknown

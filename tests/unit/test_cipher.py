@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.cipher import ALGORITHM, Cipher
 from onward.errors import DecryptionFailed, DecryptionKeyMissing, EncryptionUnavailable
-from onward.key_ring import KeyRing
+from onward.security.cipher import ALGORITHM, Cipher
+from onward.security.key_ring import KeyRing
 
 OLD, NEW = "old-" * 10, "new-" * 10
 RING = KeyRing.parse(f"k2:{NEW},k1:{OLD}")

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.clock import SECOND, Clock, JumpingClock, SystemClock, from_micros, to_micros
+from onward.base.clock import SECOND, Clock, JumpingClock, SystemClock, from_micros, to_micros
 from onward.testing import FakeClock
 
 

@@ -8,7 +8,7 @@ import pytest
 from onward import Custom, Exponential, NoDelay, config
 from onward.config import Settings, SettingsOptions, explain, load, to_environment
 from onward.errors import InvalidName, InvalidTime, OptionError
-from onward.states import State
+from onward.job.states import State
 
 DAY = 86_400.0
 

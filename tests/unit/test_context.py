@@ -6,10 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from onward import context
-from onward.context import JobContext
+from onward.base.logs import Once
 from onward.errors import JobTimeout
-from onward.logs import Once
+from onward.job import context
+from onward.job.context import JobContext
 
 
 def a_context(**fields):

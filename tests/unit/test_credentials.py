@@ -6,10 +6,10 @@ from contextlib import closing
 import pytest
 
 from onward import Onward
+from onward.backends.opening import open_store, tables_of
+from onward.base.credentials import secrets_of_url, unquoted, without_credentials
 from onward.config import load
-from onward.credentials import secrets_of_url, unquoted, without_credentials
 from onward.errors import BackendError, BackendMisconfigured
-from onward.stores import open_store, tables_of
 
 PASSWORDS = [
     *("hunter2x", "hunt@er2x", "hunt%40er2x", "hunt/er2x", "hunt:er2x", "hunt?er2x", "hunt#er2x", "hun[ter2x"),

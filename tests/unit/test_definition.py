@@ -5,9 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward.definition import EnqueueOptions, define
 from onward.errors import InvalidName, InvalidTime, OptionError
-from onward.retry import Custom, Exponential, Fixed, NoDelay, RetryPolicy
+from onward.job.definition import EnqueueOptions, define
+from onward.job.retry import Custom, Exponential, Fixed, NoDelay, RetryPolicy
 
 NOON = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.durations import LONGEST, instant, seconds, spoken
+from onward.base.durations import LONGEST, instant, seconds, spoken
 from onward.errors import InvalidTime
 
 

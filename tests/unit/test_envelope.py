@@ -5,10 +5,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onward.clock import SECOND
-from onward.envelope import DEFAULT_LIMIT, LARGEST, Form, Letter, Sealed, open_sealed, seal
+from onward.base.clock import SECOND
 from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
-from onward.retry import Additive, Exponential, Fixed, Full, Linear, NoDelay, PlusMinus
+from onward.job.envelope import DEFAULT_LIMIT, LARGEST, Form, Letter, Sealed, open_sealed, seal
+from onward.job.retry import Additive, Exponential, Fixed, Full, Linear, NoDelay, PlusMinus
 
 text = st.text(st.characters(exclude_categories=["Cs"]))
 name = st.text("abz_:.-09", min_size=1, max_size=8)

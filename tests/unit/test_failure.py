@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.failure import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe, storable
+from onward.base.failure import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe, storable
 
 
 def caught(function, *args):

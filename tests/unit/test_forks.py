@@ -7,7 +7,7 @@ import weakref
 
 import pytest
 
-from onward import forks
+from onward.base import forks
 
 
 class Subject:

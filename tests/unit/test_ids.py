@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.clock import SECOND
-from onward.ids import IdMaker, derived_id, earliest_id, random_owner
+from onward.base.clock import SECOND
+from onward.base.ids import IdMaker, derived_id, earliest_id, random_owner
 from onward.testing import FakeClock
 
 

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from onward import key_file
-from onward.key_file import KeyFile
-from onward.key_ring import Key, KeyRing
+from onward.security import key_file
+from onward.security.key_file import KeyFile
+from onward.security.key_ring import Key, KeyRing
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("private_files")

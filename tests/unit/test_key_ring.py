@@ -9,7 +9,7 @@ import pytest
 
 from onward.config import Settings, load
 from onward.errors import OptionError
-from onward.key_ring import Key, KeyRing
+from onward.security.key_ring import Key, KeyRing
 
 pytestmark = pytest.mark.usefixtures("private_files")
 

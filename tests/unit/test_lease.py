@@ -2,10 +2,10 @@
 
 import pytest
 
-from onward.envelope import Sealed
-from onward.failure import Failure
-from onward.lease import GONE, LEASE_LOST, Lease, Settlement, already_applied, applied
-from onward.states import State, allows
+from onward.base.failure import Failure
+from onward.job.envelope import Sealed
+from onward.job.lease import GONE, LEASE_LOST, Lease, Settlement, already_applied, applied
+from onward.job.states import State, allows
 
 LEASE = Lease(
     envelope=Sealed("a", "mail", b""), token=7, owner="worker", expires_at=30, claimed_at=0, attempts=2, waits=4

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import onward
-from onward.logs import QuietLogger, get_logger
+from onward.base.logs import QuietLogger, get_logger
 
 
 @pytest.fixture

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward import names
+from onward.base import names
 from onward.errors import InvalidName
 
 CHECKS = [names.queue_name, names.job_name, names.namespace_name]

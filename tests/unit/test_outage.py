@@ -2,9 +2,9 @@
 
 import pytest
 
+from onward.base.logs import get_logger
+from onward.base.outage import Outage
 from onward.errors import BackendUnavailable
-from onward.logs import get_logger
-from onward.outage import Outage
 
 AWAY = BackendUnavailable("connection refused")
 

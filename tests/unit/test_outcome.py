@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.envelope import Sealed
-from onward.lease import Lease
-from onward.outcome import Cancelled, Dead, Done, RetryLater, Snoozed, decide
-from onward.retry import Additive, Custom, Exponential, Fixed, Full, RetryPolicy
-from onward.signals import Discard, Retry, Snooze
+from onward.job.envelope import Sealed
+from onward.job.lease import Lease
+from onward.job.outcome import Cancelled, Dead, Done, RetryLater, Snoozed, decide
+from onward.job.retry import Additive, Custom, Exponential, Fixed, Full, RetryPolicy
+from onward.job.signals import Discard, Retry, Snooze
 
 THIRTY_SECONDS = Fixed(30)
 

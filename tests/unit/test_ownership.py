@@ -4,10 +4,10 @@ import os
 
 import pytest
 
-from onward import ownership
+from onward.base import ownership
 from onward.config import load
 from onward.errors import OptionError
-from onward.key_ring import Key, KeyRing
+from onward.security.key_ring import Key, KeyRing
 
 ANOTHER = 4_242
 

@@ -65,7 +65,7 @@ def test_importing_onward_brings_nothing_along_but_msgspec():
 
 
 @pytest.mark.parametrize(
-    "module", ["onward.testing", "onward.backend", "onward.errors", "onward.states", "onward.retry"]
+    "module", ["onward.testing", "onward.backend", "onward.errors", "onward.job.states", "onward.job.retry"]
 )
 def test_a_module_can_be_imported_first_and_alone(module):
     assert imported_by(module) == {"onward"}

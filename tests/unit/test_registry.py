@@ -2,10 +2,10 @@
 
 import pytest
 
-from onward.context import JobContext
-from onward.definition import define
 from onward.errors import ArgumentError, DefinitionError, InvalidName, OptionError
-from onward.registry import FunctionEntry, HandlerEntry, Registry
+from onward.job.context import JobContext
+from onward.job.definition import define
+from onward.job.registry import FunctionEntry, HandlerEntry, Registry
 
 
 class Echo:

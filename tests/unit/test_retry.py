@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from onward.errors import OptionError
-from onward.retry import (
+from onward.job.retry import (
     DEFAULT_POLICY,
     LONGEST,
     Additive,

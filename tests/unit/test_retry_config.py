@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from onward import Additive, Custom, Equal, Exponential, Fixed, Full, Linear, NoDelay, PlusMinus, RetryPolicy
 from onward.errors import OptionError
-from onward.retry import travels
-from onward.retry_config import read_policy, worded
+from onward.job.retry import travels
+from onward.job.retry_config import read_policy, worded
 
 
 @pytest.mark.promise("S17")

@@ -8,8 +8,8 @@ import pydantic
 import pytest
 
 from onward import Secret
-from onward.masking import masked, secret_values
-from onward.secret_places import places_in, places_of
+from onward.job.secret_places import places_in, places_of
+from onward.job.secrets import masked, secret_values
 
 T = TypeVar("T")
 

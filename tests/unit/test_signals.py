@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from onward.errors import InvalidTime
-from onward.signals import Discard, Retry, Snooze
+from onward.job.signals import Discard, Retry, Snooze
 
 
 @pytest.mark.parametrize(("after", "seconds"), [(5, 5), (0, 0), ("10m", 600), (timedelta(hours=1), 3600)])

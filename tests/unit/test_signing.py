@@ -7,11 +7,11 @@ from contextlib import suppress
 
 import pytest
 
-from onward import signing
-from onward.envelope import Sealed
 from onward.errors import EnvelopeError, SignatureRejected, SigningKeyMissing
-from onward.key_ring import KeyRing
-from onward.signing import Signer, Signing
+from onward.job.envelope import Sealed
+from onward.security import signing
+from onward.security.key_ring import KeyRing
+from onward.security.signing import Signer, Signing
 
 SECRET = "s" * 40
 OTHER = "o" * 40

@@ -2,8 +2,8 @@
 
 import pytest
 
-from onward import states
-from onward.states import FINISHED, LIVE, MOVES, State, allows
+from onward.job import states
+from onward.job.states import FINISHED, LIVE, MOVES, State, allows
 
 
 def test_every_state_is_either_live_or_finished():

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import onward
-from onward.wording import a, counted
+from onward.base.wording import a, counted
 
 SOURCE = Path(onward.__file__).parent
 # The suite for backends and the stand-in server speak to those who write backends, and use such words as names.

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from onward.worker.work import Hand, Work
+from onward.worker.inflight import Hand, Work
 
 
 def work(number, *, is_async=False, claimed=0.0):

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from onward.shield import Guard, shield
+from onward.base.interruption import Guard, shield
 
 
 class Stop(Exception):

@@ -11,7 +11,7 @@ from azure.servicebus import ServiceBusClient, ServiceBusSubQueue
 from azure.servicebus.aio import ServiceBusClient as AsyncServiceBusClient
 
 from onward.testing import FakeClock
-from onward.testing.servicebus import QueueOptions, ServiceBusStandin
+from tests.servers.servicebus_standin import QueueOptions, ServiceBusStandin
 
 LOCK = 30
 MOST_DELIVERIES = 3

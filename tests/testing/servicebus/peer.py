@@ -7,10 +7,10 @@ import socket
 import time
 from urllib.parse import quote_plus, urlencode
 
-from onward.testing.servicebus.codec import Described, ULong, decode_at, encode
-from onward.testing.servicebus.framing import AMQP_HEADER, frame
-from onward.testing.servicebus.message import read_request
-from onward.testing.servicebus.performatives import Attach, Begin, Disposition, Flow, Open, Transfer, read
+from tests.servers.servicebus_standin.codec import Described, ULong, decode_at, encode
+from tests.servers.servicebus_standin.framing import AMQP_HEADER, frame
+from tests.servers.servicebus_standin.message import read_request
+from tests.servers.servicebus_standin.performatives import Attach, Begin, Disposition, Flow, Open, Transfer, read
 
 KEY = "bm90LWEtc2VjcmV0"  # the stand-in's own, unless it is told another
 

@@ -11,8 +11,8 @@ import pytest
 from azure.servicebus import ServiceBusClient, ServiceBusMessage
 from azure.servicebus.exceptions import MessageLockLostError, ServiceBusError, ServiceBusServerBusyError
 
-from onward.testing.servicebus import ServiceBusStandin, StandinError
-from onward.testing.servicebus.performatives import Transfer
+from tests.servers.servicebus_standin import ServiceBusStandin, StandinError
+from tests.servers.servicebus_standin.performatives import Transfer
 from tests.testing.servicebus.conftest import LOCK
 from tests.testing.servicebus.peer import Peer, message
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.testing.servicebus import codec
-from onward.testing.servicebus.codec import (
+from tests.servers.servicebus_standin import codec
+from tests.servers.servicebus_standin.codec import (
     Array,
     Byte,
     Char,

@@ -3,9 +3,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.testing.servicebus.codec import Described, Long, Symbol, Timestamp, UByte, UInt, ULong, encode
-from onward.testing.servicebus.message import Content, read_request, render, render_reply, unpack_batch
-from onward.testing.servicebus.queue import DeadLetter, Stored
+from tests.servers.servicebus_standin.codec import Described, Long, Symbol, Timestamp, UByte, UInt, ULong, encode
+from tests.servers.servicebus_standin.message import Content, read_request, render, render_reply, unpack_batch
+from tests.servers.servicebus_standin.queue import DeadLetter, Stored
 
 
 def section(code, value):

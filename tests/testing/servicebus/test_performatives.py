@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.testing.servicebus.codec import CodecError, Described, Symbol, UInt, ULong, decode, encode
-from onward.testing.servicebus.performatives import Detach, End, Flow, Transfer, amqp_error, read
+from tests.servers.servicebus_standin.codec import CodecError, Described, Symbol, UInt, ULong, decode, encode
+from tests.servers.servicebus_standin.performatives import Detach, End, Flow, Transfer, amqp_error, read
 
 NUMBER = st.integers(0, 2**32 - 1)
 

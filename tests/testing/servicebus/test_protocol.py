@@ -6,11 +6,11 @@ import time
 import pytest
 
 from onward.testing import FakeClock
-from onward.testing.servicebus import QueueOptions, ServiceBusStandin, State
-from onward.testing.servicebus.codec import Described, Symbol, Timestamp, UInt, ULong, decode_at, encode
-from onward.testing.servicebus.framing import frame
-from onward.testing.servicebus.message import read_request
-from onward.testing.servicebus.performatives import Close, Detach, Disposition, End, Flow, Transfer
+from tests.servers.servicebus_standin import QueueOptions, ServiceBusStandin, State
+from tests.servers.servicebus_standin.codec import Described, Symbol, Timestamp, UInt, ULong, decode_at, encode
+from tests.servers.servicebus_standin.framing import frame
+from tests.servers.servicebus_standin.message import read_request
+from tests.servers.servicebus_standin.performatives import Close, Detach, Disposition, End, Flow, Transfer
 from tests.testing.servicebus.peer import Peer, message
 
 

@@ -9,13 +9,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, rule
 
-from onward.clock import SECOND
+from onward.base.clock import SECOND
 from onward.testing import FakeClock
-from onward.testing.servicebus import QueueOptions, State
-from onward.testing.servicebus.errors import EntityNotFound, LockLost, MessageNotFound, NotSupported
-from onward.testing.servicebus.message import Content
-from onward.testing.servicebus.namespace import Namespace
-from onward.testing.servicebus.queue import Queue
+from tests.servers.servicebus_standin import QueueOptions, State
+from tests.servers.servicebus_standin.errors import EntityNotFound, LockLost, MessageNotFound, NotSupported
+from tests.servers.servicebus_standin.message import Content
+from tests.servers.servicebus_standin.namespace import Namespace
+from tests.servers.servicebus_standin.queue import Queue
 
 LOCK = 30
 

@@ -16,9 +16,9 @@ from azure.servicebus.exceptions import (
     MessagingEntityNotFoundError,
 )
 
-from onward.testing.servicebus import QueueOptions, State
-from onward.testing.servicebus.codec import Described, ULong, encode
-from onward.testing.servicebus.message import Content
+from tests.servers.servicebus_standin import QueueOptions, State
+from tests.servers.servicebus_standin.codec import Described, ULong, encode
+from tests.servers.servicebus_standin.message import Content
 from tests.testing.servicebus.conftest import LOCK, MOST_DELIVERIES
 
 pytestmark = [

@@ -12,10 +12,10 @@ from azure.servicebus.aio.management import ServiceBusAdministrationClient as As
 from azure.servicebus.exceptions import ServiceBusAuthenticationError, ServiceBusError
 from azure.servicebus.management import ServiceBusAdministrationClient
 
-from onward.testing.servicebus import QueueOptions, ServiceBusStandin, StandinError
-from onward.testing.servicebus.certificate import Certificate
-from onward.testing.servicebus.errors import Unauthorized
-from onward.testing.servicebus.sas import Keys
+from tests.servers.servicebus_standin import QueueOptions, ServiceBusStandin, StandinError
+from tests.servers.servicebus_standin.certificate import Certificate
+from tests.servers.servicebus_standin.errors import Unauthorized
+from tests.servers.servicebus_standin.sas import Keys
 
 pytestmark = [
     pytest.mark.xdist_group("servicebus-security"),  # links are slow to open: one process has them

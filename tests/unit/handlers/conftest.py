@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 import msgspec
 import pytest
 
-from onward.context import JobContext
+from onward.job.context import JobContext
 from tests.unit.handlers.servers import NameServer, Server
 
 

@@ -14,13 +14,13 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from onward.context import JobContext
 from onward.errors import ArgumentError, OptionError
 from onward.handlers import build
 from onward.handlers.patience import Stopped
 from onward.handlers.program import _Said
 from onward.handlers.shell import CommandFailed, Shell
-from onward.registry import NotAllowed
+from onward.job.context import JobContext
+from onward.job.registry import NotAllowed
 
 PYTHON = os.path.realpath(sys.executable)
 SH = "/bin/sh"

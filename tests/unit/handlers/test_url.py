@@ -16,8 +16,8 @@ from onward.handlers import build
 from onward.handlers.exchange import TooMuchSaid
 from onward.handlers.patience import Stopped
 from onward.handlers.url import AskedToWait, RequestFailed, Url
-from onward.registry import NotAllowed
-from onward.signals import Discard
+from onward.job.registry import NotAllowed
+from onward.job.signals import Discard
 from tests.unit.handlers.servers import http as answer
 from tests.unit.handlers.servers import server_tls
 

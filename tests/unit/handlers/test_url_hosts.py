@@ -14,7 +14,7 @@ from onward.errors import ArgumentError, OptionError
 from onward.handlers.address import Reach
 from onward.handlers.target import Hosts, read_url
 from onward.handlers.url import Url
-from onward.registry import NotAllowed
+from onward.job.registry import NotAllowed
 from tests.unit.handlers.servers import http
 
 # Each stands for this machine, its network or a cloud's metadata, or is how a parser might be made to think so.
