@@ -36,9 +36,9 @@ CROWDS = "tests/proof/test_crowds.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
 PROGRAMS = "tests/proof/test_programs.py"
-ATTACKS = "tests/signing/test_attacks.py"
-ENCRYPTION = "tests/client/test_encryption.py"
-SECRETS = "tests/client/test_secrets.py"
+ATTACKS = "tests/security/signing/test_attacks.py"
+ENCRYPTION = "tests/application/test_encryption.py"
+SECRETS = "tests/application/test_secrets.py"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -400,7 +400,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "M21",
         "the signature of a known key that does not sign any more is not compared",
         (Edit("src/onward/security/signing.py", 'if compare_digest(mac(body), signature + b"\\n"):', "if True:"),),
-        ("tests/unit/test_signing.py::TestModes::test_no_bit_of_it_can_be_turned",),
+        ("tests/security/test_signing.py::TestModes::test_no_bit_of_it_can_be_turned",),
     ),
     Mutant(
         "M21",
@@ -417,7 +417,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (
-            "tests/client/test_signing.py::TestDeadLetterQueue::test_of_a_refused_job_nothing_is_signed_that_the_attacker_wrote",
+            "tests/application/test_signing.py::TestDeadLetterQueue::test_of_a_refused_job_nothing_is_signed_that_the_attacker_wrote",
         ),
     ),
     Mutant(
@@ -437,7 +437,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "M23",
         "there are several ways to write a ciphertext",
         (Edit("src/onward/security/cipher.py", "if b2a_base64(sealed, newline=False) == text and len", "if len"),),
-        ("tests/unit/test_cipher.py::test_the_bits_that_base64_does_not_use_cannot_be_changed_either",),
+        ("tests/security/test_cipher.py::test_the_bits_that_base64_does_not_use_cannot_be_changed_either",),
     ),
     Mutant(
         "M24",
@@ -493,7 +493,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "single_instance=letter.job if",
             ),
         ),
-        ("tests/unit/test_envelope.py::test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one",),
+        ("tests/job/test_envelope.py::test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one",),
     ),
     Mutant(
         "M27",
@@ -574,7 +574,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "return ()",
             ),
         ),
-        ("tests/unit/test_secret_places.py::test_a_type_tells_where_its_secrets_are",),
+        ("tests/job/test_secret_places.py::test_a_type_tells_where_its_secrets_are",),
     ),
     Mutant(
         "M42",
@@ -586,7 +586,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "if 0:\n            return f",
             ),
         ),
-        ("tests/unit/test_ownership.py::TestSettings::test_a_file_that_others_decide_about_is_passed_over",),
+        ("tests/base/test_ownership.py::TestSettings::test_a_file_that_others_decide_about_is_passed_over",),
     ),
     Mutant(
         "M43",
@@ -610,6 +610,6 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "M45",
         "whoever may read a key file does not matter",
         (Edit("src/onward/security/key_ring.py", "            _refuse_open_to_others(path, where)\n", ""),),
-        ("tests/unit/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
+        ("tests/base/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
     ),
 )

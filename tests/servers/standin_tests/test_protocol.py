@@ -11,7 +11,7 @@ from tests.servers.servicebus_standin.codec import Described, Symbol, Timestamp,
 from tests.servers.servicebus_standin.framing import frame
 from tests.servers.servicebus_standin.message import read_request
 from tests.servers.servicebus_standin.performatives import Close, Detach, Disposition, End, Flow, Transfer
-from tests.testing.servicebus.peer import Peer, message
+from tests.servers.standin_tests.peer import Peer, message
 
 
 @pytest.fixture(scope="module")

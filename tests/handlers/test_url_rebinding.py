@@ -7,7 +7,7 @@ from onward.handlers.exchange import connect
 from onward.handlers.url import Url
 from onward.job.registry import NotAllowed
 from onward.job.signals import Discard
-from tests.unit.handlers.servers import http
+from tests.handlers.servers import http
 
 OUTSIDE, INSIDE = "127.0.0.2", "127.0.0.1"  # of which the first is allowed, as if it were public
 NAME = "shop.example"

@@ -15,7 +15,7 @@ from onward.handlers.address import Reach
 from onward.handlers.target import Hosts, read_url
 from onward.handlers.url import Url
 from onward.job.registry import NotAllowed
-from tests.unit.handlers.servers import http
+from tests.handlers.servers import http
 
 # Each stands for this machine, its network or a cloud's metadata, or is how a parser might be made to think so.
 HOSTS = [

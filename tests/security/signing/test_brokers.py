@@ -9,11 +9,11 @@ import pytest
 from onward.backends.beanstalk.tubes import Tubes
 from onward.backends.servicebus.driver import sdk
 from onward.telemetry import JobCompleted, JobDiscarded
+from tests.security.signing import attacks
+from tests.security.signing.attacks import ATTACKS, DAMAGE, QUEUE, RING, Forged, honest
+from tests.security.signing.shop import assert_refused_and_kept, open_shop
 from tests.servers.servicebus import entity
 from tests.servers.stores import emptied
-from tests.signing import attacks
-from tests.signing.attacks import ATTACKS, DAMAGE, QUEUE, RING, Forged, honest
-from tests.signing.shop import assert_refused_and_kept, open_shop
 from tests.waiting import eventually
 
 pytestmark = pytest.mark.usefixtures("quiet")

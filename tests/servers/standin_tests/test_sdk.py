@@ -19,7 +19,7 @@ from azure.servicebus.exceptions import (
 from tests.servers.servicebus_standin import QueueOptions, State
 from tests.servers.servicebus_standin.codec import Described, ULong, encode
 from tests.servers.servicebus_standin.message import Content
-from tests.testing.servicebus.conftest import LOCK, MOST_DELIVERIES
+from tests.servers.standin_tests.conftest import LOCK, MOST_DELIVERIES
 
 pytestmark = [
     pytest.mark.xdist_group("servicebus-sdk"),  # links are slow to open: one process has them

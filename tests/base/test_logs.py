@@ -99,7 +99,11 @@ def test_no_line_has_the_password_of_a_url(logger, caplog):
 def test_every_line_of_the_library_goes_this_way():
     """A logger of the standard library's own would let anything through."""
     package = Path(onward.__file__).parent
-    allowed = {"logs.py", "cli/main.py", "backends/servicebus/driver.py"}  # this way itself; levels, and nothing said
+    allowed = {
+        "base/logs.py",
+        "cli/main.py",
+        "backends/servicebus/driver.py",
+    }  # this way itself; levels, and nothing said
     found = {
         str(file.relative_to(package))
         for file in package.rglob("*.py")

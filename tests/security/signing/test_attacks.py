@@ -7,10 +7,10 @@ off, so that it is seen to be an attack; then a worker that requires signatures 
 import pytest
 
 from onward.telemetry import JobCancelled, JobCompleted
-from tests.signing import attacks
-from tests.signing.attacks import ATTACKS, DAMAGE, QUEUE, RING, honest
-from tests.signing.conftest import STORES
-from tests.signing.shop import assert_refused_and_kept, open_shop
+from tests.security.signing import attacks
+from tests.security.signing.attacks import ATTACKS, DAMAGE, QUEUE, RING, honest
+from tests.security.signing.conftest import STORES
+from tests.security.signing.shop import assert_refused_and_kept, open_shop
 
 pytestmark = pytest.mark.usefixtures("quiet")
 

@@ -18,8 +18,8 @@ from onward.handlers.patience import Stopped
 from onward.handlers.url import AskedToWait, RequestFailed, Url
 from onward.job.registry import NotAllowed
 from onward.job.signals import Discard
-from tests.unit.handlers.servers import http as answer
-from tests.unit.handlers.servers import server_tls
+from tests.handlers.servers import http as answer
+from tests.handlers.servers import server_tls
 
 CERTIFICATE = Path(__file__).with_name("certificate.pem")
 HOST = "files.example.org"

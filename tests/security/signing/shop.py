@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from onward import Onward
 from onward.backend import DeadLettering, Inspection
 from onward.telemetry import JobCancelled, JobCompleted, JobDiscarded, JobParked
-from tests.signing.attacks import OTHER_QUEUE, QUEUE
+from tests.security.signing.attacks import OTHER_QUEUE, QUEUE
 from tests.waiting import eventually
 
 

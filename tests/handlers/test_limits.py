@@ -11,7 +11,7 @@ import pytest
 from onward.errors import OptionError
 from onward.handlers import build
 from onward.handlers.shell import CommandFailed, Shell
-from tests.unit.handlers.test_shell import PYTHON, SH, a_context, run
+from tests.handlers.test_shell import PYTHON, SH, a_context, run
 from tests.waiting import eventually
 
 MIB = 2**20

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from onward.job.context import JobContext
-from tests.unit.handlers.servers import NameServer, Server
+from tests.handlers.servers import NameServer, Server
 
 
 @pytest.fixture

@@ -13,8 +13,8 @@ from azure.servicebus.exceptions import MessageLockLostError, ServiceBusError, S
 
 from tests.servers.servicebus_standin import ServiceBusStandin, StandinError
 from tests.servers.servicebus_standin.performatives import Transfer
-from tests.testing.servicebus.conftest import LOCK
-from tests.testing.servicebus.peer import Peer, message
+from tests.servers.standin_tests.conftest import LOCK
+from tests.servers.standin_tests.peer import Peer, message
 
 pytestmark = [
     pytest.mark.xdist_group("servicebus-accidents"),  # links are slow to open: one process has them
