@@ -7,8 +7,8 @@ from pathlib import Path
 
 from onward.backend import Claim, Session, Settlement, Turn
 from onward.backends.sqlite import SqliteBackend
-from onward.envelope import Letter, seal
-from onward.ids import IdMaker
+from onward.base.ids import IdMaker
+from onward.job.envelope import Letter, seal
 
 BATCH = 100
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from onward import Custom, Discard, Exponential, JobContext, NoDelay, PlusMinus, Retry, RetryPolicy, Snooze
-from onward.signals import Signal
+from onward.job.signals import Signal
 from onward.telemetry import JobEvent
 
 JOBS: dict[str, "Hostile"] = {}

@@ -1,4 +1,4 @@
-"""Draw the life of a job from the one table that says what it is, `onward.states.MOVES`.
+"""Draw the life of a job from the one table that says what it is, `onward.job.states.MOVES`.
 
     python -m tools.lifecycle check    exit 1 and say why, if picture or page are not what the table says
     python -m tools.lifecycle write    bring both up to date
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.sax.saxutils import escape
 
-from onward.states import FINISHED, LIVE, MOVES, WAITING, Move, State
+from onward.job.states import FINISHED, LIVE, MOVES, WAITING, Move, State
 
 PICTURE = Path("docs/assets/life-of-a-job.svg")
 PAGE = Path("docs/life-of-a-job.md")

@@ -17,8 +17,8 @@ from pathlib import Path
 from onward.app import Onward
 from onward.cli.command import Command
 from onward.cli.commands import TREE
-from onward.context import JobContext
-from onward.definition import JobOptions, SharedOptions, UsingOptions
+from onward.job.context import JobContext
+from onward.job.definition import JobOptions, SharedOptions, UsingOptions
 from onward.worker.options import WorkerOptions
 
 PAGE = Path("docs/reference/options.md")

@@ -36,9 +36,9 @@ CROWDS = "tests/proof/test_crowds.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
 PROGRAMS = "tests/proof/test_programs.py"
-ATTACKS = "tests/signing/test_attacks.py"
-ENCRYPTION = "tests/client/test_encryption.py"
-SECRETS = "tests/client/test_secrets.py"
+ATTACKS = "tests/security/signing/test_attacks.py"
+ENCRYPTION = "tests/application/test_encryption.py"
+SECRETS = "tests/application/test_secrets.py"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -153,7 +153,7 @@ MUTANTS: tuple[Mutant, ...] = (
         "a job is acknowledged before its handler runs",
         (
             Edit(
-                "src/onward/runner.py",
+                "src/onward/worker/inline.py",
                 "            attempt = self._run(ready) if watch is None",
                 "            self._backend.ack(lease)\n            attempt = self._run(ready) if watch is None",
             ),
@@ -263,7 +263,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M9",
         "a session is named after its host",
-        (Edit("src/onward/ids.py", "return os.urandom(16).hex()", "return os.uname().nodename"),),
+        (Edit("src/onward/base/ids.py", "return os.urandom(16).hex()", "return os.uname().nodename"),),
         (
             f"{PROGRAMS}::test_a_program_that_ends_takes_no_lease_from_its_neighbour_on_the_same_host",
             f"{PROGRAMS}::test_a_program_that_starts_again_has_another_name",
@@ -274,7 +274,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "an enqueue that is repeated makes a new id",
         (
             Edit(
-                "src/onward/group_commit.py",
+                "src/onward/client/group_commit.py",
                 "                return self._enqueue(envelopes, retried=retried)\n",
                 """\
                 if retried:
@@ -282,7 +282,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 return self._enqueue(envelopes, retried=retried)
 """,
             ),
-            Edit("src/onward/group_commit.py", "import time\n", "import time\nimport uuid\n\nimport msgspec\n"),
+            Edit("src/onward/client/group_commit.py", "import time\n", "import time\nimport uuid\n\nimport msgspec\n"),
         ),
         (f"{PROGRAMS}::test_an_enqueue_that_is_repeated_because_its_answer_was_lost_stores_one_job",),
     ),
@@ -291,7 +291,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "an enqueue that is repeated does not look among the finished",
         (
             Edit(
-                "src/onward/group_commit.py",
+                "src/onward/client/group_commit.py",
                 "pause, retried = min(pause * 2, _LONGEST_PAUSE), True",
                 "pause = min(pause * 2, _LONGEST_PAUSE)",
             ),
@@ -364,7 +364,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a job that nobody here knows is dropped",
         (
             Edit(
-                "src/onward/_attempt.py",
+                "src/onward/attempt/attempt.py",
                 'is its module imported?"\n    if _has_waited(lease, runtime):\n',
                 'is its module imported?"\n    return Attempt(lease=lease, letter=letter, outcome=Skipped(reason))\n'
                 "    if _has_waited(lease, runtime):\n",
@@ -389,7 +389,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "the signature of a known key is not compared",
         (
             Edit(
-                "src/onward/signing.py",
+                "src/onward/security/signing.py",
                 "return body if compare_digest(mac(body), data[len(self._start) : self._length]) else None",
                 "return body",
             ),
@@ -399,30 +399,34 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M21",
         "the signature of a known key that does not sign any more is not compared",
-        (Edit("src/onward/signing.py", 'if compare_digest(mac(body), signature + b"\\n"):', "if True:"),),
-        ("tests/unit/test_signing.py::TestModes::test_no_bit_of_it_can_be_turned",),
+        (Edit("src/onward/security/signing.py", 'if compare_digest(mac(body), signature + b"\\n"):', "if True:"),),
+        ("tests/security/test_signing.py::TestModes::test_no_bit_of_it_can_be_turned",),
     ),
     Mutant(
         "M21",
         "a signature for one queue is good for all",
-        (Edit("src/onward/signing.py", 'queue.encode("utf-8", "surrogatepass")', 'b"queue"'),),
+        (Edit("src/onward/security/signing.py", 'queue.encode("utf-8", "surrogatepass")', 'b"queue"'),),
         (f"{ATTACKS}::test_nothing_that_is_forged_runs_on_any_store",),
     ),
     Mutant(
         "M22",
         "a dead letter carries what was refused, under a good signature",
-        (Edit("src/onward/dead_letters.py", "open_sealed(sealed, verify=self._verify)", "open_sealed(sealed)"),),
         (
-            "tests/client/test_signing.py::TestDeadLetterQueue::test_of_a_refused_job_nothing_is_signed_that_the_attacker_wrote",
+            Edit(
+                "src/onward/operate/dead_letters.py", "open_sealed(sealed, verify=self._verify)", "open_sealed(sealed)"
+            ),
+        ),
+        (
+            "tests/application/test_signing.py::TestDeadLetterQueue::test_of_a_refused_job_nothing_is_signed_that_the_attacker_wrote",
         ),
     ),
     Mutant(
         "M23",
         "ciphertext decrypts in any place",
         (
-            Edit("src/onward/cipher.py", "clear, self._start + _parts(*place))", "clear, self._start)"),
+            Edit("src/onward/security/cipher.py", "clear, self._start + _parts(*place))", "clear, self._start)"),
             Edit(
-                "src/onward/cipher.py",
+                "src/onward/security/cipher.py",
                 "sealed[_NONCE:], self._start + _parts(*place))",
                 "sealed[_NONCE:], self._start)",
             ),
@@ -432,25 +436,25 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M23",
         "there are several ways to write a ciphertext",
-        (Edit("src/onward/cipher.py", "if b2a_base64(sealed, newline=False) == text and len", "if len"),),
-        ("tests/unit/test_cipher.py::test_the_bits_that_base64_does_not_use_cannot_be_changed_either",),
+        (Edit("src/onward/security/cipher.py", "if b2a_base64(sealed, newline=False) == text and len", "if len"),),
+        ("tests/security/test_cipher.py::test_the_bits_that_base64_does_not_use_cannot_be_changed_either",),
     ),
     Mutant(
         "M24",
         "errors are stored in the clear",
-        (Edit("src/onward/encryption.py", "failure = self.failure(lease, failure)", "pass"),),
+        (Edit("src/onward/security/encryption.py", "failure = self.failure(lease, failure)", "pass"),),
         (f"{ENCRYPTION}::test_nothing_of_it_lies_in_the_store_in_the_clear",),
     ),
     Mutant(
         "M24",
         "what a handler says is stored in the clear",
-        (Edit("src/onward/encryption.py", "        if item.quotes:\n", "        if False:\n"),),
+        (Edit("src/onward/security/encryption.py", "        if item.quotes:\n", "        if False:\n"),),
         (f"{ENCRYPTION}::test_nothing_of_it_lies_in_the_store_in_the_clear",),
     ),
     Mutant(
         "M24",
         "an encrypted job is settled in the clear by a worker whose setting is off",
-        (Edit("src/onward/_attempt.py", "lease = msgspec.structs.replace(lease, private=True)", "pass"),),
+        (Edit("src/onward/attempt/attempt.py", "lease = msgspec.structs.replace(lease, private=True)", "pass"),),
         (f"{ENCRYPTION}::test_a_worker_whose_setting_is_off_leaves_nothing_of_an_encrypted_job_in_the_clear",),
     ),
     Mutant(
@@ -482,14 +486,14 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "M26",
         "keys of a named job belong to its handler",
         (
-            Edit("src/onward/envelope.py", '"global" else self.name or self.job', '"global" else self.job'),
+            Edit("src/onward/job/envelope.py", '"global" else self.name or self.job', '"global" else self.job'),
             Edit(
-                "src/onward/envelope.py",
+                "src/onward/job/envelope.py",
                 "single_instance=(letter.name or letter.job) if",
                 "single_instance=letter.job if",
             ),
         ),
-        ("tests/unit/test_envelope.py::test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one",),
+        ("tests/job/test_envelope.py::test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one",),
     ),
     Mutant(
         "M27",
@@ -553,7 +557,9 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a text is cut before it is scrubbed",
         (
             Edit(
-                "src/onward/failure.py", "return scrub(_plain(str(error)))", "return scrub(storable(str(error), 1_000))"
+                "src/onward/base/failure.py",
+                "return scrub(_plain(str(error)))",
+                "return scrub(storable(str(error), 1_000))",
             ),
         ),
         (f"{SECRETS}::TestLimits::test_of_a_secret_at_the_edge_of_a_message_nothing_is_kept",),
@@ -563,31 +569,31 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a secret inside an object is not looked for",
         (
             Edit(
-                "src/onward/secret_places.py",
+                "src/onward/job/secret_places.py",
                 "return [((each.encode_name,), each.type) for each in info.fields]",
                 "return ()",
             ),
         ),
-        ("tests/unit/test_secret_places.py::test_a_type_tells_where_its_secrets_are",),
+        ("tests/job/test_secret_places.py::test_a_type_tells_where_its_secrets_are",),
     ),
     Mutant(
         "M42",
         "a configuration file of another user counts",
         (
             Edit(
-                "src/onward/ownership.py",
+                "src/onward/base/ownership.py",
                 "if status.st_uid not in (0, os.geteuid()):\n            return f",
                 "if 0:\n            return f",
             ),
         ),
-        ("tests/unit/test_ownership.py::TestSettings::test_a_file_that_others_decide_about_is_passed_over",),
+        ("tests/base/test_ownership.py::TestSettings::test_a_file_that_others_decide_about_is_passed_over",),
     ),
     Mutant(
         "M43",
         "what only the worker knows to be secret is told",
         (
             Edit(
-                "src/onward/registry.py",
+                "src/onward/job/registry.py",
                 "        known = () if entry is None else entry.secrets\n",
                 "        known = ()\n",
             ),
@@ -597,13 +603,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M44",
         "notes on progress are not scrubbed",
-        (Edit("src/onward/context.py", "None if note is None else self.scrub(note)", "note"),),
+        (Edit("src/onward/job/context.py", "None if note is None else self.scrub(note)", "note"),),
         (f"{SECRETS}::TestByType::test_a_note_on_progress_is_kept_without_it",),
     ),
     Mutant(
         "M45",
         "whoever may read a key file does not matter",
-        (Edit("src/onward/key_ring.py", "            _refuse_open_to_others(path, where)\n", ""),),
-        ("tests/unit/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
+        (Edit("src/onward/security/key_ring.py", "            _refuse_open_to_others(path, where)\n", ""),),
+        ("tests/base/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
     ),
 )

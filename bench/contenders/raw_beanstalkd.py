@@ -14,7 +14,7 @@ import msgspec
 from bench.body import noop, payload
 from bench.contenders import on_beanstalkd
 from onward.backends.beanstalk.body import Header, encode
-from onward.envelope import Letter, seal
+from onward.job.envelope import Letter, seal
 
 CONFIGS = {"1 process": 1, "2 processes": 2}
 TUBE = "raw"

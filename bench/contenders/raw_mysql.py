@@ -18,7 +18,7 @@ import msgspec
 from bench.body import noop, payload
 from bench.contenders import on_mysql
 from onward.backends.mysql import MySQLBackend
-from onward.envelope import Letter, seal
+from onward.job.envelope import Letter, seal
 
 BATCH = 500
 # Whether finished jobs are kept, and how many such processes.

@@ -19,7 +19,7 @@ import psycopg
 from bench.body import noop, payload
 from bench.contenders import on_postgres
 from onward.backends.postgres import PostgresBackend
-from onward.envelope import Letter, seal
+from onward.job.envelope import Letter, seal
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 

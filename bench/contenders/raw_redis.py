@@ -19,7 +19,7 @@ import msgspec
 from bench.body import noop, payload
 from bench.contenders import aio, on_redis
 from onward.backends.redis.packing import plain_batch
-from onward.envelope import Letter, seal
+from onward.job.envelope import Letter, seal
 
 BATCH = 500
 # Whether finished jobs are kept, and how many such processes.

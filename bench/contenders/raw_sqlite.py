@@ -19,7 +19,7 @@ import msgspec
 
 from bench.body import FOLDER, noop, payload
 from onward.backends.sqlite import SqliteBackend
-from onward.envelope import Letter, seal
+from onward.job.envelope import Letter, seal
 
 FILE = FOLDER / "raw.db"
 BATCH = 500

@@ -2,14 +2,14 @@
 
 A job's path through the files, top to bottom:
 
-    1 define     app.py and job.py, with definition.py, arguments.py, registry.py
-    2 enqueue    client.py
-    3 seal       envelope.py, signing.py
-    4 store      group_commit.py, backends/*: enqueue
-    5 claim      worker/pump.py, backends/*: turn (process_once and drain: runner.py)
-    6 run        worker/runners.py or worker/coroutines.py, _attempt.py
-    7 decide     outcome.py, retry.py
-    8 settle     _settle.py, backends/*: the next turn; _ledger.py counts and tells
+    1 define     app.py and client/bound_job.py, with job/definition.py, job/arguments.py, job/registry.py
+    2 enqueue    client/client.py
+    3 seal       job/envelope.py, security/signing.py
+    4 store      client/group_commit.py, backends/*: enqueue
+    5 claim      worker/pump.py, backends/*: turn (process_once and drain: worker/inline.py)
+    6 run        worker/runners.py or worker/coroutines.py, attempt/attempt.py
+    7 decide     job/outcome.py, job/retry.py
+    8 settle     attempt/settle.py, backends/*: the next turn; attempt/report.py counts and tells
     9 recover    supervisor/keeper.py or worker/session.py, backends/*: extend, reap
 
 What is named here is imported when it is first used: a supervisor and `onward --help` need little of it.
@@ -22,7 +22,9 @@ from onward.version import __version__
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.context import JobContext
+    from onward.client.bound_job import Job
+    from onward.client.handle import JobHandle
+    from onward.client.record import JobRecord
     from onward.errors import (
         ArgumentError,
         BackendError,
@@ -39,11 +41,8 @@ if TYPE_CHECKING:
         ResultTimeout,
         SchemaTooNew,
     )
-    from onward.handle import JobHandle
-    from onward.job import Job
-    from onward.masking import Secret
-    from onward.record import JobRecord
-    from onward.retry import (
+    from onward.job.context import JobContext
+    from onward.job.retry import (
         Additive,
         Custom,
         Equal,
@@ -55,9 +54,10 @@ if TYPE_CHECKING:
         PlusMinus,
         RetryPolicy,
     )
-    from onward.runner import WorkerResult
-    from onward.signals import Discard, Retry, Snooze
-    from onward.states import State
+    from onward.job.secrets import Secret
+    from onward.job.signals import Discard, Retry, Snooze
+    from onward.job.states import State
+    from onward.worker.inline import WorkerResult
 
 __all__ = [
     "Additive",
@@ -100,7 +100,7 @@ __all__ = [
 
 _HOMES = {
     "onward.app": ("Onward",),
-    "onward.context": ("JobContext",),
+    "onward.job.context": ("JobContext",),
     "onward.errors": (
         "ArgumentError",
         "BackendError",
@@ -117,11 +117,11 @@ _HOMES = {
         "ResultTimeout",
         "SchemaTooNew",
     ),
-    "onward.handle": ("JobHandle",),
-    "onward.job": ("Job",),
-    "onward.masking": ("Secret",),
-    "onward.record": ("JobRecord",),
-    "onward.retry": (
+    "onward.client.handle": ("JobHandle",),
+    "onward.client.bound_job": ("Job",),
+    "onward.job.secrets": ("Secret",),
+    "onward.client.record": ("JobRecord",),
+    "onward.job.retry": (
         "Additive",
         "Custom",
         "Equal",
@@ -133,13 +133,13 @@ _HOMES = {
         "PlusMinus",
         "RetryPolicy",
     ),
-    "onward.runner": ("WorkerResult",),
-    "onward.signals": (
+    "onward.worker.inline": ("WorkerResult",),
+    "onward.job.signals": (
         "Discard",
         "Retry",
         "Snooze",
     ),
-    "onward.states": ("State",),
+    "onward.job.states": ("State",),
 }
 _HOME = {name: module for module, names in _HOMES.items() for name in names}
 

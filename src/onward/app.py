@@ -13,40 +13,41 @@ from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, 
 import msgspec
 
 from onward import handlers as keyed
-from onward._attempt import Attempt, Runtime
-from onward._ledger import Ledger
-from onward.backend import Backend, Check, Inline, Lease, Overview, QueueState, Reaped
-from onward.builder import Builder
-from onward.client import Client, refuse_what_it_lacks
-from onward.clock import Clock, SystemClock
+from onward.attempt.attempt import Attempt, Runtime
+from onward.attempt.report import Ledger
+from onward.backends.opening import located, open_store
+from onward.base.clock import Clock, SystemClock
+from onward.base.durations import Duration
+from onward.base.failure import storable
+from onward.client.bound_job import Job, JobDecorator
+from onward.client.builder import Builder
+from onward.client.client import Client, refuse_what_it_lacks
+from onward.client.handle import HandleSource, JobHandle
+from onward.client.record import JobRecord, Records, SessionRecord
+from onward.client.results_of_many import aresults, results
 from onward.config import Settings, SettingsOptions, load, to_environment
-from onward.context import JobContext
-from onward.dead_letters import DeadLetters
-from onward.definition import EnqueueOptions, JobOptions, UsingOptions, define
-from onward.durations import Duration
-from onward.encryption import Encryption
+from onward.contract.backend import Backend, Check, Inline, Lease, Overview, QueueState, Reaped
 from onward.errors import BackendUnavailable, DefinitionError, OnwardError, OptionError
-from onward.failure import storable
-from onward.handle import HandleSource, JobHandle
-from onward.inspector import BY_REQUEST, Inspector
-from onward.job import Job, JobDecorator
-from onward.key_file import KeyFile
-from onward.key_ring import KeyRing
-from onward.pruning import Age, Removed
-from onward.record import JobRecord, Records, SessionRecord
-from onward.registry import FunctionEntry, HandlerEntry, Registry
-from onward.results import Results
-from onward.results_of_many import aresults, results
-from onward.retry import DEFAULT_POLICY
-from onward.runner import Runner, WorkerResult
-from onward.signing import Signing
-from onward.states import State
-from onward.stores import located, open_store
+from onward.job.context import JobContext
+from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions, define
+from onward.job.registry import FunctionEntry, HandlerEntry, Registry
+from onward.job.results import Results
+from onward.job.retry import DEFAULT_POLICY
+from onward.job.states import State
+from onward.operate.dead_letters import DeadLetters
+from onward.operate.inspector import BY_REQUEST, Inspector
+from onward.operate.pruning import Age, Removed
+from onward.operate.unsupported_inspection import inspection_of
+from onward.security.encryption import Encryption
+from onward.security.key_file import KeyFile
+from onward.security.key_ring import KeyRing
+from onward.security.signing import Signing
 from onward.telemetry import Event, Metrics, Telemetry
 from onward.transactions.completing import Blocks, remark
 from onward.transactions.joining import Joining, Joins
-from onward.uninspected import inspection_of
-from onward.worker import Worker, WorkerOptions, WorkerParts, stop_all
+from onward.worker.inline import Runner, WorkerResult
+from onward.worker.options import WorkerOptions, WorkerParts
+from onward.worker.worker import Worker, stop_all
 
 __all__ = ["Onward"]
 

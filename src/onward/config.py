@@ -19,15 +19,15 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
-from onward import names
-from onward.durations import Duration, seconds
+from onward.base import names
+from onward.base.durations import Duration, seconds
+from onward.base.logs import get_logger
+from onward.base.ownership import intruder
 from onward.errors import OptionError
-from onward.key_ring import MODES, KeyRing, KeySource, Mode
-from onward.logs import get_logger
-from onward.ownership import intruder
-from onward.retry import RetryPolicy, travels
-from onward.retry_config import PolicyLike, read_policy, worded
-from onward.states import FINISHED, State
+from onward.job.retry import RetryPolicy, travels
+from onward.job.retry_config import PolicyLike, read_policy, worded
+from onward.job.states import FINISHED, State
+from onward.security.key_ring import MODES, KeyRing, KeySource, Mode
 
 __all__ = [
     "Origin",

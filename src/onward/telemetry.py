@@ -16,11 +16,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from onward import forks
+from onward.base import forks
+from onward.base.failure import kind_of, user_part
+from onward.base.interruption import shield
+from onward.base.logs import get_logger
 from onward.errors import OptionError
-from onward.failure import kind_of, user_part
-from onward.logs import get_logger
-from onward.shield import shield
 
 __all__ = [
     "Event",

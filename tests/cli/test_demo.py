@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onward import Onward, State
-from onward.cli.demo.summary import summarise
+from onward.demo.summary import summarise
 from tests.waiting import eventually
 
 # The demo runs for half a dozen seconds whatever the machine can do; these tests need not run at the same time.

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from onward.states import State
+from onward.job.states import State
 
 
 def test_it_prints_the_id_of_a_job_that_is_in_the_store(onward, jobs):

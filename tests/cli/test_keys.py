@@ -5,7 +5,7 @@ import stat
 
 import pytest
 
-from onward.key_ring import KeyRing
+from onward.security.key_ring import KeyRing
 
 SECRET = "canary-canary-canary-canary-canary-canary"
 

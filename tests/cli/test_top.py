@@ -14,7 +14,7 @@ from onward.cli.deaths import Deaths, GoneWorker
 from onward.cli.picture import Room, picture
 from onward.cli.table import measure
 from onward.cli.watching import COUNTED, Look, Watch
-from onward.record import JobRecord, Progress, RunError, SessionRecord
+from onward.client.record import JobRecord, Progress, RunError, SessionRecord
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
 

@@ -16,7 +16,8 @@ from tests.servers.servicebus import servicebus, url_of
 
 ROOT = Path(__file__).parents[2]
 RUN_PAGE = Path(__file__).with_name("run_page.py")
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+STANDIN = ROOT / "tests" / "servers" / "servicebus_standin" / "README.md"
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", STANDIN, *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def run_page(page, folder, environment=None):
@@ -51,6 +52,9 @@ def server(page):
     if page.name == "servicebus.md":
         with servicebus() as server:
             yield {"SERVICEBUS_URL": url_of(server)}
+        return
+    if page == STANDIN:
+        yield {"PYTHONPATH": str(ROOT)}
         return
     if page.name != "postgres.md":
         yield {}

@@ -15,7 +15,7 @@ import psycopg
 from onward.backend import Claim, Lease, Session, Settlement, Turn
 from onward.backends.postgres import PostgresBackend, queries
 from onward.backends.postgres.arrays import as_array
-from onward.backends.postgres.marks import Marks
+from onward.backends.postgres.queue_marks import Marks
 from onward.testing.contract.builders import some_envelopes
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger

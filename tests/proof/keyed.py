@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from onward.backend import Claim, Envelope, Hold, Lease, Query, Session, Settlement, Turn
-from onward.clock import SystemClock
+from onward.backends.opening import open_store
+from onward.base.clock import SystemClock
+from onward.base.ids import IdMaker
 from onward.config import Settings
-from onward.envelope import open_sealed
-from onward.ids import IdMaker
-from onward.states import FINISHED
-from onward.stores import open_store
+from onward.job.envelope import open_sealed
+from onward.job.states import FINISHED
 from onward.testing.contract.builders import an_envelope
 from tests.proof.crowd import Common, Tell, in_processes
 from tests.proof.ledger import Ledger

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from onward.backend import Claim, Lease, Query, Session, Settled, Settlement, StoredJob, Turn
 from onward.backends.sqlite import SqliteBackend
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import some_envelopes
 from tests.proof.crowd import Common, Tell, in_processes, in_threads
 from tests.proof.ledger import Ledger, integrity_of

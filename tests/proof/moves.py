@@ -14,14 +14,14 @@ from typing import Any
 import msgspec
 
 from onward.backend import Query, StoredJob
+from onward.backends.opening import open_store
 from onward.cli.exits import Exit
 from onward.config import load
-from onward.envelope import Sealed, open_sealed
+from onward.contract.transfer import MOVABLE
 from onward.errors import SignatureRejected
-from onward.key_ring import KeyRing
-from onward.movable import MOVABLE
-from onward.signing import Signing
-from onward.stores import open_store
+from onward.job.envelope import Sealed, open_sealed
+from onward.security.key_ring import KeyRing
+from onward.security.signing import Signing
 from onward.testing import FakeClock
 from onward.testing.contract.builders import an_envelope
 from onward.testing.contract.moving import a_colourful_queue

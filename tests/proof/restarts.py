@@ -16,8 +16,8 @@ from typing import Any, NamedTuple, TypeVar
 from onward.backend import Claim, Lease, Query, Session, Settlement, StoredJob, Turn
 from onward.backends.redis import RedisBackend
 from onward.errors import BackendUnavailable
-from onward.lease import under
-from onward.states import State
+from onward.job.lease import under
+from onward.job.states import State
 from onward.testing.contract.builders import some_envelopes
 from tests.proof.crowd import Common, Tell, in_processes
 from tests.proof.ledger import Ledger

@@ -16,7 +16,7 @@ import psycopg
 
 from onward.backend import Claim, Lease, Session, Settlement, Turn
 from onward.backends.postgres import PostgresBackend
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import some_envelopes
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from onward import JobContext, NoDelay, Onward, Snooze, State
-from onward.handle import JobHandle
-from onward.shield import shield
+from onward.base.interruption import shield
+from onward.client.handle import JobHandle
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger, damage_of, scheme_of
 

@@ -9,9 +9,9 @@ import pytest
 
 from onward import Onward
 from onward.backends.sqlite import SqliteBackend
+from onward.client.group_commit import GroupCommit
 from onward.errors import BackendUnavailable
-from onward.group_commit import GroupCommit
-from onward.states import State
+from onward.job.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.contract.builders import a_claim, an_envelope
 

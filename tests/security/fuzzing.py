@@ -17,18 +17,17 @@ from urllib.parse import urlsplit
 
 import msgspec
 
-from onward import config, names
-from onward.arguments import decode_result
+from onward import config
 from onward.backends.beanstalk.url import parse_url as beanstalk_url
 from onward.backends.mysql.url import parse_url as mysql_url
 from onward.backends.postgres.url import parse_url as postgres_url
 from onward.backends.redis.url import parse_url as redis_url
 from onward.backends.servicebus.url import parse_url as servicebus_url
 from onward.backends.sqlite.url import parse_url as sqlite_url
+from onward.base import names
+from onward.base.failure import Failure
 from onward.cli import main
 from onward.cli.exits import Exit
-from onward.encryption import Encrypted, Encryption
-from onward.envelope import Letter, Sealed, open_sealed
 from onward.errors import (
     ArgumentError,
     DecryptionFailed,
@@ -38,13 +37,15 @@ from onward.errors import (
     OnwardError,
     OptionError,
 )
-from onward.failure import Failure
 from onward.handlers.target import read_url
 from onward.handlers.url import retry_after
-from onward.key_ring import KeyRing
-from onward.masking import masked
-from onward.scrubbing import scrubber
-from onward.shape import misshapen
+from onward.job.arguments import decode_result
+from onward.job.envelope import Letter, Sealed, open_sealed
+from onward.job.payload_limits import misshapen
+from onward.job.scrubbing import scrubber
+from onward.job.secrets import masked
+from onward.security.encryption import Encrypted, Encryption
+from onward.security.key_ring import KeyRing
 
 __all__ = ["CLEAR", "CORPUS", "ENCRYPTION", "ID", "TARGETS"]
 

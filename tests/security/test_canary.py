@@ -19,8 +19,10 @@ from types import ModuleType
 
 import pytest
 
-from onward import Secret, State, record, registry
+from onward import Secret, State
 from onward.cli import main, timeline
+from onward.client import record
+from onward.job import registry
 from onward.telemetry import Event, JobDiscarded
 from tests.security import till
 from tests.security.till import CANARY, PLACES, SIGNS, open_till, ways_to_say

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward.clock import SECOND
-from onward.envelope import Letter, seal
+from onward.base.clock import SECOND
+from onward.job.envelope import Letter, seal
 from tests.security.fuzzing import CLEAR, CORPUS, ENCRYPTION, ID, TARGETS
 
 SEEDS = sorted(path for path in CORPUS.rglob("*") if path.is_file())

@@ -19,10 +19,10 @@ from onward.backends.servicebus.links import Receiver
 from onward.backends.servicebus.names import Names
 from onward.backends.servicebus.settings import create_command
 from onward.backends.servicebus.url import parse_url
-from onward.clock import SystemClock
+from onward.base.clock import SystemClock
 from onward.testing.clock import FakeClock
-from onward.testing.servicebus import QueueOptions, ServiceBusStandin
 from tests.servers.connecting import connected
+from tests.servers.servicebus_standin import QueueOptions, ServiceBusStandin
 
 LOCK = 300
 QUEUES = ("default", "a", "b", "c", "axb", "mail", "failed", "other", "stage", "dead", "elsewhere", "done", "news")

@@ -22,7 +22,8 @@ SOURCE = Path(__file__).with_name("shop.py")
 MARK = "FLEET_OF_A_TEST"
 # A supervisor that gives up sooner on a store that does not answer.
 IMPATIENT = (
-    "from onward.supervisor import keeper, supervisor; supervisor._LAST_WORDS = 0.5; keeper._LONGEST_PAUSE = 0.2"
+    "from onward.supervisor import store_thread, supervisor; "
+    "supervisor._LAST_WORDS = 0.5; store_thread._LONGEST_PAUSE = 0.2"
 )
 
 
@@ -202,13 +203,13 @@ class Fleet:
     def workers(self, count):
         """Its worker processes, as soon as there are so many."""
         return eventually(
-            lambda: pids if len(pids := self.members("onward.cli.child")) == count else None,
-            what=lambda: f"{self.members('onward.cli.child')} are not {count}:\n{self.log}",
+            lambda: pids if len(pids := self.members("onward.entry.child")) == count else None,
+            what=lambda: f"{self.members('onward.entry.child')} are not {count}:\n{self.log}",
         )
 
     def solos(self):
         """Its processes for single jobs."""
-        return self.members("onward.cli.solo")
+        return self.members("onward.entry.isolated")
 
     def pause(self):
         """Everything of it stands still, as if the machine were suspended."""

@@ -5,7 +5,7 @@ import signal
 
 import pytest
 
-from onward.supervisor.board import Begun, Board
+from onward.supervisor.run_board import Begun, Board
 
 NEVER = float("inf")
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from onward.contact import Contact
+from onward.worker.store_contact import Contact
 
 
 class Clocks:

@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from onward.supervisor.bequests import Bequests
-from onward.supervisor.errands import Errands
+from onward.supervisor.handovers import Bequests
 from onward.supervisor.messages import Inherit, Rescued
+from onward.supervisor.pending_messages import Errands
 
 
 class Process(SimpleNamespace):

@@ -10,9 +10,9 @@ from onward import Onward, State
 from onward.backend import Claim, Session, Turn
 from onward.backends.memory import MemoryBackend
 from onward.config import Settings
-from onward.definition import EnqueueOptions
 from onward.errors import BackendRefused, BackendUnavailable
-from onward.supervisor.keeper import Estate, Keeper
+from onward.job.definition import EnqueueOptions
+from onward.supervisor.store_thread import Estate, Keeper
 from tests.supervisor.fleets import eventually, let_pass
 from tests.worker.stores import Weather, weathered
 
@@ -185,7 +185,7 @@ def test_an_error_that_nobody_foresaw_is_not_survived_in_silence(backend, keep, 
 
 @pytest.mark.promise("F82")
 def test_stopping_does_not_wait_for_a_store_that_does_not_answer(backend, keep, told, monkeypatch):
-    monkeypatch.setattr("onward.supervisor.keeper._LONGEST_PAUSE", 0.2)
+    monkeypatch.setattr("onward.supervisor.store_thread._LONGEST_PAUSE", 0.2)
     asked, answer, closed = threading.Event(), threading.Event(), []
 
     class Slow:

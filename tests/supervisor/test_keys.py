@@ -4,7 +4,7 @@ import pytest
 
 from onward import Onward, State
 from onward.cli import main
-from onward.key_ring import KeyRing
+from onward.security.key_ring import KeyRing
 from tests.supervisor.fleets import eventually
 
 pytestmark = pytest.mark.xdist_group("keys of processes")

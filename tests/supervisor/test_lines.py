@@ -9,7 +9,7 @@ import threading
 import msgspec
 import pytest
 
-from onward.lines import Garbled, Line, Message, has_ended, kill_group
+from onward.base.ipc import Garbled, Line, Message, has_ended, kill_group
 from tests.supervisor.fleets import eventually
 
 

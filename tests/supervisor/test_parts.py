@@ -8,11 +8,11 @@ import threading
 import pytest
 
 from onward import Onward, State
-from onward.clock import SECOND
-from onward.pruning import cutoffs, prune
+from onward.base.clock import SECOND
+from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.mailbox import Mailbox
+from onward.supervisor.posix_signals import Signals
 from onward.supervisor.reload import Watcher
-from onward.supervisor.signals import Signals
 from onward.worker.quota import Quota
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onward import State
-from onward.supervisor.board import Board
+from onward.supervisor.run_board import Board
 from tests.supervisor.fleets import alive, eventually, gone, status
 
 

@@ -9,13 +9,13 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from onward._attempt import prepare
+from onward.attempt.attempt import prepare
 from onward.backend import Claim, Session, Turn
-from onward.outcome import Done
+from onward.job.outcome import Done
 from onward.supervisor.options import ProcessOptions
-from onward.worker.solitary import Solitary
-from onward.worker.witness import Alone
-from onward.worker.work import Work
+from onward.worker.inflight import Work
+from onward.worker.isolated import Solitary
+from onward.worker.run_recorder import Alone
 from tests.supervisor.fleets import eventually
 
 pytestmark = pytest.mark.xdist_group("solitary of processes")
@@ -43,7 +43,12 @@ def work_of(shop, monkeypatch):
 @pytest.mark.promise("A20", "F86")
 def test_a_job_that_ends_while_it_is_being_killed_does_not_take_the_next_one_along(shop, work_of):
     """Cancelled when its outcome was on its way: it has succeeded, and its process is of no use any more."""
-    program = (sys.executable, "-m", "onward.cli.solo", msgspec.json.encode(ProcessOptions(app="shop:jobs")).decode())
+    program = (
+        sys.executable,
+        "-m",
+        "onward.entry.isolated",
+        msgspec.json.encode(ProcessOptions(app="shop:jobs")).decode(),
+    )
     cancelled = work_of(shop.alone_async)
 
     def cancel(lease, fraction, note):

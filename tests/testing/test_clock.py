@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from onward.clock import Clock
+from onward.base.clock import Clock
 from onward.testing import FakeClock
 from onward.testing.contract.builders import at_once
 

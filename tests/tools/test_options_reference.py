@@ -2,7 +2,7 @@
 
 import pytest
 
-from onward.definition import JobOptions, SharedOptions, UsingOptions
+from onward.job.definition import JobOptions, SharedOptions, UsingOptions
 from tools import options_reference
 
 

@@ -11,8 +11,8 @@ import pytest
 
 from onward import JobContext, JobTimeout, Onward, OptionError, State
 from onward.backend import Session
+from onward.contract.transactions import in_the_way
 from onward.errors import LeaseLost, TransactionError, TransactionTooLong
-from onward.transacts import in_the_way
 from tests.servers.databases import is_locked
 from tests.servers.pgbouncer import pgbouncer
 from tests.servers.proxy import proxy_to

@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from onward import JobContext, JobDiscarded, State
-from onward import shield as shields
+from onward.base import interruption as shields
 from onward.errors import JobTimeout, TransactionError
 
 pytestmark = pytest.mark.promise("A12")

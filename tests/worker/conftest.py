@@ -16,11 +16,14 @@ from types import SimpleNamespace
 
 import pytest
 
-from onward import JobContext, Onward, State, stores
+from onward import JobContext, Onward, State
+from onward.backends import opening
 from onward.telemetry import Event
 from onward.testing import FakeClock
-from onward.worker import Worker, WorkerOptions, pump
+from onward.worker import pump
+from onward.worker.options import WorkerOptions
 from onward.worker.session import boottime
+from onward.worker.worker import Worker
 from tests.worker.stores import Weather, weathered
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -79,7 +82,7 @@ def open_app_on(open_app, store, monkeypatch):
     def open_app_on(mixin, **settings):
         name = BACKENDS[store]
         with monkeypatch.context() as patch:
-            patch.setattr(stores, name, type(name, (mixin, getattr(stores, name)), {}))
+            patch.setattr(opening, name, type(name, (mixin, getattr(opening, name)), {}))
             return open_app(**settings)
 
     return open_app_on

@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 
 from onward import Onward, State
-from onward._attempt import Attempt
+from onward.attempt.attempt import Attempt
 from onward.backend import Sealed
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
-from onward.lease import Lease
-from onward.outcome import Done
+from onward.job.lease import Lease
+from onward.job.outcome import Done
 from onward.worker import breaker
 from onward.worker.breaker import Breaker
 

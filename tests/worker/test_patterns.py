@@ -10,8 +10,10 @@ from onward.backend import Capabilities
 from onward.backends.memory import MemoryBackend
 from onward.errors import BackendUnavailable, InvalidName, OptionError, Unsupported
 from onward.testing.contract.builders import an_envelope
-from onward.worker import Worker, WorkerOptions, patterns
+from onward.worker import patterns
+from onward.worker.options import WorkerOptions
 from onward.worker.patterns import PatternPlan
+from onward.worker.worker import Worker
 
 
 @pytest.fixture

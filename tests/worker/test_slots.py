@@ -5,8 +5,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from onward.worker import work as module
-from onward.worker.work import Hand, Work
+from onward.worker import inflight as module
+from onward.worker.inflight import Hand, Work
 
 ENOUGH = module._ENOUGH * module._SAMPLE
 EVERY = module._SAMPLE

@@ -11,9 +11,9 @@ import time
 
 import pytest
 
-from onward.worker import private_socket
-from onward.worker.frames import InProcess, InThread
-from onward.worker.stacks import NoStack, Silence, Stacks, ask
+from onward.worker.diagnostics import private_socket
+from onward.worker.diagnostics.frames import InProcess, InThread
+from onward.worker.diagnostics.stacks import NoStack, Silence, Stacks, ask
 
 NO_SUCH_PID = 2**22 + 1  # more than Linux gives
 
@@ -96,7 +96,7 @@ def test_a_process_that_ended_leaves_its_name_to_the_next(in_files, tmp_path):
     """Also if it was killed, and left a file behind."""
     program = f"""
 import os, tempfile
-from onward.worker import private_socket
+from onward.worker.diagnostics import private_socket
 tempfile.tempdir, os.getpid = {str(tmp_path)!r}, lambda: {NO_SUCH_PID}
 private_socket.listen(in_files={in_files})
 print("listens", flush=True)
@@ -112,9 +112,9 @@ os._exit(0)
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has sockets without a file")
 def test_a_process_under_the_name_of_another_is_not_believed():
     taker = (
-        "import socket, sys; from onward.worker import private_socket; name = private_socket._address(int(sys.argv[1]), "
-        "in_files=False); end = socket.socket(socket.AF_UNIX); end.bind(name); end.listen(); print('taken', flush=True); "
-        "sys.stdin.read()"
+        "import socket, sys; from onward.worker.diagnostics import private_socket; "
+        "name = private_socket._address(int(sys.argv[1]), in_files=False); end = socket.socket(socket.AF_UNIX); "
+        "end.bind(name); end.listen(); print('taken', flush=True); sys.stdin.read()"
     )
     with subprocess.Popen([sys.executable, "-c", taker, str(NO_SUCH_PID)], stdin=-1, stdout=-1, text=True) as process:
         assert process.stdout.readline() == "taken\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from onward import JobContext, Onward
-from onward.clock import SystemClock
+from onward.base.clock import SystemClock
 from onward.errors import BackendError, BackendUnavailable, OnwardError
 
 shared = pytest.mark.parametrize("store", ["sqlite"])  # each memory:// application is its own store

@@ -10,7 +10,7 @@ import pytest
 
 from onward import Onward
 from onward.backends.sqlite.connection import Connections
-from onward.clock import SystemClock
+from onward.base.clock import SystemClock
 from onward.worker import worker as engine
 from tests.worker.stores import counting
 

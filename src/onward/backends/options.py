@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from onward.base.numerals import whole
 from onward.errors import BackendMisconfigured
-from onward.numerals import whole
 
 __all__ = ["flag", "number"]
 

@@ -20,9 +20,9 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from onward import forks, time_limit
+from onward.base import forks, time_limit
+from onward.base.interruption import shield
 from onward.errors import BackendError, BackendUnreachable
-from onward.shield import shield
 
 __all__ = ["Pool", "silence"]
 

@@ -39,7 +39,7 @@ def given(args: Namespace) -> dict[str, str]:
     """The settings that the command line names."""
     said = {name: value for name in ("url", "store", "namespace") if (value := getattr(args, name)) is not None}
     if "url" in said and "store" not in said:
-        from onward.stores import BROKERS, scheme_of
+        from onward.backends.opening import BROKERS, scheme_of
 
         if scheme_of(said["url"]) not in BROKERS:
             said["store"] = ""  # it is another's: this one needs none
@@ -72,7 +72,7 @@ def _run(run: Run, args: Namespace, *, creates: bool) -> int:
 
 def _runs_here(app: Onward, args: Namespace) -> bool:
     """A job that runs inside `enqueue` needs nobody else."""
-    from onward.backend import Inline
+    from onward.contract.backend import Inline
 
     return isinstance(app.backend, Inline) and args.app is not None
 

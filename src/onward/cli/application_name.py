@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onward.base.names import suggestion
+from onward.base.wording import a
 from onward.cli.exits import CommandError, Exit
-from onward.names import suggestion
-from onward.wording import a
 
 if TYPE_CHECKING:
     from onward.app import Onward

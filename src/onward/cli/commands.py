@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from onward import demo
 from onward.cli import (
     completion,
     config,
     dead,
-    demo,
     enqueue,
     forget,
     jobs,

@@ -12,16 +12,16 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onward import config
+from onward.base.credentials import shown_url
 from onward.cli import output
 from onward.cli.application import given, load
 from onward.cli.command import Command
 from onward.cli.exits import CommandError, Exit
 from onward.cli.table import Column
-from onward.credentials import shown_url
 from onward.errors import InvalidName, InvalidTime, OptionError
-from onward.key_ring import KeyRing
-from onward.retry import RetryPolicy, travels
-from onward.retry_config import worded
+from onward.job.retry import RetryPolicy, travels
+from onward.job.retry_config import worded
+from onward.security.key_ring import KeyRing
 from onward.version import __version__
 
 __all__ = ["COMMANDS"]

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, NamedTuple
 
+from onward.base.wording import counted
 from onward.cli import jobs, output, removing, timeline, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, Group, argument
@@ -17,12 +18,11 @@ from onward.cli.ids import find_dead
 from onward.cli.table import Column
 from onward.cli.times import ago
 from onward.errors import JobNotFound
-from onward.states import State
-from onward.wording import counted
+from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.record import JobRecord
+    from onward.client.record import JobRecord
 
 __all__ = ["GROUP"]
 

@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from onward.base.wording import counted
 from onward.cli.table import Column, Line
 from onward.cli.times import ago
-from onward.states import State
-from onward.wording import counted
+from onward.job.states import State
 
 if TYPE_CHECKING:
-    from onward.record import JobRecord, SessionRecord
+    from onward.client.record import JobRecord, SessionRecord
 
 __all__ = ["DeathWatch", "Deaths", "GoneWorker", "columns", "last_error", "summary"]
 

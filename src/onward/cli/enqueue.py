@@ -11,20 +11,20 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import msgspec
 
+from onward.base.names import suggestion
+from onward.base.wording import counted
 from onward.cli import output, values
 from onward.cli.application import on_new_store
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.text import json_text
 from onward.errors import ArgumentError, PayloadTooLarge
-from onward.names import suggestion
-from onward.wording import counted
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.backend import Enqueued
-    from onward.definition import EnqueueOptions
-    from onward.handle import JobHandle
+    from onward.client.handle import JobHandle
+    from onward.contract.backend import Enqueued
+    from onward.job.definition import EnqueueOptions
 
 __all__ = ["COMMAND"]
 
@@ -128,7 +128,7 @@ def _decoded(text: bytes, where: str) -> Any:
 def _enqueue_many(app: Onward, args: Namespace, options: Any) -> int:
     """Batch after batch; each is durable before its ids are told."""
     _refuse_one_for_many(args)
-    from onward.definition import EnqueueOptions
+    from onward.job.definition import EnqueueOptions
 
     checked = EnqueueOptions.check(options)
     enqueued = 0

@@ -14,7 +14,7 @@ from onward.errors import JobNotFound, Unsupported
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.record import JobRecord
+    from onward.client.record import JobRecord
 
 __all__ = ["find", "find_dead"]
 

@@ -15,11 +15,11 @@ from onward.cli.ids import find
 from onward.cli.table import Column
 from onward.cli.times import ago
 from onward.errors import JobNotFound
-from onward.states import State
+from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.record import JobRecord
+    from onward.client.record import JobRecord
 
 __all__ = ["GROUP", "list_pages", "pages"]
 

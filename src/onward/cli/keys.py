@@ -16,7 +16,7 @@ from onward.cli.command import Command, Group, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.table import Column
 from onward.errors import OptionError
-from onward.key_ring import Key, KeyRing
+from onward.security.key_ring import Key, KeyRing
 
 __all__ = ["GROUP"]
 

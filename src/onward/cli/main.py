@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from onward.base.credentials import without_credentials
 from onward.cli import output
 from onward.cli.exits import Exit, code_of
 from onward.cli.log_lines import log_handler
@@ -16,7 +17,6 @@ from onward.cli.parser import parse
 from onward.cli.text import escaped_lines
 from onward.cli.worker import log_level
 from onward.config import unknown_variables
-from onward.credentials import without_credentials
 
 __all__ = ["main"]
 

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from onward.base.wording import counted
 from onward.cli import output, removing, values
 from onward.cli.application import on_store
 from onward.cli.command import Command, argument
 from onward.cli.exits import Exit
 from onward.cli.table import Column
-from onward.states import FINISHED
-from onward.wording import counted
+from onward.job.states import FINISHED
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.backend import Check, Reaped
+    from onward.contract.backend import Check, Reaped
 
 __all__ = ["COMMANDS"]
 

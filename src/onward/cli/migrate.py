@@ -15,14 +15,14 @@ from onward.cli.exits import CommandError, Exit
 from onward.errors import InvalidName, InvalidTime, OptionError
 
 if TYPE_CHECKING:
-    from onward.backend import Migration
+    from onward.contract.backend import Migration
 
 __all__ = ["COMMAND"]
 
 
 def migrate(args: Namespace) -> int:
     """Apply what is missing; or print it, or say whether there is anything."""
-    from onward.stores import tables_of
+    from onward.backends.opening import tables_of
 
     if args.app is not None:
         raise CommandError(

@@ -8,16 +8,16 @@ from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from onward import config
+from onward.base.credentials import shown_url
+from onward.base.wording import counted
 from onward.cli import output, values
 from onward.cli.application import refuse_missing
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
-from onward.credentials import shown_url
 from onward.errors import InvalidName, InvalidTime, OptionError
-from onward.wording import counted
 
 if TYPE_CHECKING:
-    from onward.mover import House, Moved, Mover
+    from onward.operate.transfer import House, Moved, Mover
 
 __all__ = ["COMMAND"]
 
@@ -26,7 +26,7 @@ _NAMED = 20  # jobs that stayed are named up to this number
 
 def move(args: Namespace) -> int:
     """Move, queue by queue; or say what would be moved."""
-    from onward.mover import Mover, movable_queues, waiting_in
+    from onward.operate.transfer import Mover, movable_queues, waiting_in
 
     _check(args)
     with ExitStack() as stores:
@@ -52,8 +52,8 @@ def _check(args: Namespace) -> None:
 
 
 def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> House:
-    from onward.mover import House
-    from onward.stores import open_store, scheme_of
+    from onward.backends.opening import open_store, scheme_of
+    from onward.operate.transfer import House
 
     given = {"url": url, "store": ""} | ({} if args.namespace is None else {"namespace": args.namespace})
     try:

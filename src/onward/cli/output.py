@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
+from onward.base.credentials import without_credentials
+from onward.base.numerals import whole
 from onward.cli.table import Column, Line, Table
 from onward.cli.text import escaped, json_text
-from onward.credentials import without_credentials
-from onward.numerals import whole
-from onward.states import State
+from onward.job.states import State
 
 __all__ = [
     "STATE_STYLES",

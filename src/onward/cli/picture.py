@@ -11,11 +11,11 @@ from onward.cli.table import Column, Line, Table, cut, measure
 from onward.cli.text import escaped
 from onward.cli.times import ago, length
 from onward.cli.watching import COUNTED, Look
-from onward.states import LIVE, State
+from onward.job.states import LIVE, State
 
 if TYPE_CHECKING:
-    from onward.backend import QueueCounts
-    from onward.record import JobRecord, SessionRecord
+    from onward.client.record import JobRecord, SessionRecord
+    from onward.contract.backend import QueueCounts
 
 __all__ = ["Room", "clipped", "picture"]
 

@@ -12,7 +12,7 @@ from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
 from onward.cli.table import Column
 from onward.cli.times import ago
-from onward.states import State
+from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward

@@ -6,12 +6,12 @@ import sys
 from argparse import Namespace
 from collections.abc import Mapping
 
+from onward.base.wording import counted
 from onward.cli import output, values
 from onward.cli.command import Argument, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.table import Column
-from onward.states import State
-from onward.wording import counted
+from onward.job.states import State
 
 __all__ = ["ASKING", "OLDER_THAN", "confirm", "tell_what_would_go"]
 

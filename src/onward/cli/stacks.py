@@ -14,12 +14,12 @@ from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find
 from onward.cli.table import Line
 from onward.cli.times import ago
-from onward.states import State
+from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.record import JobRecord, SessionRecord
-    from onward.worker.stacks import NoStack, Stack
+    from onward.client.record import JobRecord, SessionRecord
+    from onward.worker.diagnostics.stacks import NoStack, Stack
 
 __all__ = ["ask", "lines", "show"]
 
@@ -39,7 +39,7 @@ def show(app: Onward, args: Namespace) -> int:
 
 def ask(app: Onward, record: JobRecord) -> Stack:
     """Ask the process that holds it.  Raises a `CommandError` that names the fix."""
-    from onward.worker import stacks
+    from onward.worker.diagnostics import stacks
 
     worker = _worker_of(app, record)
     try:
@@ -80,7 +80,7 @@ def _worker_of(app: Onward, record: JobRecord) -> SessionRecord:
 
 
 def _told(silence: NoStack, record: JobRecord) -> CommandError:
-    from onward.worker.stacks import PATIENCE, Silence
+    from onward.worker.diagnostics.stacks import PATIENCE, Silence
 
     pid = silence.pid
     match silence.silence:

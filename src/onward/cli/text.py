@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from onward.failure import escaped, escaped_lines
+from onward.base.failure import escaped, escaped_lines
 
 __all__ = ["escaped", "escaped_lines", "json_text"]
 

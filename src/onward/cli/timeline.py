@@ -13,11 +13,11 @@ from onward.cli.table import Line
 from onward.cli.text import json_text
 from onward.cli.times import ago, length, stamp
 from onward.errors import EnvelopeError
-from onward.masking import masked
-from onward.states import State
+from onward.job.secrets import masked
+from onward.job.states import State
 
 if TYPE_CHECKING:
-    from onward.record import JobRecord, RunError
+    from onward.client.record import JobRecord, RunError
 
 __all__ = ["as_data", "show"]
 
@@ -56,7 +56,7 @@ def _hides_payload(record: JobRecord) -> bool:
 
 def _unreadable(record: JobRecord) -> dict[str, Any]:
     """Why the sealed bytes cannot be read, and the bytes, if that is so."""
-    from onward.envelope import Sealed, open_sealed
+    from onward.job.envelope import Sealed, open_sealed
 
     if not record.raw:
         return {"unreadable": "nothing but a tombstone is left"}

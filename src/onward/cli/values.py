@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from onward.durations import seconds
+from onward.base.durations import seconds
+from onward.base.names import suggestion
+from onward.base.numerals import whole
 from onward.errors import InvalidTime
-from onward.names import suggestion
-from onward.numerals import whole
-from onward.states import State
+from onward.job.states import State
 
 __all__ = ["count", "duration", "expiry", "instant", "moment", "pair", "state"]
 

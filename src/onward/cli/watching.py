@@ -10,12 +10,12 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.cli.deaths import Deaths, DeathWatch
-from onward.states import State
+from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.backend import Overview
-    from onward.record import JobRecord, SessionRecord
+    from onward.client.record import JobRecord, SessionRecord
+    from onward.contract.backend import Overview
 
 __all__ = ["COUNTED", "Look", "Watch", "as_data"]
 

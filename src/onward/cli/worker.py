@@ -6,14 +6,14 @@ import logging
 import sys
 from argparse import ArgumentTypeError, Namespace
 
+from onward.base.numerals import whole
 from onward.cli import values, workers
 from onward.cli.application import given
 from onward.cli.application_name import ApplicationName
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.log_lines import FORMATS
-from onward.key_ring import MODES
-from onward.numerals import whole
+from onward.security.key_ring import MODES
 
 __all__ = ["COMMAND", "log_level"]
 
@@ -21,7 +21,7 @@ __all__ = ["COMMAND", "log_level"]
 def run(args: Namespace) -> int:
     """Supervise worker processes until told to stop."""
     # The supervisor imports neither the application nor what only a worker process needs.
-    from onward.stores import open_store
+    from onward.backends.opening import open_store
     from onward.supervisor.options import ProcessOptions, SupervisorOptions
     from onward.supervisor.supervisor import Supervisor
 
@@ -49,7 +49,7 @@ def run(args: Namespace) -> int:
         }
     )
     options = SupervisorOptions(
-        program=(sys.executable, "-m", "onward.cli.child"),
+        program=(sys.executable, "-m", "onward.entry.child"),
         process=process,
         processes=1 if args.once else args.processes,
         max_rss=args.max_rss,

@@ -15,7 +15,7 @@ from onward.cli.times import ago
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.record import SessionRecord
+    from onward.client.record import SessionRecord
 
 __all__ = ["COLUMNS", "COMMAND", "short"]
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from onward.base.names import job_name, suggestion
 from onward.errors import OptionError
 from onward.handlers.closure import Closures
 from onward.handlers.command import Commands
 from onward.handlers.event import Events
 from onward.handlers.shell import Shell
 from onward.handlers.typed import TypedHandler
-from onward.names import job_name, suggestion
-from onward.registry import Handler, NotAllowed, Ran
+from onward.job.registry import Handler, NotAllowed, Ran
 
 __all__ = ["Closures", "Commands", "Events", "Handler", "NotAllowed", "Ran", "Shell", "TypedHandler", "build", "the"]
 

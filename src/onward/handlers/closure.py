@@ -7,10 +7,10 @@ import itertools
 from collections.abc import Callable
 from typing import Any
 
-from onward.context import JobContext
 from onward.errors import ArgumentError
-from onward.registry import NotAllowed
-from onward.signals import Signal
+from onward.job.context import JobContext
+from onward.job.registry import NotAllowed
+from onward.job.signals import Signal
 
 __all__ = ["Closures"]
 

@@ -15,15 +15,15 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from onward.arguments import encode_value
-from onward.context import JobContext
-from onward.definition import JobDefinition
+from onward.base.names import job_name, suggestion
 from onward.errors import ArgumentError, DefinitionError, OptionError
 from onward.handlers.program import run_program
 from onward.handlers.typed import TypedHandler
-from onward.masking import within
-from onward.names import job_name, suggestion
-from onward.registry import FunctionEntry, NotAllowed
+from onward.job.arguments import encode_value
+from onward.job.context import JobContext
+from onward.job.definition import JobDefinition
+from onward.job.registry import FunctionEntry, NotAllowed
+from onward.job.secrets import within
 
 __all__ = ["Command", "Commands"]
 

@@ -12,14 +12,14 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from onward.context import JobContext
-from onward.definition import JobDefinition
+from onward.base.failure import escaped
+from onward.base.names import job_name, suggestion
 from onward.errors import ArgumentError, DefinitionError
-from onward.failure import escaped
 from onward.handlers.patience import Patience
 from onward.handlers.typed import TypedHandler
-from onward.names import job_name, suggestion
-from onward.registry import FunctionEntry, NotAllowed
+from onward.job.context import JobContext
+from onward.job.definition import JobDefinition
+from onward.job.registry import FunctionEntry, NotAllowed
 
 __all__ = ["Event", "Events", "ListenersFailed"]
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from onward.base.names import suggestion
 from onward.errors import OptionError
-from onward.names import suggestion
 
 __all__ = ["Limits", "never_dump"]
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 
-from onward.clock import to_micros
-from onward.context import JobContext
+from onward.base.clock import to_micros
+from onward.job.context import JobContext
 
 __all__ = ["Patience", "Stopped"]
 

@@ -18,11 +18,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from onward.context import JobContext
-from onward.failure import escaped, storable
+from onward.base.failure import escaped, storable
+from onward.base.interruption import shield
 from onward.handlers.limits import Limits, never_dump
 from onward.handlers.patience import Patience
-from onward.shield import shield
+from onward.job.context import JobContext
 
 __all__ = ["CLEAN_ENVIRONMENT", "CommandFailed", "run_program"]
 

@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any
 
-from onward.context import JobContext
 from onward.errors import ArgumentError, OptionError
 from onward.handlers.limits import Limits
 from onward.handlers.program import CLEAN_ENVIRONMENT, CommandFailed, run_program
-from onward.registry import NotAllowed
+from onward.job.context import JobContext
+from onward.job.registry import NotAllowed
 
 __all__ = ["CommandFailed", "Shell"]
 

@@ -6,13 +6,13 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from onward.arguments import read_as
-from onward.context import JobContext
+from onward.base.wording import a
 from onward.errors import ArgumentError
-from onward.registry import NotAllowed, Ran
-from onward.scrubbing import scrubber
-from onward.secret_places import places_of
-from onward.wording import a
+from onward.job.arguments import read_as
+from onward.job.context import JobContext
+from onward.job.registry import NotAllowed, Ran
+from onward.job.scrubbing import scrubber
+from onward.job.secret_places import places_of
 
 __all__ = ["TypedHandler"]
 

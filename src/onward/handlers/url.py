@@ -17,18 +17,18 @@ from typing import Any
 
 import msgspec
 
-from onward.arguments import encode_value
-from onward.context import JobContext
-from onward.durations import Duration, seconds
+from onward.base.durations import Duration, seconds
+from onward.base.failure import escaped, storable
 from onward.errors import ArgumentError, OptionError
-from onward.failure import escaped, storable
 from onward.handlers.address import Reach
 from onward.handlers.exchange import Answer, Resolver, connect, exchange, resolve, system_resolver
 from onward.handlers.patience import Patience
 from onward.handlers.target import Hosts, Target, read_url
 from onward.handlers.typed import TypedHandler
-from onward.registry import NotAllowed
-from onward.signals import Discard, Retry
+from onward.job.arguments import encode_value
+from onward.job.context import JobContext
+from onward.job.registry import NotAllowed
+from onward.job.signals import Discard, Retry
 from onward.version import __version__
 
 __all__ = ["AskedToWait", "Request", "RequestFailed", "Url", "retry_after"]

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
-from onward.logs import get_logger
+from onward.base.logs import get_logger
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.process import WorkerProcess
 

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from onward.backend import Held
-from onward.contact import boottime
-from onward.lines import Line, Message, describe_end, kill_group
-from onward.supervisor.board import Board
+from onward.base.ipc import Line, Message, describe_end, kill_group
+from onward.contract.backend import Held
 from onward.supervisor.messages import DECODE_BELOW, Hello, Stop
 from onward.supervisor.options import ProcessOptions
+from onward.supervisor.run_board import Board
+from onward.worker.store_contact import boottime
 
 __all__ = ["WorkerProcess", "oom_kills"]
 
@@ -125,7 +125,7 @@ def oom_kills(files: Sequence[Path] = _MEMORY_EVENTS) -> int:
 
 def _end(pid: int) -> None:
     """Kill a process whose parent has died, and wait until it is gone."""
-    # Where orphans become ours (`onward.supervisor.orphans`), one that is not ours had ended before, and its number may be
+    # Where orphans become ours (`onward.supervisor.subreaper`), one that is not ours had ended before, and its number may be
     # somebody else's by now.
     with suppress(ChildProcessError):
         os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)

@@ -3,17 +3,17 @@
     starting ──hello──▶ running ──signal, or all is done──▶ draining ──second signal, deadline──▶ killing ──▶ ended
 
 **The loop** never waits for the store or for a worker process: it hears signals, reads what processes say, buries the dead,
-and once a second looks after the living.  The store is the keeper's (`onward.supervisor.keeper`), which renews their
+and once a second looks after the living.  The store is the keeper's (`onward.supervisor.store_thread`), which renews their
 sessions: a handler that holds the interpreter's lock for minutes keeps its leases.
 
 **A process that died** is buried before anything of it is given back: a lease is given back only by somebody who knows that
-its code has ended.  What it had begun (`onward.supervisor.board`) gets a crash and the cause, the rest goes back unharmed.
-If we killed it ourselves, to stop or to recycle, nothing crashed: all of it goes back as interrupted.  A process that
-cannot be started, or cannot import the application while others can, is tried again after a pause that grows.
+its code has ended.  What it had begun (`onward.supervisor.run_board`) gets a crash and the cause, the rest goes back
+unharmed. If we killed it ourselves, to stop or to recycle, nothing crashed: all of it goes back as interrupted.  A
+process that cannot be started, or cannot import the application while others can, is tried again after a pause that grows.
 
 **A job that ignores its time-out** past a grace has its process recycled: a replacement starts, the process claims nothing
 more and its other jobs finish; then it is killed, and another inherits its session, where the overdue job is a failed
-attempt like any other (`onward.supervisor.bequests`).  If the pump stands still as well, the other jobs cannot finish and
+attempt like any other (`onward.supervisor.handovers`).  If the pump stands still as well, the other jobs cannot finish and
 are not waited for.
 
 **Stopping.**  The first signal drains: what has not begun is released, what runs is awaited until the shutdown time-out,
@@ -31,22 +31,22 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from onward.backend import Backend, Held, Reaped
+from onward.base.ipc import Garbled, Message
+from onward.base.logs import get_logger
 from onward.config import Settings
-from onward.lines import Garbled, Message
-from onward.logs import get_logger
-from onward.supervisor.bequests import Bequests
-from onward.supervisor.errands import Errands
+from onward.contract.backend import Backend, Held, Reaped
 from onward.supervisor.fleet import Fleet
-from onward.supervisor.keeper import Estate, Keeper
+from onward.supervisor.handovers import Bequests
 from onward.supervisor.mailbox import Mailbox
 from onward.supervisor.messages import Draining, Failed, Hello, Inherited, Renewed, Rescued, Told
-from onward.supervisor.notify import notify, watchdog_interval
 from onward.supervisor.options import SupervisorOptions
-from onward.supervisor.orphans import adopt_orphans
+from onward.supervisor.pending_messages import Errands
+from onward.supervisor.posix_signals import Signals
 from onward.supervisor.process import WorkerProcess, oom_kills
 from onward.supervisor.reload import Watcher
-from onward.supervisor.signals import Signals
+from onward.supervisor.store_thread import Estate, Keeper
+from onward.supervisor.subreaper import adopt_orphans
+from onward.supervisor.systemd import notify, watchdog_interval
 
 __all__ = ["Supervisor"]
 

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import msgspec
 
 from onward.app import Onward
-from onward.arguments import Arguments, encode_value
-from onward.durations import Duration, instant, seconds
+from onward.base.durations import Duration, instant, seconds
+from onward.client.bound_job import Job
+from onward.client.record import JobRecord
 from onward.errors import ArgumentError, OptionError
-from onward.job import Job
-from onward.record import JobRecord
-from onward.states import FINISHED, State
+from onward.job.arguments import Arguments, encode_value
+from onward.job.states import FINISHED, State
 from onward.testing.calls import AnyJob, arguments_of, function_of
 
 __all__ = ["assert_enqueued", "assert_not_enqueued"]

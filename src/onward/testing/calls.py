@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, cast
 
+from onward.client.bound_job import Call, Job
 from onward.errors import OptionError
-from onward.job import Call, Job
 
 __all__ = ["AnyJob", "arguments_of", "function_of"]
 

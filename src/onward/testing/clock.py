@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from datetime import UTC, datetime, timedelta
 
-from onward.clock import SECOND, from_micros, to_micros
+from onward.base.clock import SECOND, from_micros, to_micros
 
 __all__ = ["FakeClock"]
 

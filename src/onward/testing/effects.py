@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, TypeVar, cast
 
 from onward.errors import OptionError
-from onward.signals import Signal
+from onward.job.signals import Signal
 
 __all__ = ["Crash", "Effect", "Effects", "Kind", "Plan", "Recording", "text"]
 

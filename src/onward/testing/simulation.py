@@ -25,15 +25,15 @@ from datetime import timedelta
 from typing import Any
 
 from onward.app import Onward
-from onward.definition import JobDefinition, JobOptions, UsingOptions
+from onward.client.bound_job import Job
+from onward.client.record import JobRecord
 from onward.errors import OptionError
-from onward.event_loop import LoopThread
-from onward.job import Job
-from onward.record import JobRecord
-from onward.states import State
+from onward.job.definition import JobDefinition, JobOptions, UsingOptions
+from onward.job.states import State
 from onward.testing.calls import AnyJob, arguments_of, function_of
 from onward.testing.clock import FakeClock
 from onward.testing.effects import Crash, Effect, Effects, Kind, Plan, Recording, text
+from onward.worker.event_loop import LoopThread
 
 __all__ = ["Scenario", "Simulation", "simulate"]
 

@@ -11,9 +11,9 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
+from onward.base.wording import a
+from onward.contract.transactions import Dialect, Found, Statement, Style
 from onward.errors import TransactionError
-from onward.transacts import Dialect, Found, Statement, Style
-from onward.wording import a
 
 __all__ = ["AsyncCaller", "Caller", "caller_of"]
 

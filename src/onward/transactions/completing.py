@@ -28,19 +28,19 @@ from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 import msgspec
 
-from onward._attempt import Attempt
-from onward.backend import Backend
-from onward.context import JobContext
+from onward.attempt.attempt import Attempt
+from onward.base.failure import Failure
+from onward.base.interruption import shield
+from onward.base.logs import get_logger
+from onward.client.bound_job import Job
+from onward.client.handle import JobHandle
+from onward.contract.backend import Backend
+from onward.contract.transactions import Completion, Transacts, in_the_way
 from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
-from onward.failure import Failure
-from onward.handle import JobHandle
-from onward.job import Job
-from onward.lease import Lease, Settlement
-from onward.logs import get_logger
-from onward.results import Results
-from onward.shield import shield
+from onward.job.context import JobContext
+from onward.job.lease import Lease, Settlement
+from onward.job.results import Results
 from onward.transactions.joining import Call1, Joins, Letters
-from onward.transacts import Completion, Transacts, in_the_way
 
 __all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "remark"]
 

@@ -18,16 +18,16 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
-from onward.backend import Backend, Enqueued
-from onward.client import Client
-from onward.definition import EnqueueOptions
-from onward.envelope import Envelope
+from onward.base.time_limit import until
+from onward.client.bound_job import Call, Job
+from onward.client.client import Client
+from onward.client.handle import HandleSource, JobHandle
+from onward.contract.backend import Backend, Enqueued
+from onward.contract.transactions import Transacts, ahold, hold
 from onward.errors import ArgumentError, BackendUnreachable, TransactionError
-from onward.handle import HandleSource, JobHandle
-from onward.job import Call, Job
-from onward.time_limit import until
+from onward.job.definition import EnqueueOptions
+from onward.job.envelope import Envelope
 from onward.transactions.callers import AsyncCaller, Caller, caller_of
-from onward.transacts import Transacts, ahold, hold
 
 __all__ = ["AsyncJoined", "Joined", "Joining", "Joins", "Letters"]
 

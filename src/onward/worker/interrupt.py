@@ -1,9 +1,9 @@
 """Stopping a handler that runs: at its deadline, or because somebody cancelled the job.
 
 An async handler's task is cancelled.  A sync handler gets an exception at its next byte-code, in a worker's thread or in
-that of the caller of `process_once`; `onward.shield` sees to it that this never hits our own code or the next job.  If it
-still runs seconds later it gets another one: the first may have been swallowed, by a bare `except` or in a callback of the
-garbage collector.
+that of the caller of `process_once`; `onward.base.interruption` sees to it that this never hits our own code or the
+next job.  If it still runs seconds later it gets another one: the first may have been swallowed, by a bare `except` or
+in a callback of the garbage collector.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
-from onward import forks
+from onward.base import forks
+from onward.base.interruption import Guard
 from onward.errors import JobInterrupted, JobTimeout
-from onward.shield import Guard
-from onward.worker.work import Key, Work
+from onward.worker.inflight import Key, Work
 
 __all__ = ["Deadlines", "Slot"]
 

@@ -13,9 +13,9 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from onward.logs import Once, get_logger
-from onward.worker.frames import AsTask, Frame, InThread, stack_of
-from onward.worker.work import Work
+from onward.base.logs import Once, get_logger
+from onward.worker.diagnostics.frames import AsTask, Frame, InThread, stack_of
+from onward.worker.inflight import Work
 
 __all__ = ["LoopWatch"]
 

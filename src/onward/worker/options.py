@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 
-from onward._attempt import Runtime
-from onward._ledger import Ledger
-from onward._settle import DeadLetterCopy
-from onward.backend import Backend, Reaped
-from onward.durations import Duration, seconds
+from onward.attempt.attempt import Runtime
+from onward.attempt.report import Ledger
+from onward.attempt.settle import DeadLetterCopy
+from onward.base.durations import Duration, seconds
+from onward.base.names import is_pattern, queue_name, queue_pattern, serves
+from onward.contract.backend import Backend, Reaped
 from onward.errors import OptionError
-from onward.names import is_pattern, queue_name, queue_pattern, serves
 from onward.telemetry import Telemetry
 
 __all__ = ["QueuePlan", "WorkerOptions", "WorkerParts"]

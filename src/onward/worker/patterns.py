@@ -13,9 +13,9 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from onward.backend import Backend, Inspection
+from onward.base.names import is_pattern, matcher
+from onward.contract.backend import Backend, Inspection
 from onward.errors import Unsupported
-from onward.names import is_pattern, matcher
 from onward.worker.options import QueuePlan, WorkerOptions
 
 __all__ = ["plan_of"]

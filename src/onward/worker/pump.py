@@ -42,26 +42,26 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward._attempt import Attempt, Ready, conclude, prepare
-from onward._settle import exchange, reaped_alone, settlement
-from onward.backend import Claim, Lease, TurnResult
+from onward.attempt.attempt import Attempt, Ready, conclude, prepare
+from onward.attempt.settle import exchange, reaped_alone, settlement
+from onward.base.ids import random_owner
+from onward.base.logs import get_logger
+from onward.base.outage import Outage
+from onward.base.wording import counted
+from onward.contract.backend import Claim, Lease, TurnResult
 from onward.errors import BackendError, JobTimeout
-from onward.ids import random_owner
-from onward.lease import Settled, Settlement, already_applied
-from onward.logs import get_logger
-from onward.outage import Outage
-from onward.outcome import Crashed, Released
-from onward.states import MOVES
-from onward.wording import counted
+from onward.job.lease import Settled, Settlement, already_applied
+from onward.job.outcome import Crashed, Released
+from onward.job.states import MOVES
 from onward.worker.breaker import Breaker
-from onward.worker.facts import Facts
+from onward.worker.inflight import Hand, Key, Work
+from onward.worker.isolated import Solitary
+from onward.worker.milestones import Facts
 from onward.worker.options import QueuePlan, WorkerParts
 from onward.worker.prefetch import Prefetch
 from onward.worker.quota import Quota
+from onward.worker.run_recorder import Witness
 from onward.worker.session import WorkerSession
-from onward.worker.solitary import Solitary
-from onward.worker.witness import Witness
-from onward.worker.work import Hand, Key, Work
 
 __all__ = ["Bequest", "Pump"]
 

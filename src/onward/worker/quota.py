@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onward.wording import counted
+from onward.base.wording import counted
 
 __all__ = ["Quota"]
 

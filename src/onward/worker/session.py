@@ -18,10 +18,10 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import uniform
 
-from onward.backend import Backend, Lease, Renewal, Session
+from onward.contract.backend import Backend, Lease, Renewal, Session
 from onward.errors import BackendError
 from onward.version import __version__
-from onward.worker.witness import Alone, Witness
+from onward.worker.run_recorder import Alone, Witness
 
 __all__ = ["WorkerSession", "boottime"]
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from onward import forks
-from onward._attempt import Attempt, Ready, Runtime, run
-from onward.logs import get_logger
+from onward.attempt.attempt import Attempt, Ready, Runtime, run
+from onward.base import forks
+from onward.base.logs import get_logger
+from onward.worker.inflight import Key, Work
 from onward.worker.interrupt import Deadlines, Slot
-from onward.worker.work import Key, Work
 
 __all__ = ["TimedCalls"]
 

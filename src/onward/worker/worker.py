@@ -13,28 +13,28 @@ from typing import Self
 
 import msgspec
 
-from onward._attempt import Attempt
-from onward.backend import Renewal
+from onward.attempt.attempt import Attempt
+from onward.base.ids import random_owner
+from onward.base.logs import get_logger
+from onward.contract.backend import Renewal
 from onward.errors import BackendError, JobStopped, OnwardError
-from onward.ids import random_owner
-from onward.lease import Lease
-from onward.logs import get_logger
-from onward.outcome import Released
+from onward.job.lease import Lease
+from onward.job.outcome import Released
 from onward.telemetry import JobStarted
 from onward.worker.breaker import Breaker
-from onward.worker.coroutines import Coroutines
-from onward.worker.facts import Ending, Facts
-from onward.worker.frames import AsTask, InProcess, InThread, Whereabouts
+from onward.worker.diagnostics.frames import AsTask, InProcess, InThread, Whereabouts
+from onward.worker.handler_tasks import Coroutines
+from onward.worker.handler_threads import Runners
+from onward.worker.inflight import Hand, Work
 from onward.worker.interrupt import Deadlines
+from onward.worker.isolated import Solitary
+from onward.worker.milestones import Ending, Facts
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.patterns import plan_of
 from onward.worker.pump import Bequest, Pump
 from onward.worker.quota import Quota
-from onward.worker.runners import Runners
+from onward.worker.run_recorder import Alone, Witness
 from onward.worker.session import WorkerSession, boottime
-from onward.worker.solitary import Solitary
-from onward.worker.witness import Alone, Witness
-from onward.worker.work import Hand, Work
 
 __all__ = ["Worker", "WorkerParts", "stop_all"]
 

@@ -11,7 +11,7 @@ import itertools
 import pytest
 
 from onward.backend import Query, Settlement, Turn
-from onward.states import FINISHED, State
+from onward.job.states import FINISHED, State
 from onward.testing.contract.builders import a_claim, a_failure, a_lease, an_envelope, some_envelopes
 
 DAY = 86_400

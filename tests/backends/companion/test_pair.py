@@ -7,7 +7,7 @@ import pytest
 from onward.backend import Enqueued, Query, Settlement
 from onward.backends.beanstalk import BeanstalkBackend
 from onward.errors import BackendUnavailable, PayloadTooLarge
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, an_envelope, ids, some_envelopes
 
 TTR = 120

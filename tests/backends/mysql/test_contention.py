@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from onward.backend import Claim, Hold, Query, Session, Settlement, Turn
-from onward.states import LIVE
+from onward.job.states import LIVE
 from onward.testing.contract.builders import a_claim, a_session, an_envelope, at_once, some_envelopes
 from tests.proof import keyed
 

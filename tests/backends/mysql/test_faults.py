@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from onward.backend import Settlement
-from onward.backends.mysql import faults
+from onward.backends.mysql import errors
 from onward.backends.mysql.transaction import Transaction
 from onward.errors import (
     BackendError,
@@ -17,7 +17,7 @@ from onward.errors import (
     StoreCorrupt,
     StoreFull,
 )
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import (
     a_claim,
     a_lease,
@@ -82,11 +82,11 @@ class TestWords:
         ],
     )
     def test_every_number_is_told_as_what_can_be_done_about_it(self, number, expected):
-        assert type(faults.translation(pymysql.err.OperationalError(number, "no"), "here")) is expected
+        assert type(errors.translation(pymysql.err.OperationalError(number, "no"), "here")) is expected
 
     @pytest.mark.parametrize("error", [pymysql.err.InterfaceError(0, ""), ConnectionResetError(104, "reset")])
     def test_a_connection_that_broke_may_come_back(self, error):
-        assert type(faults.translation(error, "here")) is BackendUnavailable
+        assert type(errors.translation(error, "here")) is BackendUnavailable
 
 
 @pytest.mark.promise("F71")

@@ -10,7 +10,7 @@ import pytest
 from onward.backend import Claim, Query, Settlement, Turn
 from onward.backends.mysql import MySQLBackend, queries
 from onward.backends.mysql.literals import literal
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_session, some_envelopes
 from tests.servers.connecting import connected
 

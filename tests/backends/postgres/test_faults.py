@@ -9,7 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from onward.backend import Query, Settlement
-from onward.backends.postgres import faults, queries
+from onward.backends.postgres import errors, queries
 from onward.backends.postgres.transaction import Transaction
 from onward.errors import (
     BackendError,
@@ -19,7 +19,7 @@ from onward.errors import (
     StoreCorrupt,
     StoreFull,
 )
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import (
     a_claim,
     a_lease,
@@ -85,10 +85,10 @@ class TestWords:
         error = psycopg.errors.lookup(sqlstate)("no") if sqlstate != "99999" else psycopg.Error("no")
         error.sqlstate = sqlstate
 
-        assert type(faults.translation(error, "here")) is expected
+        assert type(errors.translation(error, "here")) is expected
 
     def test_a_connection_that_broke_may_come_back(self):
-        assert type(faults.translation(psycopg.OperationalError("gone"), "here")) is BackendUnavailable
+        assert type(errors.translation(psycopg.OperationalError("gone"), "here")) is BackendUnavailable
 
 
 @pytest.mark.promise("F71")

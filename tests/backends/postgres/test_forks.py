@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from onward.backends import pool as module
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids
 
 pytestmark = pytest.mark.filterwarnings("ignore:This process.*is multi-threaded:DeprecationWarning")

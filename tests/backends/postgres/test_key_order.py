@@ -6,7 +6,7 @@ from contextlib import contextmanager
 import psycopg
 import pytest
 
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import some_envelopes
 from tests.backends.key_order import KeyOrder
 from tests.waiting import eventually

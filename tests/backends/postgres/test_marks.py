@@ -6,7 +6,7 @@ import pytest
 from onward.backend import Settlement
 from onward.backends.postgres import queries
 from onward.backends.postgres.arrays import as_array
-from onward.backends.postgres.marks import PINNED, Marks
+from onward.backends.postgres.queue_marks import PINNED, Marks
 from onward.testing.contract.builders import a_claim, a_session, a_turn, an_envelope, ids, some_envelopes
 
 BATCH = 50

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from onward.backend import Settlement
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_turn, an_envelope, at_once, some_envelopes
 from tests.servers.pgbouncer import pgbouncer
 

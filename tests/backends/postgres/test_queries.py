@@ -11,7 +11,7 @@ import pytest
 from onward.backend import Settlement
 from onward.backends.postgres import PostgresBackend, queries, settling
 from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
-from onward.backends.postgres.marks import Marks
+from onward.backends.postgres.queue_marks import Marks
 from onward.testing.contract.builders import a_lease, some_envelopes
 from tests.servers.connecting import connected
 

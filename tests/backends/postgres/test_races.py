@@ -7,8 +7,8 @@ import psycopg
 import pytest
 
 from onward.backend import Settlement
-from onward.lease import Hold
-from onward.states import State
+from onward.job.lease import Hold
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope
 
 

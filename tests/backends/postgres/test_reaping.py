@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, some_envelopes
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from onward.backend import Settlement
 from onward.errors import BackendRefused
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_failure, a_turn, an_envelope, an_id, ids, some_envelopes
 
 MANY = 100

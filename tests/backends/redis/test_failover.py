@@ -9,7 +9,7 @@ import pytest
 
 from onward.backend import Settlement
 from onward.errors import BackendMisconfigured, BackendUnavailable
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import PATIENCE, a_claim, a_session, an_envelope, some_envelopes
 from tests.servers.redis import free_port, redis_server, sentinel
 

@@ -6,7 +6,7 @@ import pytest
 import redis as driver
 
 from onward.backend import Settlement
-from onward.backends.redis import faults
+from onward.backends.redis import errors
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
@@ -14,7 +14,7 @@ from onward.errors import (
     BackendUnavailable,
     StoreFull,
 )
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import (
     a_claim,
     a_failure,
@@ -45,7 +45,7 @@ TRANSLATIONS = {
 
 @pytest.mark.parametrize(("said", "error"), TRANSLATIONS.items())
 def test_an_error_of_the_server_is_told_in_our_words(said, error):
-    assert type(faults.translation(driver.ResponseError(said), "redis://here")) is error
+    assert type(errors.translation(driver.ResponseError(said), "redis://here")) is error
 
 
 def test_errors_that_the_driver_has_names_for_are_told_in_our_words():
@@ -58,7 +58,7 @@ def test_errors_that_the_driver_has_names_for_are_told_in_our_words():
         driver.exceptions.MovedError("3999 127.0.0.1:6381"): BackendMisconfigured,
         OverflowError("too large"): BackendRefused,
     }.items():
-        assert type(faults.translation(error, "redis://here")) is ours
+        assert type(errors.translation(error, "redis://here")) is ours
 
 
 # Lost answers

@@ -6,8 +6,8 @@ import pytest
 
 from onward.backend import Query, Settlement
 from onward.backends.redis import scripts
-from onward.clock import SECOND
-from onward.states import FINISHED, State
+from onward.base.clock import SECOND
+from onward.job.states import FINISHED, State
 from onward.testing.contract.builders import (
     SETTLEMENTS,
     a_claim,

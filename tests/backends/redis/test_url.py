@@ -3,9 +3,9 @@
 import pytest
 
 from onward import Onward
+from onward.backends.opening import _REDIS
 from onward.backends.redis.url import SCHEMES, parse_url
 from onward.errors import BackendMisconfigured, BackendUnavailable
-from onward.stores import _REDIS
 
 
 @pytest.mark.parametrize(

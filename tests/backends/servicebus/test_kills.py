@@ -11,7 +11,7 @@ import pytest
 from azure.servicebus import ServiceBusReceiver, ServiceBusSender
 
 from onward.backend import Query, Settlement
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_failure, an_envelope, some_envelopes
 
 COMMANDS = {

@@ -17,9 +17,9 @@ from onward.errors import (
     PayloadTooLarge,
 )
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids, some_envelopes
-from onward.testing.servicebus import QueueOptions, ServiceBusStandin
 from tests.servers.connecting import connected
 from tests.servers.servicebus import entity, servicebus, url_of
+from tests.servers.servicebus_standin import QueueOptions, ServiceBusStandin
 
 GOOD = QueueOptions(max_delivery_count=2000)
 

@@ -7,7 +7,7 @@ import pytest
 
 from onward.backend import Enqueued, Settlement
 from onward.backends.sqlite import claiming, enqueueing
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_turn, an_envelope, ids, some_envelopes
 
 

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from onward.backend import Settlement
-from onward.backends.sqlite import SqliteBackend, connection, faults
+from onward.backends.sqlite import SqliteBackend, connection, errors
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
@@ -370,7 +370,7 @@ def test_every_code_of_sqlite_has_a_word(file, code, error):
     raised = sqlite3.OperationalError("something")
     raised.sqlite_errorname = code
 
-    assert type(faults.translation(raised, file)) is error
+    assert type(errors.translation(raised, file)) is error
 
 
 _OPEN_AS_NOBODY = """

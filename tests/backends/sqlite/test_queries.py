@@ -10,7 +10,7 @@ import pytest
 from onward.backend import Query, Settlement
 from onward.backends.sqlite import queries
 from onward.backends.sqlite.backend import SqliteBackend
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_turn, some_envelopes
 
 PACKAGE = Path(queries.__file__).parent

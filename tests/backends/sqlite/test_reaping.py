@@ -7,7 +7,7 @@ from contextlib import closing
 
 import pytest
 
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, some_envelopes
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from onward.backend import Settlement
 from onward.backends.sqlite import SqliteBackend
-from onward.states import State
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_session, an_envelope
 from tests.broken_sync import AVAILABLE
 

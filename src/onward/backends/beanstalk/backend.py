@@ -13,8 +13,18 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from random import uniform
 
-from onward import forks
-from onward.backend import (
+from onward.backends.beanstalk import health, settling
+from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
+from onward.backends.beanstalk.connection import Connection, Put
+from onward.backends.beanstalk.session import Session
+from onward.backends.beanstalk.tubes import Tubes, urgency
+from onward.backends.beanstalk.url import Address, parse_url
+from onward.backends.broker.evidence import Evidence
+from onward.backends.broker.turns import give_back, in_order
+from onward.base import forks
+from onward.base.clock import SECOND, Clock, SystemClock
+from onward.base.interruption import shield
+from onward.contract.backend import (
     Backend,
     Capabilities,
     Check,
@@ -28,20 +38,10 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backend import Session as Opened
-from onward.backends.beanstalk import health, settling
-from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
-from onward.backends.beanstalk.connection import Connection, Put
-from onward.backends.beanstalk.session import Session
-from onward.backends.beanstalk.tubes import Tubes, urgency
-from onward.backends.beanstalk.url import Address, parse_url
-from onward.backends.broker.evidence import Evidence
-from onward.backends.broker.turns import give_back, in_order
-from onward.clock import SECOND, Clock, SystemClock
+from onward.contract.backend import Session as Opened
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.lease import UNKNOWN_CAUSE, Settled, Settlement
-from onward.shield import shield
-from onward.states import State
+from onward.job.lease import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.states import State
 
 __all__ = ["BeanstalkBackend"]
 

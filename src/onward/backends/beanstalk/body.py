@@ -14,8 +14,8 @@ import msgspec
 
 from onward.backends.broker import header as shared
 from onward.backends.broker.header import NotOurs, cut
-from onward.envelope import Envelope
-from onward.failure import Failure
+from onward.base.failure import Failure
+from onward.job.envelope import Envelope
 
 __all__ = ["ROOM", "Header", "NotOurs", "decode", "encode"]
 

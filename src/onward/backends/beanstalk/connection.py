@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, NamedTuple
 
-from onward import time_limit
 from onward.backends.beanstalk import pipeline
 from onward.backends.beanstalk.driver import greenstalk
 from onward.backends.beanstalk.url import Address
+from onward.base import time_limit
 from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable
 
 __all__ = ["Connection", "Put"]

@@ -19,16 +19,16 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward.backend import Claim, Lease, Sealed
 from onward.backends.beanstalk.body import Header, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.broker.header import lease_of, revived
-from onward.clock import SECOND, Clock
+from onward.base.clock import SECOND, Clock
+from onward.base.failure import Failure
+from onward.base.logs import get_logger
+from onward.contract.backend import Claim, Lease, Sealed
 from onward.errors import BackendError
-from onward.failure import Failure
-from onward.lease import crash_pause
-from onward.logs import get_logger
+from onward.job.lease import crash_pause
 
 __all__ = ["Reserved", "Session"]
 

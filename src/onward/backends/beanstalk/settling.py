@@ -17,12 +17,12 @@ from onward.backends.beanstalk.session import Reserved, Session
 from onward.backends.beanstalk.tubes import urgency
 from onward.backends.broker.evidence import key_of
 from onward.backends.broker.header import moved
-from onward.clock import SECOND
-from onward.envelope import Envelope
-from onward.failure import Failure
-from onward.lease import LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Settled, Settlement, applied, crash_pause
-from onward.states import TARGETS, State
-from onward.wording import counted
+from onward.base.clock import SECOND
+from onward.base.failure import Failure
+from onward.base.wording import counted
+from onward.job.envelope import Envelope
+from onward.job.lease import LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Settled, Settlement, applied, crash_pause
+from onward.job.states import TARGETS, State
 
 __all__ = ["ENDINGS", "end", "settle"]
 

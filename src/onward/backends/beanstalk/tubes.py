@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from onward.base.names import namespace_name
 from onward.errors import BackendRefused, InvalidName
-from onward.names import namespace_name
 
 __all__ = ["Tubes", "urgency"]
 

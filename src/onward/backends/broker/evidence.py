@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from onward.lease import GONE, LEASE_LOST, Lease, Settled, Settlement, already_applied
-from onward.states import State
+from onward.job.lease import GONE, LEASE_LOST, Lease, Settled, Settlement, already_applied
+from onward.job.states import State
 
 __all__ = ["Evidence", "key_of"]
 

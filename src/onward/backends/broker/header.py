@@ -10,9 +10,9 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from onward.envelope import Sealed
-from onward.lease import LARGEST_COUNT, LAST_INSTANT, Lease, Settlement
-from onward.wording import counted
+from onward.base.wording import counted
+from onward.job.envelope import Sealed
+from onward.job.lease import LARGEST_COUNT, LAST_INSTANT, Lease, Settlement
 
 __all__ = ["CRASHED", "Count", "Header", "NotOurs", "cut", "lease_of", "moved", "revived"]
 

@@ -22,8 +22,16 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from onward import forks
-from onward.backend import (
+from onward.backends.companion import health
+from onward.backends.companion.deliveries import Deliveries
+from onward.backends.companion.messages import REFUSALS, message
+from onward.backends.companion.store import Store
+from onward.backends.companion.sweeping import Sweep
+from onward.base import forks
+from onward.base.clock import SECOND, Clock, SystemClock
+from onward.base.interruption import shield
+from onward.base.logs import get_logger
+from onward.contract.backend import (
     Advising,
     Backend,
     Capabilities,
@@ -49,16 +57,8 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.companion import health
-from onward.backends.companion.deliveries import Deliveries
-from onward.backends.companion.messages import REFUSALS, message
-from onward.backends.companion.store import Store
-from onward.backends.companion.sweeping import Sweep
-from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable, BackendUnreachable
-from onward.logs import get_logger
-from onward.shield import shield
-from onward.states import LIVE, State
+from onward.job.states import LIVE, State
 
 __all__ = ["AccompaniedBackend"]
 

@@ -13,7 +13,6 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward.backend import Backend, Claim, Held, Lease, Reaped, Session, Settlement, StoredJob, Turn, TurnResult
 from onward.backends.companion.messages import (
     REFUSALS,
     after_settling,
@@ -25,12 +24,24 @@ from onward.backends.companion.messages import (
     wait_of,
 )
 from onward.backends.companion.store import Store
-from onward.clock import Clock
-from onward.envelope import Envelope, Sealed
+from onward.base.clock import Clock
+from onward.base.logs import get_logger
+from onward.contract.backend import (
+    Backend,
+    Claim,
+    Held,
+    Lease,
+    Reaped,
+    Session,
+    Settlement,
+    StoredJob,
+    Turn,
+    TurnResult,
+)
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, OnwardError
-from onward.lease import Settled
-from onward.logs import get_logger
-from onward.states import FINISHED, LIVE, WAITING, State
+from onward.job.envelope import Envelope, Sealed
+from onward.job.lease import Settled
+from onward.job.states import FINISHED, LIVE, WAITING, State
 
 __all__ = ["Deliveries", "Told"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from onward.backend import (
+from onward.contract.backend import (
     Capabilities,
     Enqueued,
     Envelope,
@@ -17,7 +17,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.companion import Companion
+from onward.contract.companion import Companion
 
 __all__ = ["Store"]
 

@@ -11,12 +11,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from onward.backend import Counting, Query, StoredJob
 from onward.backends.companion.store import Store
-from onward.clock import SECOND, Clock
-from onward.logs import get_logger
-from onward.movable import Transit
-from onward.states import LIVE, WAITING
+from onward.base.clock import SECOND, Clock
+from onward.base.logs import get_logger
+from onward.contract.backend import Counting, Query, StoredJob
+from onward.contract.transfer import Transit
+from onward.job.states import LIVE, WAITING
 
 __all__ = ["Sweep", "messages_in", "served"]
 

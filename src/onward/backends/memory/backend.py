@@ -9,7 +9,13 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from onward.backend import (
+from onward.backends.memory import settling
+from onward.backends.memory.inspection import MemoryInspection
+from onward.backends.memory.store import Job, OpenSession, Store
+from onward.backends.memory.transfer import MemoryMoving
+from onward.base.clock import SECOND, Clock, SystemClock
+from onward.base.interruption import shield
+from onward.contract.backend import (
     Backend,
     Capabilities,
     Claim,
@@ -23,14 +29,8 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.memory import settling
-from onward.backends.memory.inspection import MemoryInspection
-from onward.backends.memory.moving import MemoryMoving
-from onward.backends.memory.store import Job, OpenSession, Store
-from onward.clock import SECOND, Clock, SystemClock
 from onward.errors import BackendError, BackendMisconfigured
-from onward.shield import shield
-from onward.states import State
+from onward.job.states import State
 
 __all__ = ["MemoryBackend"]
 

@@ -7,7 +7,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from onward.backend import (
+from onward.backends.memory import settling
+from onward.backends.memory.store import Job, Store
+from onward.base.clock import SECOND
+from onward.contract.backend import (
     QUEUES_AT_A_GLANCE,
     TOMBSTONE,
     Hold,
@@ -22,10 +25,7 @@ from onward.backend import (
     SessionState,
     StoredJob,
 )
-from onward.backends.memory import settling
-from onward.backends.memory.store import Job, Store
-from onward.clock import SECOND
-from onward.states import FINISHED, LIVE, State
+from onward.job.states import FINISHED, LIVE, State
 
 __all__ = ["MemoryInspection"]
 

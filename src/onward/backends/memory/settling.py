@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onward.backend import Reaped, Run
 from onward.backends.memory.store import HoldKey, Job, Pointer, Store
-from onward.clock import SECOND
-from onward.failure import Failure
-from onward.lease import (
+from onward.base.clock import SECOND
+from onward.base.failure import Failure
+from onward.base.wording import counted
+from onward.contract.backend import Reaped, Run
+from onward.job.lease import (
     GONE,
     LEASE_LOST,
     UNEXPLAINED,
@@ -20,8 +21,7 @@ from onward.lease import (
     applied,
     crash_pause,
 )
-from onward.states import FINISHED, TARGETS, State
-from onward.wording import counted
+from onward.job.states import FINISHED, TARGETS, State
 
 __all__ = ["classify", "give_back", "settle", "take_holds"]
 

@@ -13,9 +13,9 @@ from typing import Literal
 
 import msgspec
 
-from onward.backend import Run, Session, StoredJob
-from onward.envelope import Envelope
-from onward.states import State
+from onward.contract.backend import Run, Session, StoredJob
+from onward.job.envelope import Envelope
+from onward.job.states import State
 
 __all__ = ["HoldKey", "Job", "OpenSession", "Pointer", "Store"]
 

@@ -9,7 +9,32 @@ from contextlib import suppress
 from math import inf
 from typing import TypeVar
 
-from onward.backend import (
+from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema
+from onward.backends.mysql.completing import MySQLCompletion
+from onward.backends.mysql.connection import Connection, Connections
+from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql.inspection import MySQLInspection
+from onward.backends.mysql.joining import foreign, joining
+from onward.backends.mysql.literals import literal
+from onward.backends.mysql.settling import LeaseLost, Settling, classify
+from onward.backends.mysql.tables import preparation
+from onward.backends.mysql.transaction import Reply, Transaction
+from onward.backends.mysql.transfer import MySQLMoving
+from onward.backends.mysql.url import parse_url
+from onward.backends.mysql.wake import Bell, Rest, pauses
+from onward.backends.sql import text
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
+from onward.backends.sql.reaping import singly
+from onward.backends.sql.rows import Row
+from onward.backends.sql.same_database import same_home
+from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.settling import why
+from onward.backends.sql.tables import emptying
+from onward.backends.sql.turns import in_two, is_parted
+from onward.base.clock import SECOND, Clock
+from onward.base.failure import Failure
+from onward.contract.backend import (
     DURABLE,
     LOSSY,
     Backend,
@@ -25,33 +50,8 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.mysql import claiming, enqueueing, faults, health, queries, reaping, schema
-from onward.backends.mysql.completing import MySQLCompletion
-from onward.backends.mysql.connection import Connection, Connections
-from onward.backends.mysql.driver import pymysql
-from onward.backends.mysql.inspection import MySQLInspection
-from onward.backends.mysql.joining import foreign, joining
-from onward.backends.mysql.literals import literal
-from onward.backends.mysql.moving import MySQLMoving
-from onward.backends.mysql.settling import LeaseLost, Settling, classify
-from onward.backends.mysql.tables import preparation
-from onward.backends.mysql.transaction import Reply, Transaction
-from onward.backends.mysql.url import parse_url
-from onward.backends.mysql.wake import Bell, Rest, pauses
-from onward.backends.sql import text
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
-from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
-from onward.backends.sql.home import same_home
-from onward.backends.sql.reaping import singly
-from onward.backends.sql.rows import Row
-from onward.backends.sql.sections import prefix_of
-from onward.backends.sql.settling import why
-from onward.backends.sql.tables import emptying
-from onward.backends.sql.turns import in_two, is_parted
-from onward.clock import SECOND, Clock
+from onward.contract.transactions import Dialect, Steps, Style
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
-from onward.failure import Failure
-from onward.transacts import Dialect, Steps, Style
 
 __all__ = ["MySQLBackend"]
 
@@ -210,7 +210,7 @@ class MySQLBackend(SetsAside, MySQLInspection, MySQLMoving, Backend):
                 return
 
     def health(self) -> list[Check]:
-        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+        with errors.translated(self._connections.place), self._connections.borrowed() as connection:
             return health.checks(connection, self._connections, self._prefix, self._transaction(connection))
 
     # Transactions of others
@@ -314,7 +314,7 @@ class MySQLBackend(SetsAside, MySQLInspection, MySQLMoving, Backend):
             try:
                 tx.flush()
             except pymysql.err.IntegrityError as error:
-                if faults.is_duplicate(error):
+                if errors.is_duplicate(error):
                     return False
                 raise
             return True
@@ -326,7 +326,7 @@ class MySQLBackend(SetsAside, MySQLInspection, MySQLMoving, Backend):
 
     def _again(self, run: Callable[[Connection], Result]) -> Result:
         """Run it on a connection; again, if it was undone for another's sake."""
-        with faults.translated(self._connections.place):
+        with errors.translated(self._connections.place):
             late = 0
             for _ in range(_TRIES):
                 try:
@@ -336,8 +336,8 @@ class MySQLBackend(SetsAside, MySQLInspection, MySQLMoving, Backend):
                     pass
                 except pymysql.err.MySQLError as error:
                     # An id or a key that was free when we looked.
-                    late += faults.is_late(error)
-                    if late == _LATE or not (faults.is_transient(error) or faults.is_duplicate(error)):
+                    late += errors.is_late(error)
+                    if late == _LATE or not (errors.is_transient(error) or errors.is_duplicate(error)):
                         raise
                 time.sleep(random.uniform(0, 0.02))
         raise BackendUnavailable(f"{self._connections.place}: rolled back {_TRIES} times by conflicts: try again")
@@ -412,7 +412,7 @@ def _held(reply: Reply) -> tuple[Held, ...]:
 
 def _roll_back(connection: Connection) -> None:
     if connection.in_step and connection.is_in_transaction:
-        with suppress(*faults.DRIVERS):  # a connection that is gone has undone it, too
+        with suppress(*errors.DRIVERS):  # a connection that is gone has undone it, too
             connection.send(b"ROLLBACK")
 
 

@@ -7,12 +7,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward.backend import Claim
 from onward.backends.mysql import holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
-from onward.envelope import Sealed
-from onward.lease import Hold, Lease
-from onward.states import State
+from onward.contract.backend import Claim
+from onward.job.envelope import Sealed
+from onward.job.lease import Hold, Lease
+from onward.job.states import State
 
 __all__ = ["Asked", "adopted", "ask", "hand_out", "take"]
 

@@ -11,18 +11,18 @@ from collections.abc import Callable, Mapping
 from itertools import chain, zip_longest
 from typing import TypeVar
 
-from onward.backends.mysql import faults
+from onward.backends.mysql import errors
 from onward.backends.mysql.connection import Connections, Result
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.literals import literal
 from onward.backends.mysql.queries import Statement, singly
 from onward.backends.mysql.settling import Settling, classify
 from onward.backends.mysql.transaction import Reply, Transaction
+from onward.base.interruption import shield
+from onward.contract.transactions import Found, Steps, Style, hold
+from onward.contract.transactions import Statement as Foreign
 from onward.errors import TransactionError
-from onward.lease import Settled, Settlement, under
-from onward.shield import shield
-from onward.transacts import Found, Steps, Style, hold
-from onward.transacts import Statement as Foreign
+from onward.job.lease import Settled, Settlement, under
 
 __all__ = ["MySQLCompletion"]
 
@@ -47,7 +47,7 @@ class MySQLCompletion:
         self._connections = connections
         self._wake = wake
         self._place = connections.place
-        with shield(), faults.translated(self._place):
+        with shield(), errors.translated(self._place):
             self._line = connections.for_handler()
         self.connection = self._line.raw
         self._tx = _Within(self._line, sql, moved)
@@ -60,7 +60,7 @@ class MySQLCompletion:
         """Nobody but its handler ends it."""
 
     def settle(self, settlement: Settlement) -> Settled:
-        with shield(), faults.translated(self._place):
+        with shield(), errors.translated(self._place):
             self._refuse_if_ended()
             tx, lease = self._tx, settlement.lease
             found = tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
@@ -73,7 +73,7 @@ class MySQLCompletion:
             return settled
 
     def commit(self) -> None:
-        with shield(), faults.translated(self._place):
+        with shield(), errors.translated(self._place):
             try:
                 self._line.send(b"COMMIT")
             finally:
@@ -83,7 +83,7 @@ class MySQLCompletion:
     def roll_back(self) -> None:
         if not self._over:
             with shield():
-                with contextlib.suppress(*faults.DRIVERS):
+                with contextlib.suppress(*errors.DRIVERS):
                     self._line.send(b"ROLLBACK")
                 self._end()
 
@@ -92,7 +92,7 @@ class MySQLCompletion:
         try:
             self._line.send(b"RELEASE SAVEPOINT onward")
         except pymysql.err.MySQLError as error:
-            if faults.code(error) != _NO_SUCH_SAVEPOINT:
+            if errors.code(error) != _NO_SUCH_SAVEPOINT:
                 raise
             raise TransactionError(
                 "a statement in the block has ended its transaction, so the job is not completed by it.  CREATE, ALTER, "

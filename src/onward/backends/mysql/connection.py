@@ -11,12 +11,12 @@ import socket
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, NoReturn
 
-from onward import time_limit
-from onward.backends.mysql import faults, queries
+from onward.backends.mysql import errors, queries
 from onward.backends.mysql.driver import CLIENT, SERVER_STATUS, pymysql
 from onward.backends.mysql.url import Address, Options
 from onward.backends.pool import Pool, silence
 from onward.backends.sql.rows import Row
+from onward.base import time_limit
 from onward.errors import BackendMisconfigured, BackendUnavailable, TransactionError
 
 __all__ = ["Connection", "Connections", "Result", "Server"]
@@ -77,7 +77,7 @@ class Connection:
             while cursor.nextset():
                 results.append(Result(list(cursor.fetchall()), cursor.rowcount))
         except pymysql.err.MySQLError as error:
-            self.in_step = faults.is_from_server(error) and self._raw.open
+            self.in_step = errors.is_from_server(error) and self._raw.open
             raise
         self.in_step = True
         return results
@@ -96,7 +96,7 @@ class Connection:
         return not poll.poll(0)
 
     def close(self) -> None:
-        with contextlib.suppress(*faults.DRIVERS):
+        with contextlib.suppress(*errors.DRIVERS):
             if self._raw.open:
                 pymysql.connections.Connection.close(self._raw)
 
@@ -171,8 +171,8 @@ class Connections(Pool[Connection]):
                 self._prepared = True
         except BaseException as error:
             connection.close()
-            if isinstance(error, faults.DRIVERS) and not faults.is_from_server(error):
-                raise faults.unreachable(error, self.place) from error
+            if isinstance(error, errors.DRIVERS) and not errors.is_from_server(error):
+                raise errors.unreachable(error, self.place) from error
             raise
         return connection
 
@@ -215,10 +215,10 @@ class Connections(Pool[Connection]):
             line = _dialled(given)
             raw._secure = local  # noqa: SLF001 - as the driver says of a socket that it opens
             raw.connect(line)
-        except (*faults.DRIVERS, RuntimeError) as error:  # it lacks a package that the way to log in needs
+        except (*errors.DRIVERS, RuntimeError) as error:  # it lacks a package that the way to log in needs
             if line is not None:
                 line.close()
-            raise faults.unreachable(error, self.place) from error
+            raise errors.unreachable(error, self.place) from error
         return Connection(raw, self.place, silence)
 
     def _check(self, connection: Connection) -> None:

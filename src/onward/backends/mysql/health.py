@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from onward.backend import Check
-from onward.backends.mysql import faults, schema
+from onward.backends.mysql import errors, schema
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.transaction import Transaction
-from onward.clock import SECOND
+from onward.base.clock import SECOND
+from onward.contract.backend import Check
 from onward.errors import BackendMisconfigured
 
 __all__ = ["checks"]
@@ -45,7 +45,7 @@ def _horizon(tx: Transaction) -> Check:
     try:
         row = tx.ask("oldest_snapshot").row()
     except pymysql.err.MySQLError as error:
-        if not isinstance(faults.translation(error, ""), BackendMisconfigured):
+        if not isinstance(errors.translation(error, ""), BackendMisconfigured):
             raise
         detail = "unknown: only a user with the privilege PROCESS sees others' transactions"
         return Check(name="horizon", status="ok", detail=detail)

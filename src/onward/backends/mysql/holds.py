@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.holds import ONCE, SINGLE, Ended, Key, Keyed, allot
-from onward.lease import Hold
+from onward.job.lease import Hold
 
 __all__ = ["Ended", "Ending", "Keyed", "Waiter", "take"]
 

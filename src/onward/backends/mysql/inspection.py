@@ -6,13 +6,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
-from onward.backends.mysql import glancing
+from onward.backends.mysql import overview
 from onward.backends.mysql.enqueueing import cancel
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.holds import ONCE, standing
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.states import State
+from onward.contract.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
+from onward.job.states import State
 
 __all__ = ["MySQLInspection"]
 
@@ -31,10 +31,10 @@ class MySQLInspection(SqlInspection):
     def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
 
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
-        return self._read(lambda tx: glancing.queues_with_work(tx, prefix, after, limit))
+        return self._read(lambda tx: overview.queues_with_work(tx, prefix, after, limit))
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: glancing.overview(tx, at_most))
+        return self._read(lambda tx: overview.overview(tx, at_most))
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         found = self._write(lambda tx: cancel(tx, dict.fromkeys(ids, reason)))

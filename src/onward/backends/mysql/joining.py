@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from onward.backend import Enqueued
 from onward.backends.mysql import enqueueing
 from onward.backends.mysql.queries import CLOCK, Statement, singly
 from onward.backends.sql.enqueueing import existing
 from onward.backends.sql.steps import Asks, Rows, ask
-from onward.envelope import Envelope
+from onward.contract.backend import Enqueued
+from onward.contract.transactions import Found, Steps
+from onward.contract.transactions import Statement as Foreign
 from onward.errors import BackendUnavailable
-from onward.states import State
-from onward.transacts import Found, Steps
-from onward.transacts import Statement as Foreign
+from onward.job.envelope import Envelope
+from onward.job.states import State
 
 __all__ = ["foreign", "joining"]
 

@@ -10,15 +10,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
 from onward.backends.sql.settling import because, judge, on_record
 from onward.backends.sql.turns import released
-from onward.clock import SECOND
-from onward.lease import Hold, Settled, Settlement, applied, crash_pause
-from onward.states import FINISHED, TARGETS, State
-from onward.wording import counted
+from onward.base.clock import SECOND
+from onward.base.wording import counted
+from onward.contract.backend import Held
+from onward.job.lease import Hold, Settled, Settlement, applied, crash_pause
+from onward.job.states import FINISHED, TARGETS, State
 
 __all__ = ["LeaseLost", "Settling", "classify", "settle"]
 

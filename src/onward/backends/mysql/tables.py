@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from onward.backend import Migration
-from onward.backends.mysql import faults, schema
+from onward.backends.mysql import errors, schema
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.url import parse_url
 from onward.backends.sql.sections import prefix_of
+from onward.contract.backend import Migration
 from onward.errors import BackendMisconfigured
 
 __all__ = ["MySQLTables", "preparation"]
@@ -39,7 +39,7 @@ class MySQLTables:
 
     @contextmanager
     def _connected(self) -> Iterator[Connection]:
-        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+        with errors.translated(self._connections.place), self._connections.borrowed() as connection:
             yield connection
 
 
@@ -56,7 +56,7 @@ def _migrated(connection: Connection, prefix: str, moved: int | None) -> list[Mi
     try:
         return schema.migrate(connection, prefix, moved=moved)
     except pymysql.err.MySQLError as error:
-        if not faults.is_denied(error):
+        if not errors.is_denied(error):
             raise
         raise BackendMisconfigured(
             f"{connection.place}: the tables {prefix}* are not up to date, and this user may not change them "

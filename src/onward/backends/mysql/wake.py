@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator
 
-from onward import forks
+from onward.base import forks
 
 __all__ = ["Bell", "Rest", "pauses"]
 

@@ -9,7 +9,31 @@ from contextlib import nullcontext, suppress
 from math import inf
 from typing import TypeVar
 
-from onward.backend import (
+from onward.backends.postgres import claiming, enqueueing, errors, health, queries, reaping, tables
+from onward.backends.postgres.completing import Lender, PostgresCompletion
+from onward.backends.postgres.connection import Connection, Connections
+from onward.backends.postgres.driver import psycopg
+from onward.backends.postgres.inspection import PostgresInspection
+from onward.backends.postgres.joining import foreign
+from onward.backends.postgres.queue_marks import Marks
+from onward.backends.postgres.settling import LeaseLost, Settling, classify
+from onward.backends.postgres.transaction import Reply, Row, Transaction
+from onward.backends.postgres.transfer import PostgresMoving
+from onward.backends.postgres.url import parse_url
+from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
+from onward.backends.sql.reaping import singly
+from onward.backends.sql.same_database import same_home
+from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.settling import why
+from onward.backends.sql.steps import rendered
+from onward.backends.sql.tables import emptying
+from onward.backends.sql.turns import in_two, is_parted
+from onward.base.clock import SECOND, Clock
+from onward.base.failure import Failure
+from onward.base.ids import random_owner
+from onward.contract.backend import (
     DURABLE,
     LOSSY,
     Backend,
@@ -25,32 +49,8 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.postgres import claiming, enqueueing, faults, health, queries, reaping, tables
-from onward.backends.postgres.completing import Lender, PostgresCompletion
-from onward.backends.postgres.connection import Connection, Connections
-from onward.backends.postgres.driver import psycopg
-from onward.backends.postgres.inspection import PostgresInspection
-from onward.backends.postgres.joining import foreign
-from onward.backends.postgres.marks import Marks
-from onward.backends.postgres.moving import PostgresMoving
-from onward.backends.postgres.settling import LeaseLost, Settling, classify
-from onward.backends.postgres.transaction import Reply, Row, Transaction
-from onward.backends.postgres.url import parse_url
-from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
-from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
-from onward.backends.sql.home import same_home
-from onward.backends.sql.reaping import singly
-from onward.backends.sql.sections import prefix_of
-from onward.backends.sql.settling import why
-from onward.backends.sql.steps import rendered
-from onward.backends.sql.tables import emptying
-from onward.backends.sql.turns import in_two, is_parted
-from onward.clock import SECOND, Clock
+from onward.contract.transactions import Dialect, Steps, Style
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
-from onward.failure import Failure
-from onward.ids import random_owner
-from onward.transacts import Dialect, Steps, Style
 
 __all__ = ["PostgresBackend"]
 
@@ -214,7 +214,7 @@ class PostgresBackend(SetsAside, PostgresInspection, PostgresMoving, Backend):
                 return
 
     def health(self) -> list[Check]:
-        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+        with errors.translated(self._connections.place), self._connections.borrowed() as connection:
             return health.checks(connection, self._connections, self._prefix, self._transaction(connection))
 
     # Transactions of others
@@ -345,7 +345,7 @@ class PostgresBackend(SetsAside, PostgresInspection, PostgresMoving, Backend):
 
     def _again(self, run: Callable[[Connection], Result]) -> Result:
         """Run it on a connection; again, if it was undone for another's sake."""
-        with faults.translated(self._connections.place):
+        with errors.translated(self._connections.place):
             for _ in range(_TRIES):
                 try:
                     with self._connections.borrowed() as connection:
@@ -353,9 +353,9 @@ class PostgresBackend(SetsAside, PostgresInspection, PostgresMoving, Backend):
                 except StartOver:
                     pass
                 except psycopg.Error as error:
-                    if faults.is_pooler(error):
+                    if errors.is_pooler(error):
                         self._connections.stop_preparing()
-                    elif not faults.is_transient(error):
+                    elif not errors.is_transient(error):
                         raise
                 time.sleep(random.uniform(0, 0.02))
         raise BackendUnavailable(f"{self._connections.place}: rolled back {_TRIES} times by conflicts: try again")

@@ -8,12 +8,12 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward.backend import Claim
 from onward.backends.postgres import holds
-from onward.backends.postgres.marks import PINNED, Marks
+from onward.backends.postgres.queue_marks import PINNED, Marks
 from onward.backends.postgres.transaction import Reply, Row, Transaction
-from onward.envelope import Sealed
-from onward.lease import Hold, Lease
+from onward.contract.backend import Claim
+from onward.job.envelope import Sealed
+from onward.job.lease import Hold, Lease
 
 __all__ = ["Asked", "adopted", "ask", "leases", "taken"]
 

@@ -15,18 +15,18 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from typing import TypeVar
 
-from onward import forks
-from onward.backends.postgres import arrays, faults
+from onward.backends.postgres import arrays, errors
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
 from onward.backends.postgres.queries import Statement
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
+from onward.base import forks
+from onward.base.interruption import shield
+from onward.contract.transactions import Found, Steps, Style, hold
+from onward.contract.transactions import Statement as Foreign
 from onward.errors import BackendError, TransactionError
-from onward.lease import Settled, Settlement, under
-from onward.shield import shield
-from onward.transacts import Found, Steps, Style, hold
-from onward.transacts import Statement as Foreign
+from onward.job.lease import Settled, Settlement, under
 
 __all__ = ["Lender", "PostgresCompletion"]
 
@@ -119,7 +119,7 @@ class PostgresCompletion:
         self._lender = lender
         self._place = place
         self._wake = wake
-        with faults.translated(place), shield():
+        with errors.translated(place), shield():
             self.connection, self._block = lender.lend()
         self._tx = Transaction(_Within(self.connection), sql, moved)
         self._over = False
@@ -131,7 +131,7 @@ class PostgresCompletion:
         """Nobody but its handler ends it."""
 
     def settle(self, settlement: Settlement) -> Settled:
-        with shield(), faults.translated(self._place):
+        with shield(), errors.translated(self._place):
             self._refuse_if_ended()
             lease = settlement.lease
             found = self._tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
@@ -141,7 +141,7 @@ class PostgresCompletion:
             return Settling(self._tx, owner, [under(settlement, owner)], careful=True).answer()[0]
 
     def commit(self) -> None:
-        with shield(), faults.translated(self._place):
+        with shield(), errors.translated(self._place):
             try:
                 self._block.__exit__(None, None, None)
             except BaseException:

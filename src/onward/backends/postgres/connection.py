@@ -8,14 +8,14 @@ from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import Any
 
-from onward import time_limit
 from onward.backends.pool import Pool, silence
-from onward.backends.postgres import faults
+from onward.backends.postgres import errors
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.url import Options
 from onward.backends.postgres.wire import Wire
+from onward.base import time_limit
+from onward.base.logs import get_logger
 from onward.errors import BackendMisconfigured, BackendUnavailable
-from onward.logs import get_logger
 
 __all__ = ["Connection", "Connections"]
 
@@ -131,7 +131,7 @@ class Connections(Pool[Connection]):
         except BaseException as error:
             connection.close()
             if isinstance(error, psycopg.OperationalError) and not error.sqlstate:
-                raise faults.unreachable(error, self.place) from error
+                raise errors.unreachable(error, self.place) from error
             raise
         return connection
 
@@ -176,10 +176,10 @@ class Connections(Pool[Connection]):
         try:
             return Connection.connect(psycopg.conninfo.make_conninfo(**info), **options)
         except psycopg.OperationalError as error:
-            if not self.pooled and faults.refuses_settings(error):
+            if not self.pooled and errors.refuses_settings(error):
                 self.stop_preparing()
                 return self._dialled(self._info, **{**options, "prepare_threshold": None})
-            raise faults.unreachable(error, self.place) from error
+            raise errors.unreachable(error, self.place) from error
 
     def _durability(self) -> dict[str, str]:
         """What to ask of the server: it may have been told otherwise for the whole database."""

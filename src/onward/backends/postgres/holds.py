@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.sql.holds import ONCE, SINGLE, Ended, Key, Keyed, allot
-from onward.lease import Hold
+from onward.job.lease import Hold
 
 __all__ = ["Ended", "Keyed", "end", "take"]
 

@@ -6,20 +6,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
-from onward.backend import (
-    Hold,
-    Lease,
-    Overview,
-    Query,
-    QueuePage,
-    Replayed,
-)
-from onward.backends.postgres import glancing
+from onward.backends.postgres import overview
 from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.states import State, state_named
+from onward.contract.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
+from onward.job.states import State, state_named
 
 __all__ = ["PostgresInspection"]
 
@@ -46,7 +39,7 @@ class PostgresInspection(SqlInspection):
         return rows.queue_page(found, limit)
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: glancing.overview(tx, at_most))
+        return self._read(lambda tx: overview.overview(tx, at_most))
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         states: list[Row] = []

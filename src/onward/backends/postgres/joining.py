@@ -9,8 +9,8 @@ from typing import Any
 
 from onward.backends.postgres.arrays import literal
 from onward.backends.postgres.queries import Statement
-from onward.transacts import Statement as Foreign
-from onward.transacts import Style
+from onward.contract.transactions import Statement as Foreign
+from onward.contract.transactions import Style
 
 __all__ = ["foreign"]
 

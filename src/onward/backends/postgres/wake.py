@@ -24,10 +24,10 @@ from collections.abc import Collection, Iterator, Sequence
 
 import msgspec
 
-from onward import forks
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.queries import Statement
+from onward.base import forks
 from onward.errors import BackendError
 
 __all__ = ["OVERLAP", "Ear", "Patience", "named", "pauses"]

@@ -19,9 +19,9 @@ from contextlib import contextmanager, suppress
 from types import NoneType
 from typing import Any, NamedTuple
 
-from onward import time_limit
 from onward.backends.postgres.arrays import Blobs, as_array
 from onward.backends.postgres.driver import psycopg
+from onward.base import time_limit
 
 __all__ = ["Reply", "Row", "Wire"]
 

@@ -7,7 +7,15 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from onward.backend import (
+from onward.backends.redis import errors, health, packing, scripts, server, turning
+from onward.backends.redis.connection import Connections
+from onward.backends.redis.driver import redis
+from onward.backends.redis.inspection import RedisInspection
+from onward.backends.redis.transfer import RedisMoving
+from onward.backends.redis.url import parse_url
+from onward.base.clock import SECOND, Clock
+from onward.base.names import namespace_name
+from onward.contract.backend import (
     DURABLE,
     LOSSY,
     Backend,
@@ -23,15 +31,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.redis import faults, health, packing, scripts, server, turning
-from onward.backends.redis.connection import Connections
-from onward.backends.redis.driver import redis
-from onward.backends.redis.inspection import RedisInspection
-from onward.backends.redis.moving import RedisMoving
-from onward.backends.redis.url import parse_url
-from onward.clock import SECOND, Clock
 from onward.errors import BackendError, BackendUnavailable
-from onward.names import namespace_name
 
 __all__ = ["RedisBackend"]
 
@@ -62,7 +62,7 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
         return DURABLE if self._connections.server.durable else LOSSY
 
     def connect(self) -> None:
-        with faults.translated(self._connections.place), self._connections.borrowed():
+        with errors.translated(self._connections.place), self._connections.borrowed():
             pass
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
@@ -70,13 +70,13 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
             return []
         try:
             plain = None if retried else packing.plain_batch(envelopes)
-        except faults.FOREIGN as error:
-            raise faults.translation(error, self._connections.place) from error
+        except errors.FOREIGN as error:
+            raise errors.translation(error, self._connections.place) from error
         if plain is not None:
             first = envelopes[0]
             if self._run("enqueue_plain", self._now(), first.queue, -first.priority, beside=plain):
                 return [Enqueued(envelope.id) for envelope in envelopes]
-        with faults.translated(self._connections.place):
+        with errors.translated(self._connections.place):
             message = packing.Message()
             items = [packing.packed_envelope(envelope, message) for envelope in envelopes]
         refused = packing.existing(self._run("enqueue", self._now(), retried, items, beside=message.bytes))
@@ -90,7 +90,7 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         lease_for = round(session.lease_for.total_seconds() * SECOND)
         about = (lease_for, session.host, session.pid, session.version)
-        with faults.translated(self._connections.place):
+        with errors.translated(self._connections.place):
             packing.checked_owner(session.owner)
         opened = self._run("open_session", self._now(), session.owner, about, adopts)
         if opened is None:
@@ -101,7 +101,7 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one script, one answer per settlement."""
         owner, claim = turn.owner, turn.claim
-        with faults.translated(self._connections.place):
+        with errors.translated(self._connections.place):
             outgoing = turning.Outgoing(turn.settlements, owner)
         queues, limit, at_most = ((), 0, {}) if claim is None else (claim.queues, claim.limit, claim.at_most)
         given = (owner, outgoing.others, queues, limit, at_most, *outgoing.acked)
@@ -141,12 +141,12 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
                 raise
 
     def health(self) -> list[Check]:
-        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+        with errors.translated(self._connections.place), self._connections.borrowed() as connection:
             found = server.inspect(connection)
         return health.checks(found, self._connections.place, self._run("stranded", self._now()))
 
     def empty(self) -> None:
-        with faults.translated(self._connections.place), self._connections.borrowed() as connection:
+        with errors.translated(self._connections.place), self._connections.borrowed() as connection:
             cursor: Any = b"0"
             while True:
                 cursor, keys = connection.ask("SCAN", cursor, "MATCH", f"{self._prefix}*", "COUNT", 1000)
@@ -174,8 +174,8 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
                 except redis.RedisError as error:
                     if not self._connections.follow(error):
                         raise
-        except faults.FOREIGN as error:
-            raise faults.translation(error, self._connections.place) from error
+        except errors.FOREIGN as error:
+            raise errors.translation(error, self._connections.place) from error
         raise BackendUnavailable(f"{self._connections.place}: sent from one server to the next: try again")
 
     # Sleeping
@@ -193,7 +193,7 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
 
     def _sleep(self, tokens: list[str], until: float) -> bool:
         """Whether a token was got."""
-        with faults.translated(self._connections.place), self._connections.beside() as connection:
+        with errors.translated(self._connections.place), self._connections.beside() as connection:
             while not self._connections.closed and (seconds := until - time.monotonic()) > 0:
                 try:
                     token = connection.ask("BLPOP", *tokens, max(_SHORTEST, min(seconds, _SLICE)))

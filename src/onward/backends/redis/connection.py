@@ -12,15 +12,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from onward import time_limit
 from onward.backends.pool import Pool, silence
-from onward.backends.redis import faults, server
+from onward.backends.redis import errors, server
 from onward.backends.redis.driver import NoBackoff, Retry, redis
 from onward.backends.redis.scripts import Script
 from onward.backends.redis.server import Server
 from onward.backends.redis.url import Address, Options
+from onward.base import time_limit
+from onward.base.logs import get_logger
 from onward.errors import BackendMisconfigured, BackendUnavailable
-from onward.logs import get_logger
 
 __all__ = ["Connection", "Connections"]
 
@@ -128,11 +128,11 @@ class Connections(Pool[Connection]):
 
     def follow(self, error: Exception) -> bool:
         """Whether there is another server to go to after this error, which says that nothing was done."""
-        node = faults.moved_to(error)
+        node = errors.moved_to(error)
         if node is not None and self._address.kind == "cluster":
             self._go_to(node if node[0] else (self._address.hosts[0][0], node[1]))
             return True
-        if faults.is_read_only(error) and self._address.kind in ("sentinel", "cluster"):
+        if errors.is_read_only(error) and self._address.kind in ("sentinel", "cluster"):
             self._go_to(None)
             return True
         return False
@@ -196,7 +196,7 @@ class Connections(Pool[Connection]):
         if self._node is not None:
             self._go_to(None)  # the node is gone: the others will know who took over
         assert failure is not None
-        raise faults.unreachable(failure, self.place) from failure
+        raise errors.unreachable(failure, self.place) from failure
 
     def _ways(self) -> Iterator[tuple[str, int]]:
         if self._address.kind == "unix":

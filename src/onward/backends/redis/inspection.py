@@ -7,7 +7,11 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from onward.backend import (
+from onward.backends.redis import packing
+from onward.backends.redis.packing import STATES
+from onward.backends.redis.turning import HOLDS
+from onward.base.clock import SECOND
+from onward.contract.backend import (
     QUEUES_AT_A_GLANCE,
     TOMBSTONE,
     Hold,
@@ -22,11 +26,7 @@ from onward.backend import (
     SessionState,
     StoredJob,
 )
-from onward.backends.redis import packing
-from onward.backends.redis.packing import STATES
-from onward.backends.redis.turning import HOLDS
-from onward.clock import SECOND
-from onward.states import FINISHED, State
+from onward.job.states import FINISHED, State
 
 __all__ = ["RedisInspection"]
 

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from onward.backend import Held, Reaped, Run, SessionState, StoredJob
-from onward.envelope import Envelope
-from onward.failure import Failure
-from onward.movable import Parcel
-from onward.states import State
+from onward.base.failure import Failure
+from onward.contract.backend import Held, Reaped, Run, SessionState, StoredJob
+from onward.contract.transfer import Parcel
+from onward.job.envelope import Envelope
+from onward.job.states import State
 
 __all__ = [
     "FEW",

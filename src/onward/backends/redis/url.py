@@ -15,8 +15,8 @@ from typing import Literal, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from onward.backends.options import flag, number
+from onward.base.names import suggestion
 from onward.errors import BackendMisconfigured
-from onward.names import suggestion
 
 __all__ = ["SCHEMES", "Address", "Kind", "Options", "parse_url"]
 

@@ -21,7 +21,7 @@ from onward.backends.servicebus.bus import Bus
 from onward.backends.servicebus.driver import sdk
 from onward.backends.servicebus.links import Receiver, Sender
 from onward.backends.servicebus.message import read
-from onward.clock import SECOND, Clock, to_micros
+from onward.base.clock import SECOND, Clock, to_micros
 from onward.errors import BackendError
 
 __all__ = ["KEPT_FOR", "Arrival", "Channel"]

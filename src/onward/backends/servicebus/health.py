@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from onward.backend import Check
 from onward.backends.servicebus.bus import Bus
 from onward.backends.servicebus.names import Names
 from onward.backends.servicebus.settings import objections
+from onward.base.wording import counted
+from onward.contract.backend import Check
 from onward.errors import BackendError
-from onward.wording import counted
 
 __all__ = ["checks"]
 

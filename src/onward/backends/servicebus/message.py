@@ -15,9 +15,9 @@ import msgspec
 from onward.backends.broker import header as shared
 from onward.backends.broker.header import NotOurs, cut
 from onward.backends.servicebus.driver import sdk
-from onward.clock import from_micros
-from onward.envelope import Envelope
+from onward.base.clock import from_micros
 from onward.errors import BackendRefused
+from onward.job.envelope import Envelope
 
 __all__ = ["ROOM", "Header", "compose", "message_id", "read", "size_of"]
 

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from onward.backends.options import flag, number
+from onward.base.names import suggestion
 from onward.errors import BackendMisconfigured
-from onward.names import suggestion
 
 __all__ = ["Address", "parse_url"]
 

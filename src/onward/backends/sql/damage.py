@@ -17,14 +17,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from onward.backends.sql.asking import Asking
-from onward.backends.sql.moving import SqlMoving
-from onward.clock import SystemClock
+from onward.backends.sql.transfer import SqlMoving
+from onward.base.clock import SystemClock
+from onward.base.ids import IdMaker
+from onward.base.logs import get_logger
+from onward.contract.transfer import Parcel
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, Unsupported
-from onward.ids import IdMaker
-from onward.lease import LARGEST_COUNT, LAST_INSTANT
-from onward.logs import get_logger
-from onward.movable import Parcel
-from onward.states import LIVE, State
+from onward.job.lease import LARGEST_COUNT, LAST_INSTANT
+from onward.job.states import LIVE, State
 
 __all__ = ["SetsAside", "set_aside_and_repeat"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
-from onward.lease import Hold
+from onward.job.lease import Hold
 
 __all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "Key", "Keyed", "Pointer", "allot", "standing"]
 

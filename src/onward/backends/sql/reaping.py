@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from onward.backend import Reaped
 from onward.backends.sql.settling import Lost
+from onward.base.logs import get_logger
+from onward.contract.backend import Reaped
 from onward.errors import BackendRefused
-from onward.logs import get_logger
 
 __all__ = ["singly"]
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 
-from onward.names import namespace_name
+from onward.base.names import namespace_name
 
 __all__ = ["load", "prefix_of", "prefixed", "sections"]
 

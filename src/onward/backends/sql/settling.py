@@ -4,20 +4,11 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from onward.backend import Reaped
-from onward.envelope import Sealed
-from onward.failure import Failure
-from onward.lease import (
-    GONE,
-    LEASE_LOST,
-    UNEXPLAINED,
-    UNKNOWN_CAUSE,
-    Lease,
-    Settled,
-    Settlement,
-    already_applied,
-)
-from onward.states import TARGETS, State, state_named
+from onward.base.failure import Failure
+from onward.contract.backend import Reaped
+from onward.job.envelope import Sealed
+from onward.job.lease import GONE, LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Lease, Settled, Settlement, already_applied
+from onward.job.states import TARGETS, State, state_named
 
 __all__ = ["Lost", "because", "judge", "on_record", "why"]
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from onward.transacts import Found, Statement, Steps
+from onward.contract.transactions import Found, Statement, Steps
 
 __all__ = ["Ask", "Asks", "Rows", "answered", "ask", "rendered"]
 

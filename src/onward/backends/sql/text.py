@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from onward.logs import get_logger
+from onward.base.logs import get_logger
 
 __all__ = ["TABLES", "TextColumns", "Unreadable", "escaped", "unreadable"]
 

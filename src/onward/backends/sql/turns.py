@@ -12,8 +12,8 @@ from typing import Protocol
 
 import msgspec
 
-from onward.backend import Turn, TurnResult
-from onward.lease import Hold, Settled, Settlement
+from onward.contract.backend import Turn, TurnResult
+from onward.job.lease import Hold, Settled, Settlement
 
 __all__ = ["in_two", "is_parted", "released"]
 

@@ -8,22 +8,6 @@ from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
-from onward.backend import (
-    DURABLE,
-    LOSSY,
-    Backend,
-    Capabilities,
-    Check,
-    Enqueued,
-    Envelope,
-    Held,
-    Lease,
-    Reaped,
-    Renewal,
-    Session,
-    Turn,
-    TurnResult,
-)
 from onward.backends.sql import text
 from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.sections import prefix_of
@@ -44,14 +28,30 @@ from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
-from onward.backends.sqlite.moving import SqliteMoving
 from onward.backends.sqlite.transaction import Transaction
+from onward.backends.sqlite.transfer import SqliteMoving
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
 from onward.backends.sqlite.wake import Bell, Watch
-from onward.clock import SECOND, Clock, SystemClock
+from onward.base.clock import SECOND, Clock, SystemClock
+from onward.base.failure import Failure
+from onward.contract.backend import (
+    DURABLE,
+    LOSSY,
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
+from onward.contract.transactions import Dialect, Steps, Style, refuse_to_wait
 from onward.errors import BackendMisconfigured, TransactionError
-from onward.failure import Failure
-from onward.transacts import Dialect, Steps, Style, refuse_to_wait
 
 __all__ = ["SqliteBackend"]
 

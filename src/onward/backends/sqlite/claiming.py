@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import msgspec
 
-from onward.backend import Claim
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Transaction, as_json
-from onward.envelope import Sealed
-from onward.lease import Hold, Lease
+from onward.contract.backend import Claim
+from onward.job.envelope import Sealed
+from onward.job.lease import Hold, Lease
 
 __all__ = ["adopted", "anything_to_do", "claim", "open_queues", "promote", "take"]
 

@@ -18,11 +18,11 @@ from onward.backends.sqlite import settling
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.handler_connection import HandlerConnection
 from onward.backends.sqlite.transaction import Transaction
-from onward.clock import Clock
+from onward.base.clock import Clock
+from onward.base.interruption import shield
+from onward.contract.transactions import Found, Statement, Steps, Style, hold
 from onward.errors import TransactionError, TransactionTooLong
-from onward.lease import Settled, Settlement, under
-from onward.shield import shield
-from onward.transacts import Found, Statement, Steps, Style, hold
+from onward.job.lease import Settled, Settlement, under
 
 __all__ = ["SqliteCompletion"]
 

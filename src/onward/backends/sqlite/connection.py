@@ -22,11 +22,11 @@ from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from onward import forks, time_limit
 from onward.backends.sql.text import escaped
-from onward.backends.sqlite import faults, filesystem
+from onward.backends.sqlite import errors, filesystem
+from onward.base import forks, time_limit
+from onward.base.interruption import shield
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
-from onward.shield import shield
 
 __all__ = ["WAL_LIMIT", "Connections", "Line", "connect", "patiently"]
 
@@ -93,8 +93,8 @@ class Connections:
         """Errors of the driver in Onward's words."""
         try:
             yield
-        except faults.DRIVERS as error:
-            raise faults.translation(error, self.path) from error
+        except errors.DRIVERS as error:
+            raise errors.translation(error, self.path) from error
 
     def version(self) -> int:
         """Changes whenever another connection has changed the file."""
@@ -191,7 +191,7 @@ class Line:
                 except BaseException:
                     self._roll_back(connection)
                     raise
-            except faults.DRIVERS as error:
+            except errors.DRIVERS as error:
                 raise self._translated(error) from error
 
     @contextmanager
@@ -199,7 +199,7 @@ class Line:
         with shield(), self._lock:
             try:
                 yield self._ready()
-            except faults.DRIVERS as error:
+            except errors.DRIVERS as error:
                 raise self._translated(error) from error
 
     def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
@@ -207,7 +207,7 @@ class Line:
             try:
                 connection = self._ready()
                 return patiently(lambda: write(connection), self._patience)
-            except faults.DRIVERS as error:
+            except errors.DRIVERS as error:
                 raise self._translated(error) from error
 
     def close(self) -> None:
@@ -252,9 +252,9 @@ class Line:
             self._drop()
 
     def _translated(self, error: Exception) -> BackendError:
-        if faults.is_broken(error):
+        if errors.is_broken(error):
             self._drop()
-        return faults.translation(error, self._path)
+        return errors.translation(error, self._path)
 
     def _roll_back(self, connection: sqlite3.Connection) -> None:
         try:
@@ -300,7 +300,7 @@ def patiently(attempt: Callable[[], Result], busy_timeout: float) -> Result:
         try:
             return attempt()
         except sqlite3.OperationalError as error:
-            if not faults.is_busy(error) or time.monotonic() + pause > deadline:
+            if not errors.is_busy(error) or time.monotonic() + pause > deadline:
                 raise
         time.sleep(pause * random.uniform(0.5, 1.5))
         pause = min(pause * 1.5, _LONGEST_PAUSE)

@@ -10,11 +10,11 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from operator import attrgetter
 
-from onward.backend import Enqueued
 from onward.backends.sql.steps import Ask, Asks
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
-from onward.envelope import Envelope
-from onward.states import State
+from onward.contract.backend import Enqueued
+from onward.job.envelope import Envelope
+from onward.job.states import State
 
 __all__ = ["Taken", "add_new", "cancel_waiting", "enqueue", "is_one_statement", "joining"]
 

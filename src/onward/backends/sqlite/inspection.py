@@ -7,7 +7,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from onward.backend import (
+from onward.backends.sql import rows
+from onward.backends.sql.inspection import Unfindable
+from onward.backends.sqlite import holds, overview
+from onward.backends.sqlite.enqueueing import cancel_waiting
+from onward.backends.sqlite.transaction import Row, Transaction, as_json
+from onward.contract.backend import (
     Hold,
     Lease,
     Overview,
@@ -19,12 +24,7 @@ from onward.backend import (
     SessionState,
     StoredJob,
 )
-from onward.backends.sql import rows
-from onward.backends.sql.inspection import Unfindable
-from onward.backends.sqlite import glancing, holds
-from onward.backends.sqlite.enqueueing import cancel_waiting
-from onward.backends.sqlite.transaction import Row, Transaction, as_json
-from onward.states import FINISHED, LIVE, State, state_named
+from onward.job.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["SqliteInspection"]
 
@@ -95,7 +95,7 @@ class SqliteInspection:
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
         with self._reading() as tx:
-            return glancing.overview(tx, at_most)
+            return overview.overview(tx, at_most)
 
     def sessions(self) -> Sequence[SessionState]:
         with self._reading() as tx:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from onward.backends.sqlite.transaction import Row
-from onward.transacts import Statement, Style
+from onward.contract.transactions import Statement, Style
 
 __all__ = ["foreign"]
 

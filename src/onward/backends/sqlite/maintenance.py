@@ -6,7 +6,7 @@ import sqlite3
 from pathlib import Path
 
 from onward.backends.sqlite import connection as connections
-from onward.backends.sqlite import faults
+from onward.backends.sqlite import errors
 from onward.backends.sqlite.health import wal_size
 
 __all__ = ["tidy"]
@@ -21,7 +21,7 @@ def tidy(connection: sqlite3.Connection, path: Path) -> None:
         _vacuum_a_little(connection)
         _shorten_log(connection, path)
     except sqlite3.OperationalError as error:
-        if not faults.is_busy(error):
+        if not errors.is_busy(error):
             raise
 
 

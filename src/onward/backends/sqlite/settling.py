@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onward.backends.sqlite import enqueueing, holds
-from onward.backends.sqlite.moves import Fence, Moves
 from onward.backends.sqlite.reaping import Crash
+from onward.backends.sqlite.settlement_writes import Fence, Moves
 from onward.backends.sqlite.transaction import Transaction
-from onward.clock import SECOND
-from onward.lease import (
+from onward.base.clock import SECOND
+from onward.job.lease import (
     GONE,
     LEASE_LOST,
     UNEXPLAINED,
@@ -20,7 +20,7 @@ from onward.lease import (
     already_applied,
     applied,
 )
-from onward.states import FINISHED, TARGETS, State, state_named
+from onward.job.states import FINISHED, TARGETS, State, state_named
 
 __all__ = ["LeaseLost", "classify", "released", "settle"]
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
-from onward.backend import Migration
 from onward.backends.sql.sections import prefix_of
-from onward.backends.sqlite import faults, schema
+from onward.backends.sqlite import errors, schema
 from onward.backends.sqlite.backend import SqliteBackend
 from onward.backends.sqlite.url import parse_url
+from onward.contract.backend import Migration
 
 __all__ = ["SqliteTables"]
 
@@ -33,7 +33,7 @@ class SqliteTables:
             with closing(sqlite3.connect(address, uri=True, timeout=self._patience)) as connection:
                 return schema.missing(connection, self._prefix)
         except sqlite3.Error as error:
-            raise faults.translation(error, self._file) from error
+            raise errors.translation(error, self._file) from error
 
     def script(self) -> str:
         pending = self.pending()

@@ -22,8 +22,8 @@ import threading
 import time
 from pathlib import Path
 
-from onward import forks
-from onward.shield import shield
+from onward.base import forks
+from onward.base.interruption import shield
 
 __all__ = ["Bell", "Watch"]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onward.backend import Hold, Settlement
-from onward.states import State
+from onward.contract.backend import Hold, Settlement
+from onward.job.states import State
 from onward.testing.contract.builders import (
     a_claim,
     a_lease,

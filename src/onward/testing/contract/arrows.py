@@ -1,4 +1,4 @@
-"""Every arrow of `onward.states.MOVES` is walked, and every arrow that is missing there is tried."""
+"""Every arrow of `onward.job.states.MOVES` is walked, and every arrow that is missing there is tried."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from onward.backend import Query, StoredJob
-from onward.states import MOVES, Move, State
+from onward.contract.backend import Query, StoredJob
+from onward.job.states import MOVES, Move, State
 from onward.testing.contract.builders import SETTLEMENTS, a_claim, an_envelope, micros
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.stage import FAR, Stage

@@ -21,10 +21,10 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from onward.backend import LEASE, Backend, Claim, Envelope, Failure, Lease, Session, Settlement, Turn
-from onward.clock import SECOND
-from onward.envelope import Letter, Sealed, Sign, seal
-from onward.ids import IdMaker
+from onward.base.clock import SECOND
+from onward.base.ids import IdMaker
+from onward.contract.backend import LEASE, Backend, Claim, Envelope, Failure, Lease, Session, Settlement, Turn
+from onward.job.envelope import Letter, Sealed, Sign, seal
 from onward.testing.clock import FakeClock
 
 __all__ = [
@@ -55,7 +55,7 @@ _BIRTH = FakeClock().micros()
 
 
 def an_envelope(*, delay: float = 0, payload: object = None, sign: Sign | None = None, **letter: Any) -> Envelope:
-    """A job sealed as a client seals it.  ``letter`` holds fields of `onward.envelope.Letter`; ``delay`` is in seconds.
+    """A job sealed as a client seals it.  ``letter`` holds fields of `onward.job.envelope.Letter`; ``delay`` is in seconds.
 
     >>> an_envelope(queue="mail", delay=0.5).delay
     500000

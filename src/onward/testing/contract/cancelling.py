@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from onward.backend import Envelope, Query, Settlement
-from onward.states import FINISHED, State
+from onward.contract.backend import Envelope, Query, Settlement
+from onward.job.states import FINISHED, State
 from onward.testing.clock import FakeClock
 from onward.testing.contract.builders import (
     a_claim,

@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from onward.backend import Capabilities, Emptying, Inspection
-from onward.companion import Companion
-from onward.movable import Movable
-from onward.transacts import Transacts
+from onward.contract.backend import Capabilities, Emptying, Inspection
+from onward.contract.companion import Companion
+from onward.contract.transactions import Transacts
+from onward.contract.transfer import Movable
 
 __all__ = ["missing", "needs"]
 

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
-from onward.backend import Settlement
-from onward.clock import SECOND
-from onward.states import State
+from onward.base.clock import SECOND
+from onward.contract.backend import Settlement
+from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,
     a_claim,

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from onward.backend import Hold, Settlement
-from onward.states import State
+from onward.contract.backend import Hold, Settlement
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.holds import ONCE

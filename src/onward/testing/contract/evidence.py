@@ -9,8 +9,8 @@ from datetime import timedelta
 
 import pytest
 
-from onward.backend import TOMBSTONE, Query, Settlement
-from onward.states import State
+from onward.contract.backend import TOMBSTONE, Query, Settlement
+from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,
     a_claim,

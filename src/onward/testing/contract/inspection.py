@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from onward.backend import Query, QueueState, Settlement
-from onward.states import FINISHED, LIVE, State
+from onward.contract.backend import Query, QueueState, Settlement
+from onward.job.states import FINISHED, LIVE, State
 from onward.testing.contract.builders import a_claim, a_lease, a_turn, an_envelope, an_id, ids, some_envelopes
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.stage import Stage

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from onward.backend import Query, Settlement
-from onward.movable import MOVABLE, Transit
-from onward.states import State
+from onward.contract.backend import Query, Settlement
+from onward.contract.transfer import MOVABLE, Transit
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_failure, a_lease, an_envelope, ids, some_envelopes
 from onward.testing.contract.capabilities import needs
 

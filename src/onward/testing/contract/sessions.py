@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from onward.backend import Settlement
-from onward.states import State
+from onward.contract.backend import Settlement
+from onward.job.states import State
 from onward.testing.contract.builders import (
     a_claim,
     a_lease,

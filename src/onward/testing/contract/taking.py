@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from onward.backend import Hold, Settlement
-from onward.movable import Transit
-from onward.states import State
+from onward.contract.backend import Hold, Settlement
+from onward.contract.transfer import Transit
+from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope, ids, some_envelopes
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.stage import Stage

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from onward.backend import Backend, Hold, Lease, Settlement
-from onward.states import State
+from onward.contract.backend import Backend, Hold, Lease, Settlement
+from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,
     a_claim,

@@ -1,0 +1,1 @@
+"""One run of a job: `attempt` runs it, `settle` tells the store, `report` tells people."""

@@ -1,0 +1,70 @@
+"""The error that the first failed attempt raised, kept as it was: for tests, which want to see it and not its record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from onward.attempt.attempt import Attempt, Ready
+from onward.errors import JobTimeout
+from onward.job.arguments import DoesNotFit
+from onward.job.context import JobContext
+from onward.job.registry import Entry
+from onward.job.signals import Signal
+
+__all__ = ["FirstError"]
+
+
+class FirstError:
+    """Looks on while handlers run."""
+
+    def __init__(self) -> None:
+        self._error: BaseException | None = None
+
+    def watching(self, ready: Ready, run: Callable[[Ready], Attempt]) -> Attempt:
+        """Run it; if that is a failed attempt, remember what it raised."""
+        watched = _Watched(ready.entry)
+        attempt = run(msgspec.structs.replace(ready, entry=watched))
+        failure, error = attempt.failure, watched.error
+        if isinstance(error, DoesNotFit):  # such a job is parked, and a test would wait for it in vain
+            self._error = error
+        elif failure is not None and failure.kind == JobTimeout.__name__:  # which ends a thread that does not expect it
+            self._error = TimeoutError(failure.message)
+        elif failure is not None and not isinstance(error, Signal):  # a signal is a handler's wish, and was granted
+            known = error is not None and type(error).__name__ == failure.kind
+            self._error = error if known else RuntimeError(str(failure))
+        return attempt
+
+    def raise_it(self) -> None:
+        """Raise it in the caller, where it has not been yet."""
+        if self._error is not None:
+            raise self._error
+
+
+class _Watched:
+    """A job's code that keeps what it raised."""
+
+    def __init__(self, entry: Entry) -> None:
+        self._entry = entry
+        self.error: BaseException | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._entry, name)
+
+    def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
+        if self._entry.is_async:
+            return self._awaited(ctx, payload)
+        try:
+            return self._entry.invoke(ctx, payload)
+        except BaseException as error:
+            self.error = error
+            raise
+
+    async def _awaited(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
+        try:
+            return await self._entry.invoke(ctx, payload)
+        except BaseException as error:
+            self.error = error
+            raise

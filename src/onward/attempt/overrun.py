@@ -1,0 +1,45 @@
+"""A time-out or a cancellation that a run did not end by.
+
+A handler can swallow what it is interrupted by, block the event loop so that it cannot be cancelled, or have said
+``interrupt=False``.  What it did then stands; but that it was told to end must not vanish with the run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from onward.base.failure import Failure
+from onward.errors import JobInterrupted, JobStopped, JobTimeout
+
+__all__ = ["swallowed", "told_to_a_task"]
+
+_LATE = 0.1  # seconds past its time-out after which a run is late, whether it was interrupted or not
+
+
+def told_to_a_task(deadline: asyncio.Timeout) -> type[BaseException] | None:
+    """What this task was told by being cancelled, after its handler has ended."""
+    if deadline.expired():
+        return JobTimeout
+    task = asyncio.current_task()
+    return JobStopped if task is not None and task.cancelling() else None
+
+
+def swallowed(
+    error: BaseException | None,
+    told: type[BaseException] | None,
+    *,
+    timeout: float | None,
+    duration_ms: int,
+    is_async: bool,
+) -> Failure | None:
+    """What is put on record, if a run went on that was ``told`` to end, or that should have been."""
+    if isinstance(error, JobInterrupted | asyncio.CancelledError):
+        return None
+    if timeout is not None and (told is JobTimeout or duration_ms > (timeout + _LATE) * 1000):
+        message = f"it ran past its time-out of {timeout:g} s and ended after {duration_ms / 1000:.1f} s"
+        if told is JobTimeout:
+            message += f": its handler caught {'asyncio.CancelledError' if is_async else 'JobTimeout'} and went on"
+        return Failure("JobTimeout", message)
+    if told is JobStopped:
+        return Failure("JobStopped", "the job was cancelled while it ran: its handler was told to stop, and went on")
+    return None

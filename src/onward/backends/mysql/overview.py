@@ -1,0 +1,65 @@
+"""A look that costs the same however much waits and however long the history is."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from onward.backends.mysql.transaction import Transaction
+from onward.backends.sql.rows import before, queue_page
+from onward.contract.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts, QueuePage
+from onward.job.states import LIVE, State
+
+__all__ = ["overview", "queues_with_work"]
+
+
+def overview(tx: Transaction, at_most: int) -> Overview:
+    live = {state: tx.ask("glance_state", state=str(state), at_most=at_most) for state in LIVE}
+    ((completed, discarded, cancelled, ended),) = tx.ask("glance", at_most=at_most).rows()
+    finished = {State.COMPLETED: completed, State.DISCARDED: discarded, State.CANCELLED: cancelled}
+    counted = {state: reply.value() for state, reply in live.items()}
+    # Of what comes later, no more than the limit is counted even together.
+    counted[State.RETRYABLE] = min(counted[State.RETRYABLE], at_most - counted[State.SCHEDULED])
+    return Overview(counts=counted | finished, queues=_queues(tx, at_most), ended=ended)
+
+
+def _queues(tx: Transaction, at_most: int) -> list[QueueCounts]:
+    stopped = tx.ask("paused_queues")
+    found = _found(tx, LIVE)
+    paused = {name for (name,) in stopped.rows()}
+    names = sorted({name for _, name in found} | paused)[:QUEUES_AT_A_GLANCE]
+    lines = {
+        (state, name): tx.ask("glance_line", state=str(state), queue=name, at_most=at_most)
+        for state, name in found
+        if name in set(names)
+    }
+    counts: defaultdict[str, dict[State, int]] = defaultdict(lambda: dict.fromkeys(sorted(LIVE), 0))
+    for (state, name), reply in lines.items():
+        counts[name][state] = reply.value()
+    return [QueueCounts(name=name, paused=name in paused, counts=counts[name]) for name in names]
+
+
+def queues_with_work(tx: Transaction, prefix: str, after: str, limit: int) -> QueuePage:
+    found = _found(tx, LIVE - {State.EXECUTING}, prefix, after, min(limit, QUEUES_AT_A_GLANCE))
+    looks = {name: tx.ask("next_due", queue=name) for _, name in found}
+    has_work = {name for name, look in looks.items() for due, now in look.rows() if due is not None and due <= now}
+    return queue_page([(state, name, name in has_work) for state, name in found], min(limit, QUEUES_AT_A_GLANCE))
+
+
+def _found(
+    tx: Transaction, states: Iterable[State], prefix: str = "", after: str = "", limit: int = QUEUES_AT_A_GLANCE
+) -> list[tuple[State, str]]:
+    """The first names in each state, one after the other; all states at a time.
+
+    Not in one statement: MariaDB walks along every job for `DISTINCT`, for `GROUP BY` and in a recursive query.
+    """
+    found: list[tuple[State, str]] = []
+    last = dict.fromkeys(states, max(after, before(prefix)))
+    for _ in range(limit):
+        asked = {state: tx.ask("next_queue", state=str(state), after=name) for state, name in last.items()}
+        names = {state: reply.value() for state, reply in asked.items()}
+        last = {state: name for state, name in names.items() if name is not None and name.startswith(prefix)}
+        if not last:
+            break
+        found += last.items()
+    return found

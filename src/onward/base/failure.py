@@ -1,0 +1,203 @@
+"""What is kept of an exception: a kind, a message and a bounded traceback, all of it storable text.
+
+Nothing here can fail: an exception whose ``__str__``, class or attributes raise, a NUL or a lone surrogate in its
+message, a traceback a million frames deep all become text that every store accepts.  Locals never appear.
+(`traceback.format_exception` costs 46 µs a failure and has no bound; this costs a fraction.)
+"""
+
+from __future__ import annotations
+
+import linecache
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import TracebackType
+
+import msgspec
+
+from onward.base.credentials import without_credentials
+from onward.base.wording import counted
+
+__all__ = ["Failure", "describe", "escaped", "escaped_lines", "kind_of", "message_of", "storable", "user_part"]
+
+Scrub = Callable[[str], str]
+
+MESSAGE_LIMIT = 4_096
+TRACEBACK_LIMIT = 16_384
+_FRAMES = 12
+_CHAIN = 4
+_PLACES = 2_048  # lines of code that are remembered
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """One failed run as it is recorded."""
+
+    kind: str
+    message: str
+    traceback: str = ""
+
+
+def describe(error: BaseException, scrub: Scrub = without_credentials) -> Failure:
+    """An exception as a record.  ``scrub`` takes out of its texts what must not be kept, before anything is cut."""
+    said = _said(error, scrub)
+    return Failure(kind_of(error, scrub), storable(said), _traceback(error, said, scrub))
+
+
+def kind_of(thing: object, scrub: Scrub = without_credentials) -> str:
+    """The name of its class."""
+    try:
+        name = _plain(type(thing).__qualname__)
+        return storable(name if scrub is without_credentials else scrub(name), 200)
+    except BaseException:  # noqa: BLE001  a metaclass may answer with anything
+        return "?"
+
+
+def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
+    r"""Text that any store accepts: no NUL, no lone surrogates, bounded.
+
+    >>> storable("a\x00b\ud800")
+    'a\\x00b\\ud800'
+    """
+    text = _plain(text)[: limit + 1]  # of a huge text the rest is never looked at
+    if "\x00" in text:
+        text = text.replace("\x00", "\\x00")
+    if not text.isascii():
+        text = text.encode("utf-8", "backslashreplace").decode("utf-8")
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def escaped(text: str) -> str:
+    r"""The text with everything written out that is not plainly visible.
+
+    >>> escaped("\x1b[2J done")
+    '\\x1b[2J done'
+    """
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def escaped_lines(text: str) -> str:
+    """The same, for text that may have lines, such as a traceback."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def message_of(error: BaseException, scrub: Scrub = without_credentials) -> str:
+    """What it says, as it may be kept."""
+    return storable(_said(error, scrub))
+
+
+def _said(error: BaseException, scrub: Scrub) -> str:
+    try:
+        return scrub(_plain(str(error)))
+    except BaseException:  # noqa: BLE001  a broken __str__ must not hide the failure
+        return f"<{kind_of(error, scrub)} whose text cannot be had>"
+
+
+def _plain(text: str) -> str:
+    """A subclass may have methods of its own."""
+    return text if type(text) is str else str.__str__(text)
+
+
+def _traceback(error: BaseException, said: str, scrub: Scrub) -> str:
+    try:
+        return storable(_told_whole(error, said, scrub), TRACEBACK_LIMIT)
+    except BaseException:  # noqa: BLE001  an exception's attributes may be code of the user's own
+        return f"<{kind_of(error, scrub)} whose traceback cannot be had>"
+
+
+def _told_whole(error: BaseException, said: str, scrub: Scrub) -> str:
+    """What led to it first, itself last.  Each link has an equal share of the room and fills it from its end."""
+    links = _links(error)
+    room = TRACEBACK_LIMIT // len(links)
+    parts: list[str] = []
+    for link, joint in reversed(links):
+        end = f"{kind_of(link, scrub)}: {storable(said if link is error else _said(link, scrub), 1_000)}\n{joint}"
+        parts += [_frames(link.__traceback__, scrub)[len(end) - room :], end]
+    return "".join(parts)
+
+
+def _links(error: BaseException) -> list[tuple[BaseException, str]]:
+    """The exception and what led to it, with the words between that and what it led to."""
+    links = [(error, "")]
+    for link, _ in links:  # which grow while they are walked
+        for origin, joint in _origins(link):
+            if len(links) < _CHAIN and all(origin is not known for known, _ in links):
+                links.append((origin, joint))
+    return links
+
+
+def _origins(error: BaseException) -> Iterator[tuple[BaseException, str]]:
+    if isinstance(error, BaseExceptionGroup):
+        for member in error.exceptions[:_CHAIN]:
+            yield member, "\nwhich is part of the group below:\n\n"
+    if error.__cause__ is not None:
+        yield error.__cause__, "\nwhich directly caused:\n\n"
+    elif error.__context__ is not None and not error.__suppress_context__:
+        yield error.__context__, "\nwhile it was handled, there came:\n\n"
+
+
+def user_part(traceback: TracebackType | None) -> TracebackType | None:
+    """The traceback from where code begins that is not the engine's; all of it, if there is none."""
+    first = traceback
+    while first is not None and _is_engine(first.tb_frame.f_code.co_filename):
+        first = first.tb_next
+    return first or traceback
+
+
+def _is_engine(file: str) -> bool:
+    return file.startswith(_PACKAGE) and not file.startswith(_HANDLERS)
+
+
+_PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
+# Handlers that come with the package, which a user runs like his own.
+_HANDLERS = tuple(f"{_PACKAGE}{Path(*folder)}{os.sep}" for folder in (("handlers",), ("cli", "demo"), ("testing",)))
+
+
+def _frames(traceback: TracebackType | None, scrub: Scrub) -> str:
+    """The innermost frames: those of the engine are left out, the last ones tell what went wrong."""
+    traceback = user_part(traceback)
+    last: list[TracebackType] = []
+    dropped = 0
+    while traceback is not None:
+        last.append(traceback)
+        if len(last) > _FRAMES:
+            del last[0]
+            dropped += 1
+        traceback = traceback.tb_next
+    lines = [f"  … {counted(dropped, 'outer frame')}\n"] if dropped else []
+    lines += [_told(entry, scrub) for entry in last]
+    return "".join(lines)
+
+
+def _told(entry: TracebackType, scrub: Scrub) -> str:
+    """Where it was.  The same places fail again and again, and to find out what stands there takes longest."""
+    if scrub is not without_credentials:  # what it hides is one job's
+        return _place(entry, scrub)
+    code = entry.tb_frame.f_code
+    place = (code.co_filename, entry.tb_lineno, code.co_name)
+    told = _places.get(place)
+    if told is None:
+        told = _place(entry, scrub)
+        if len(_places) >= _PLACES:
+            _places.clear()
+        _places[place] = told
+    return told
+
+
+_places: dict[tuple[str, int, str], str] = {}
+
+
+def _place(entry: TracebackType, scrub: Scrub) -> str:
+    code = entry.tb_frame.f_code
+    told = f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}\n'
+    source = _source(entry)
+    return scrub(told) + (f"    {scrub(source)[:200]}\n" if source else "")
+
+
+def _source(entry: TracebackType) -> str:
+    frame = entry.tb_frame
+    try:
+        return linecache.getline(frame.f_code.co_filename, entry.tb_lineno, frame.f_globals).strip()
+    except BaseException:  # noqa: BLE001  generated code may have no line, and its loader may raise anything
+        return ""

@@ -1,0 +1,69 @@
+"""What must happen around ``os.fork``: one hook for the process, weak references to whoever needs it.
+
+``os.register_at_fork`` cannot be undone, so registering objects there would keep every closed application alive.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import weakref
+from typing import Protocol
+
+from onward.base.logs import get_logger
+
+__all__ = ["ForkAware", "watch"]
+
+logger = get_logger("onward")
+
+
+class ForkAware(Protocol):
+    """Something with state that a fork would break: locks held by other threads, open files."""
+
+    def before_fork(self) -> None: ...
+
+    def after_fork(self, *, in_child: bool) -> None: ...
+
+
+_watched: dict[int, weakref.ref[ForkAware]] = {}  # the oldest first, so that all threads take their locks in one order
+
+
+class _Forking(threading.local):
+    """Threads may fork at once: each undoes what it did itself."""
+
+    def __init__(self) -> None:
+        self.subjects: list[ForkAware] = []
+
+
+_forking = _Forking()
+
+
+def watch(subject: ForkAware) -> None:
+    """Call ``subject`` around every fork for as long as it lives."""
+    key = id(subject)
+    _watched[key] = weakref.ref(subject, lambda _: _watched.pop(key, None))
+
+
+def _before() -> None:
+    for reference in list(_watched.values()):
+        subject = reference()
+        if subject is None:
+            continue
+        try:
+            subject.before_fork()
+        except Exception:
+            logger.exception("%r could not prepare for a fork", subject)  # the others still can
+        else:
+            _forking.subjects.append(subject)
+
+
+def _after(*, in_child: bool) -> None:
+    while _forking.subjects:
+        _forking.subjects.pop().after_fork(in_child=in_child)
+
+
+os.register_at_fork(
+    before=_before,
+    after_in_parent=lambda: _after(in_child=False),
+    after_in_child=lambda: _after(in_child=True),
+)

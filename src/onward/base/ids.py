@@ -1,0 +1,91 @@
+"""Job ids: UUIDv7 as 32 hex digits, made by the client, in order within a process.
+
+The client makes the id, so an enqueue whose answer was lost can be repeated without a second job; ids of one process
+rise strictly, so jobs that fall due in the same microsecond keep the order in which they were enqueued.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import uuid
+
+from onward.base import forks
+from onward.base.clock import Clock
+
+__all__ = ["IdMaker", "derived_id", "earliest_id", "random_owner"]
+
+_RANDOM_BITS = 74
+_RANDOM_MASK = (1 << _RANDOM_BITS) - 1
+_LOW_MASK = (1 << 62) - 1
+_ENTROPY = 10  # bytes that one id takes
+_AT_A_TIME = 256
+_NAMESPACE = uuid.UUID("5f0c9f5e-6a36-5d0c-9f8e-0d8f7e1b2a4c")
+
+
+class IdMaker:
+    """Makes ids that rise strictly, even if the clock stands still or goes back."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._millis = 0
+        self._tail = 0
+        self._pool: list[int] = []
+        self._pid = 0
+        forks.watch(self)
+
+    def before_fork(self) -> None:
+        """Nothing to do; the state may be copied."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            # Another thread may have held the lock: the child would wait for it for ever.
+            self._lock = threading.Lock()
+
+    def __call__(self) -> str:
+        with self._lock:
+            # Randomness is fetched for many ids at a time: the system's source lets go of the interpreter's lock, and a
+            # thread among many waits long for it.  A fork that Python was not told of must not go on with its parent's.
+            if not self._pool or self._pid != os.getpid():
+                self._pool, self._pid = _random_numbers(_AT_A_TIME), os.getpid()
+            return self._next(self._clock.micros() // 1000, self._pool.pop())
+
+    def many(self, count: int) -> list[str]:
+        numbers = _random_numbers(count)
+        with self._lock:
+            now = self._clock.micros() // 1000
+            return [self._next(now, number) for number in numbers]
+
+    def _next(self, now: int, entropy: int) -> str:
+        if now > self._millis:
+            self._millis = now
+            self._tail = entropy & (_RANDOM_MASK >> 1)  # a clear top bit leaves room to count up
+        else:
+            # Steps are random, so a forked child that shares this state makes other ids.
+            self._tail += 1 + (entropy & 0xFFFF_FFFF)
+            if self._tail > _RANDOM_MASK:
+                self._millis += 1
+                self._tail = entropy & (_RANDOM_MASK >> 1)
+        high, low = self._tail >> 62, self._tail & _LOW_MASK
+        return f"{(self._millis << 80) | (7 << 76) | (high << 64) | (2 << 62) | low:032x}"
+
+
+def _random_numbers(count: int) -> list[int]:
+    entropy = os.urandom(_ENTROPY * count)
+    return [int.from_bytes(entropy[at : at + _ENTROPY], "big") for at in range(0, len(entropy), _ENTROPY)]
+
+
+def earliest_id(micros: int) -> str:
+    """The smallest id of that millisecond: where a walk over ids can start or stop."""
+    return f"{max(0, micros) // 1000 << 80:032x}"
+
+
+def derived_id(job_id: str, token: int, purpose: str) -> str:
+    """An id that is the same whenever it is derived again, so repeating the enqueue is harmless."""
+    return uuid.uuid5(_NAMESPACE, f"{purpose}:{job_id}:{token}").hex
+
+
+def random_owner() -> str:
+    """A session's name.  Random: host names and pids come back after a restart and would revive dead leases."""
+    return os.urandom(16).hex()

@@ -1,0 +1,102 @@
+"""The one way into the log, which cannot hurt.
+
+A log handler or filter that raises costs its line, never a worker.  What a line quotes stays one line and does nothing to a
+terminal, whoever formats it; and it has no password of a URL in it.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+import traceback
+from collections.abc import Callable, MutableMapping
+from contextlib import suppress
+from textwrap import indent
+from typing import Any
+
+from onward.base.credentials import without_credentials
+from onward.base.failure import escaped, escaped_lines, message_of
+
+__all__ = ["Once", "QuietLogger", "get_logger"]
+
+
+class QuietLogger(logging.LoggerAdapter[logging.Logger]):
+    """Logs as its logger does, and swallows what that raises; the first time it says so on stderr."""
+
+    complained = False
+
+    def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 3
+
+        def log() -> None:
+            if extra := kwargs.get("extra"):
+                kwargs["extra"] = _clean(extra)
+            self.logger.log(level, msg, *map(_clean, args), **kwargs)
+
+        self._quietly(level, log)
+
+    def log_traceback(self, level: int, msg: object, *args: object, traceback: str, extra: Any = None) -> None:
+        """With a traceback that is text already, which every formatter shows as it shows that of an exception.
+
+        Only that has lines of its own, and none of them looks like the beginning of an entry.
+        """
+
+        def log() -> None:
+            file, line, function, _ = self.logger.findCaller(stacklevel=4)
+            told = tuple(map(_clean, args))
+            record = self.logger.makeRecord(self.name, level, file, line, msg, told, None, function, _clean(extra))
+            record.exc_text = indent(escaped_lines(traceback), "    ")  # where a formatter keeps it
+            self.logger.handle(record)
+
+        self._quietly(level, log)
+
+    def _quietly(self, level: int, log: Callable[[], None]) -> None:
+        try:
+            if self.logger.isEnabledFor(level):
+                log()
+        except BaseException as error:  # it is somebody's handler, filter or formatter, or the text of what it logs
+            if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
+                raise  # Ctrl-C
+            _complain()
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        return msg, kwargs
+
+
+def _clean(value: Any) -> Any:
+    """Text, and what errors say, as it may be shown; numbers and the like as they are."""
+    if isinstance(value, dict):  # what a template names
+        return {name: _clean(each) for name, each in value.items()}
+    if isinstance(value, BaseException):
+        value = message_of(value)
+    return escaped(without_credentials(value)) if isinstance(value, str) else value
+
+
+class Once:
+    """Remembers what was said: ``if once("resize", "its result"): logger.warning(...)``.  It forgets all of too much."""
+
+    _MOST = 1_000
+
+    def __init__(self) -> None:
+        self._said: set[tuple[str, ...]] = set()
+
+    def __call__(self, *about: str) -> bool:
+        """Whether this was not asked before."""
+        if about in self._said:
+            return False
+        if len(self._said) >= self._MOST:
+            self._said.clear()
+        self._said.add(about)
+        return True
+
+
+def _complain() -> None:
+    if not QuietLogger.complained and sys.stderr is not None:
+        QuietLogger.complained = True
+        with suppress(BaseException):
+            traceback.print_exc()
+
+
+def get_logger(name: str) -> QuietLogger:
+    return QuietLogger(logging.getLogger(name), {})

@@ -1,0 +1,274 @@
+"""A job as people see it: opened, with aware datetimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, TypeVar
+
+import msgspec
+
+from onward.base.clock import from_micros, to_micros
+from onward.base.credentials import without_credentials
+from onward.contract.backend import Run, SessionState, StoredJob
+from onward.errors import DecryptionFailed, EnvelopeError
+from onward.job.arguments import decode_result
+from onward.job.envelope import Letter, Sealed, open_sealed
+from onward.job.lease import LAST_INSTANT
+from onward.job.registry import Registry
+from onward.job.scrubbing import Scrub
+from onward.job.secrets import Secret, masked
+from onward.job.states import State
+from onward.security.encryption import Encrypted, Encryption
+
+__all__ = ["JobRecord", "Progress", "Records", "RunError", "SessionRecord", "payload_of", "session_record_of"]
+
+
+T = TypeVar("T")
+
+_FIRST_INSTANT = to_micros(datetime.min.replace(tzinfo=UTC))
+_MICROSECOND = timedelta(microseconds=1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunError:
+    """A run that did not succeed."""
+
+    attempt: int
+    kind: str
+    message: str
+    traceback: str
+    at: datetime
+    duration_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress:
+    """How far a run said it had come, between 0 and 1.  Of a completed job it is 1, with the last note."""
+
+    fraction: float
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRecord:
+    """Everything known about a job at one moment.  What its arguments keep secret is masked; ``reveal()`` shows it."""
+
+    id: str
+    job: str
+    name: str
+    queue: str
+    state: State
+    priority: int
+    payload: Any
+    meta: dict[str, Any]
+    attempts: int
+    delivery: int
+    crashes: int
+    interruptions: int
+    max_retries: int | None
+    available_at: datetime
+    enqueued_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+    owner: str | None
+    cancel_requested: bool
+    result: Any
+    reason: str | None
+    progress: Progress | None
+    errors: tuple[RunError, ...]
+    raw: bytes = field(repr=False)  # the sealed bytes as they are stored
+    waits: int = 0  # how often in a row it was claimed and put back without a run: its key is held, or it is not known
+    parked_since: datetime | None = None  # since when no worker that claimed it knew it
+    has_secrets: bool = False  # whether parameters are secret by their type
+    is_defined: bool = True  # whether the application that shows it defines its job, and so knows all that is secret
+    withholds_result: bool = False  # it is encrypted, and a marker stands in its place
+    decrypted: Secret[bytes] | None = field(
+        default=None, repr=False
+    )  # the payload, if it was encrypted and could be read
+
+    @property
+    def is_finished(self) -> bool:
+        return self.finished_at is not None
+
+    def reveal(self) -> Any:
+        """The payload as it was enqueued, secrets and all.  None if it cannot be read."""
+        letter = _letter(Sealed(self.id, self.queue, self.raw))
+        if letter is None:
+            return None
+        if letter.enc is None:
+            return payload_of(letter)
+        return None if self.decrypted is None else _data(self.decrypted.reveal())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SessionRecord:
+    """A worker process, or a program with a worker inside, in the store's eyes."""
+
+    owner: str
+    host: str
+    pid: int
+    version: str
+    leases: int  # jobs in its hands
+    renewed_at: datetime
+    expires_at: datetime
+    alive: bool  # else it has not been heard of for a whole lease, and its jobs are about to be given back
+
+
+def session_record_of(session: SessionState, now: int) -> SessionRecord:
+    expires_at = _shown(session.expires_at)
+    return SessionRecord(
+        owner=session.owner,
+        host=session.host,
+        pid=session.pid,
+        version=session.version,
+        leases=session.leases,
+        renewed_at=_shown(session.expires_at - session.lease_for // _MICROSECOND),
+        expires_at=expires_at,
+        alive=session.expires_at > now,
+    )
+
+
+class Records:
+    """Opens stored jobs: with the keys of an application, and by what its own jobs keep secret."""
+
+    def __init__(self, encryption: Encryption, registry: Registry) -> None:
+        self._encryption = encryption
+        self._registry = registry
+
+    def record(self, stored: StoredJob, *, returns: Any = Any) -> JobRecord:
+        """Open a stored job.  One that cannot be opened is shown all the same, with its raw bytes.
+
+        What cannot be decrypted here has a marker in its place.
+        """
+        letter = _letter(Sealed(stored.id, stored.queue, stored.data))
+        secrets = () if letter is None else self.secrets(letter)
+        record = _record(stored, letter, secrets, self._encryption, returns)
+        return record if self._registry.find(stored.job) is not None else replace(record, is_defined=False)
+
+    def scrubber(self, stored: StoredJob) -> Scrub:
+        """What scrubs a text about a stored job.  If its payload cannot be read here, nobody here has a secret of it."""
+        letter = _letter(Sealed(stored.id, stored.queue, stored.data))
+        if letter is None:
+            return without_credentials
+        try:
+            return self._registry.scrubber(self._encryption.open(letter))
+        except DecryptionFailed:
+            return without_credentials
+
+    def secrets(self, letter: Letter) -> tuple[str, ...]:
+        """The places that are shown to nobody: by whoever enqueued it, and by what is known here."""
+        return tuple(dict.fromkeys((*letter.secrets, *self._registry.secrets_of(letter.job))))
+
+
+def _record(
+    stored: StoredJob, letter: Letter | None, secrets: tuple[str, ...], encryption: Encryption, returns: Any
+) -> JobRecord:
+    payload, decrypted = _payload(letter, secrets, encryption)
+    result = encryption.read_result(stored.id, stored.queue, stored.delivery, stored.result)
+    return JobRecord(
+        id=stored.id,
+        job=stored.job,
+        name=(letter and letter.name) or stored.job,
+        queue=stored.queue,
+        state=stored.state,
+        priority=stored.priority,
+        payload=payload,
+        meta={} if letter is None else masked(letter.meta),
+        attempts=stored.attempts,
+        delivery=stored.delivery,
+        crashes=stored.crashes,
+        interruptions=stored.interruptions,
+        max_retries=None if letter is None else letter.max_retries,
+        available_at=_shown(stored.available_at),
+        enqueued_at=_shown(stored.enqueued_at),
+        started_at=_when(stored.started_at),
+        finished_at=_when(stored.finished_at),
+        owner=stored.owner,
+        cancel_requested=stored.cancel_requested,
+        result=str(result) if isinstance(result, Encrypted) else _read(lambda: decode_result(result, returns)),
+        reason=encryption.read_reason(stored.id, stored.queue, stored.reason),
+        progress=_progress(stored, encryption),
+        errors=tuple(_error(stored, run, encryption) for run in stored.runs),
+        waits=stored.waits,
+        parked_since=_when(stored.parked_since),
+        raw=stored.data,
+        has_secrets=bool(secrets),
+        withholds_result=isinstance(result, Encrypted),
+        decrypted=decrypted,
+    )
+
+
+def _payload(
+    letter: Letter | None, secrets: tuple[str, ...], encryption: Encryption
+) -> tuple[Any, Secret[bytes] | None]:
+    """What may be shown of it; and, if it was encrypted, all of it."""
+    if letter is None:
+        return None, None
+    try:
+        opened = encryption.open(letter)
+    except DecryptionFailed:
+        return encryption.marker(letter), None
+    shown = masked(payload_of(opened), secrets)
+    return shown, None if letter.enc is None else Secret(bytes(opened.payload))
+
+
+def _progress(stored: StoredJob, encryption: Encryption) -> Progress | None:
+    """What the last report said.  A completed job has come all the way, whether its last report said so or not."""
+    progress = _read(lambda: msgspec.json.decode(stored.progress or b"null", type=Progress | None))
+    if progress is None:
+        return None
+    fraction = 1.0 if stored.state is State.COMPLETED else progress.fraction
+    return replace(progress, fraction=fraction, note=encryption.read_note(stored.id, stored.queue, progress.note))
+
+
+def _letter(sealed: Sealed) -> Letter | None:
+    try:
+        return open_sealed(sealed)
+    except EnvelopeError:
+        return None
+
+
+def payload_of(letter: Letter) -> Any:
+    """Its arguments as data; None if they cannot be read."""
+    return _data(letter.payload)
+
+
+def _data(payload: bytes | msgspec.Raw) -> Any:
+    try:
+        return msgspec.json.decode(payload)
+    except (
+        ValueError,
+        RecursionError,
+    ):  # only the handler that fails on it is told; the bytes are there to be looked at
+        return None
+
+
+def _read(decode: Callable[[], T]) -> T | None:
+    """What a column says; None if it makes no sense.  Somebody else may have written it, and the job is to be seen."""
+    try:
+        return decode()
+    except (ValueError, RecursionError):
+        return None
+
+
+def _when(instant: int | None) -> datetime | None:
+    return None if instant is None else _shown(instant)
+
+
+def _shown(instant: int) -> datetime:
+    """An instant for people; of one that is no date, the first or the last that is."""
+    return from_micros(min(max(instant, _FIRST_INSTANT), LAST_INSTANT))
+
+
+def _error(stored: StoredJob, run: Run, encryption: Encryption) -> RunError:
+    failure = encryption.read_failure(stored.id, stored.queue, run.token, run.failure)
+    return RunError(
+        attempt=run.attempt,
+        kind=failure.kind,
+        message=failure.message,
+        traceback=failure.traceback,
+        at=_shown(run.at),
+        duration_ms=run.duration_ms,
+    )

@@ -1,0 +1,1 @@
+"""What a store does: the text, the verbs and the values that go to and fro."""

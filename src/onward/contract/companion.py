@@ -1,0 +1,31 @@
+"""The part of the contract for stores that can stand beside a broker.
+
+A broker hands jobs out; the store beside it says what they are.  Which job comes next is the broker's to say, so the store
+is asked for jobs by their ids, and everything else it does as it does for itself: sessions, tokens, keys, counters, history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from onward.contract.backend import Inspection, TurnResult
+
+__all__ = ["Companion"]
+
+
+@runtime_checkable
+class Companion(Inspection, Protocol):
+    """A store that can be asked for jobs by their ids."""
+
+    def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
+        """Claim those of them that wait, are due, have not expired and whose queue is not paused.
+
+        A claim like any other: it locks the session's row, takes the next token and the keys, and hands a suspect out alone.
+        The leases come in the order of the ids.  Whatever else is the matter with a job is left to whoever asks for it.
+        """
+        ...
+
+    def paused(self) -> Sequence[str]:
+        """The queues that are paused."""
+        ...

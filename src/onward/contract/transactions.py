@@ -1,0 +1,154 @@
+"""The part of the contract for stores that live in a database where users have transactions of their own.
+
+**Joining.**  A job is stored within somebody else's transaction: it exists if and only if that one commits.  The connection
+is the caller's, and so is the driver.  So the store does not talk to it; it says which statements to run, one after the
+other, and is given what each of them found (`Steps`).  Whoever has the connection runs them, blocking or not.
+
+**Completing.**  A handler works in a transaction of ours (`Completion`), in which its job is settled too: its writes, the
+jobs it enqueues and its success are committed together, or nothing is.  The settlement comes last, just before the
+commit, so that no lock on the lease is held while the handler works.  Its fence is (id, token, executing) under whichever
+owner has the lease by then: an adoption changes the owner of a running lease and keeps its token.  A commit that was not
+answered leaves the question whether it happened: `completed` waits for whoever still has the lease's row, and then knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from contextvars import ContextVar
+from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
+
+from onward.base.failure import Failure
+from onward.contract.backend import Enqueued
+from onward.errors import TransactionError
+from onward.job.envelope import Envelope
+from onward.job.lease import Lease, Settled, Settlement
+
+__all__ = [
+    "Completion",
+    "Dialect",
+    "Found",
+    "Statement",
+    "Steps",
+    "Style",
+    "Transacts",
+    "ahold",
+    "hold",
+    "in_the_way",
+    "refuse_to_wait",
+]
+
+T = TypeVar("T")
+
+Dialect = Literal["postgresql", "mysql", "sqlite"]
+
+# How a driver takes parameters: ``?``; ``%s``; or ``$1``, with lists for arrays.
+Style = Literal["qmark", "format", "dollar"]
+
+
+class Statement(NamedTuple):
+    """A statement for somebody else's connection."""
+
+    sql: str
+    values: Sequence[Any] = ()
+
+
+class Found(NamedTuple):
+    """What a statement found: its rows, if it has any, and how many it wrote, where the driver says so."""
+
+    rows: Sequence[Sequence[Any]] = ()
+    written: int = -1
+
+
+Steps = Generator[Statement, Found, T]
+
+
+def hold(steps: Steps[T], run: Callable[[Statement], Found]) -> T:
+    """Run the statements, one after the other."""
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(run(statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+async def ahold(steps: Steps[T], run: Callable[[Statement], Awaitable[Found]]) -> T:
+    """The same without blocking."""
+    try:
+        statement = next(steps)
+        while True:
+            statement = steps.send(await run(statement))
+    except StopIteration as end:
+        result: T = end.value
+        return result
+
+
+# The store that nothing else may be written to from here now, because it would wait for itself; None nearly always.
+in_the_way: ContextVar[object | None] = ContextVar("onward.in_the_way", default=None)
+
+
+def refuse_to_wait(store: object) -> None:
+    """Say so at once, instead of waiting for a lock that whoever calls this holds."""
+    if in_the_way.get() is store:
+        raise TransactionError(
+            "this handler is in its transaction, which has the store's one write lock: what it wants to write there "
+            "goes through `conn.enqueue(...)`, or waits until the block has ended"
+        )
+
+
+class Completion(Protocol):
+    """An open transaction for one handler.  It ends with `commit` or `roll_back`."""
+
+    connection: Any  # the driver's own
+    exclusive: bool  # whether nobody else can write until it ends
+
+    def run(self, steps: Callable[[Style], Steps[T]]) -> T:
+        """Run statements in it."""
+        ...
+
+    def check(self) -> None:
+        """Raise if it has come to nothing already."""
+        ...
+
+    def settle(self, settlement: Settlement) -> Settled:
+        """Apply it, if the lease is not lost: the last thing before the commit."""
+        ...
+
+    def commit(self) -> None:
+        """Raises `BackendUnavailable` if nobody can say whether it happened."""
+        ...
+
+    def roll_back(self) -> None:
+        """Undo it, if it was not committed.  Never raises."""
+        ...
+
+
+@runtime_checkable
+class Transacts(Protocol):
+    """A store that can take part in transactions."""
+
+    dialect: Dialect
+
+    def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
+        """Enqueue, within the transaction of whoever runs the statements.  All or nothing, like `enqueue`."""
+        ...
+
+    def recognizing(self, style: Style) -> Steps[None]:
+        """Refuse whoever runs the statements somewhere else than our jobs are: nobody would find a job there."""
+        ...
+
+    def begin(self, *, at_most: float) -> Completion:
+        """Open a transaction for a handler.
+
+        Where only one can write at a time it is rolled back after ``at_most`` seconds.
+        """
+        ...
+
+    def completed(self, lease: Lease) -> bool:
+        """Whether this lease ended in a success.  Waits for a transaction that is about to say so."""
+        ...
+
+    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+        """Put an error on record that a run met after its job was completed.  False if there is no such job any more."""
+        ...

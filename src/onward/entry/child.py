@@ -1,0 +1,168 @@
+"""``python -m onward.entry.child``: one worker process.  Started by a supervisor, never by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib.util
+import os
+import signal
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from types import FrameType
+
+import msgspec
+
+from onward import config
+from onward.app import Onward
+from onward.backends.opening import located
+from onward.base.ipc import Line
+from onward.cli.application import load
+from onward.cli.exits import CommandError, Exit, code_of
+from onward.cli.log_lines import listen
+from onward.errors import BackendError, BackendUnavailable
+from onward.supervisor.child_link import Supervised
+from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
+from onward.supervisor.options import ProcessOptions
+from onward.supervisor.run_board import Board
+from onward.supervisor.subreaper import end_with_parent
+from onward.worker.diagnostics.stacks import Stacks
+from onward.worker.options import WorkerOptions
+from onward.worker.quota import Quota
+from onward.worker.worker import Worker
+
+__all__ = ["leave_signals_to_others", "load_application", "main"]
+
+_LAST_BREATH = 5.0  # seconds for what the application does at exit
+
+
+def main(line_fd: str, board_fd: str, options_json: str) -> int:
+    """Import the application, say so, and work until there is nothing to do or nobody to do it for."""
+    end_with_parent()  # while it imports the application it does not listen
+    leave_signals_to_others()
+    for fd in (line_fd, board_fd):  # a program that a handler starts must not keep the line open
+        os.set_inheritable(int(fd), False)  # noqa: FBT003
+    line = Line(socket.socket(fileno=int(line_fd)), DECODE_ABOVE)
+    options = msgspec.json.decode(options_json, type=ProcessOptions)
+    sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
+    listen(options.log_level, options.log_format)
+    config.unknown_variables()  # which the command has told of
+    try:
+        app = load_application(options)
+        leave_signals_to_others()  # even if the application wants to hear them
+        app.connect()
+        worker = _worker(app, options, Board(int(board_fd)))
+    except BaseException as error:  # noqa: BLE001  an application may even exit while it is imported
+        line.send(_failed(error, options))
+        return Exit.OK
+    end_with_parent(on=False)
+    line.send(
+        Hello(
+            # No job is read up there, and a policy may be code.
+            settings=dataclasses.replace(
+                located(app.settings, app.backend), signing_keys=None, default_retry=None, queue_retry={}
+            ),
+            jobs=sorted(app.names),
+            queues=list(worker.options.queues),
+            files=_own_files() if options.tell_files else [],
+        )
+    )
+    with Stacks(worker.whereabouts):
+        code = Supervised(worker, line, rescued=app.rescued).run()
+    threading.Thread(target=_exit_late, daemon=True).start()
+    app.close()
+    return code
+
+
+def load_application(options: ProcessOptions) -> Onward:
+    """The application that the command line names, all its jobs imported."""
+    app = load(options.app, options.settings, options.imports)
+    if not app.backend.capabilities.shared:
+        raise CommandError(
+            f"{app.settings.url} is seen by one process only: run such an application with jobs.worker(), or give it "
+            f"a store that processes share, such as sqlite:///jobs.db",
+            Exit.CONFIG,
+        )
+    return app
+
+
+def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
+    weighted = any(options.queues.values())
+    queues = options.queues if weighted else list(options.queues) or app.queues_of_jobs()
+    quota = Quota(options.max_jobs, recycle_after=options.recycle_after, until_empty=options.until_empty)
+    quota.count = board.count
+    return Worker(
+        app.parts(),
+        WorkerOptions.check(queues, options.concurrency, options.limits, options.shutdown_timeout),
+        witness=board,
+        quota=quota,
+        solo_program=(sys.executable, "-m", "onward.entry.isolated", msgspec.json.encode(options).decode()),
+    )
+
+
+def _failed(error: BaseException, options: ProcessOptions) -> Failed:
+    files = sorted({*_own_files(), *_files_of(error, options)})
+    if isinstance(error, Exception) and (code := code_of(error)) is not None:
+        # What a driver said is in the message; where our code called it helps no user.
+        cause = None if isinstance(error, BackendError) else error.__cause__
+        where = "" if cause is None else _traceback(cause)
+        message = f"{error}\n{where}".rstrip()
+        return Failed(message=message, code=code, files=files, passing=isinstance(error, BackendUnavailable))
+    text = "".join(traceback.format_exception(error)).rstrip()
+    return Failed(message=f"the application cannot be imported\n{text}", code=Exit.CONFIG, files=files)
+
+
+def _files_of(error: BaseException, options: ProcessOptions) -> Iterator[str]:
+    """The files that may be to blame: a module whose import fails is not among the imported ones."""
+    for name in (options.app.partition(":")[0], *options.imports):
+        with suppress(Exception):
+            spec = importlib.util.find_spec(name)
+            if spec is not None and spec.origin is not None:
+                yield spec.origin
+    seen: BaseException | None = error
+    while seen is not None:
+        if isinstance(seen, SyntaxError) and seen.filename is not None:
+            yield seen.filename
+        yield from (
+            frame.filename for frame in traceback.extract_tb(seen.__traceback__) if Path(frame.filename).is_file()
+        )
+        seen = seen.__cause__
+
+
+def _traceback(error: BaseException) -> str:
+    """From where the user's own code begins; nothing if it never came so far."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(
+        ("importlib", "onward.cli.", "onward.entry.")
+    ):
+        trace = trace.tb_next
+    return "" if trace is None else "".join(traceback.format_exception(type(error), error, trace))
+
+
+def _own_files() -> list[str]:
+    """The files of the modules that were imported from the user's own folders."""
+    files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
+    installed = tuple(str(Path(path)) for path in (sys.prefix, sys.base_prefix))
+    return sorted(str(file) for file in files if file and not str(file).startswith(installed))
+
+
+def leave_signals_to_others() -> None:
+    """Systemd and containers signal every process; ours are told by their supervisor, in its own time."""
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, _hear_nothing)  # not ignored: that would be inherited by the programs that handlers start
+
+
+def _hear_nothing(number: int, frame: FrameType | None) -> None: ...
+
+
+def _exit_late() -> None:
+    threading.Event().wait(_LAST_BREATH)
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

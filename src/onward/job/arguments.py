@@ -1,0 +1,399 @@
+"""A handler's parameters as a codec: one generated struct per job, so that a job costs one C call to check or to decode.
+
+The payload is a JSON object by parameter name.  What was given is in it, even where it equals a default; what was not is
+left to the worker's own default.
+Enqueueing decodes its own bytes before anything is stored, so what a worker could not read is refused where it was written.
+What a worker cannot read all the same was enqueued by another version of the code: `DoesNotFit`.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import inspect
+import math
+import re
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+from onward.base.names import suggestion
+from onward.base.wording import a
+from onward.errors import ArgumentError, DefinitionError
+from onward.job.context import JobContext
+from onward.job.definition import refused_as_argument
+from onward.job.payload_limits import DEEPEST, refuse_misshapen
+from onward.job.scrubbing import scrubber
+from onward.job.secret_places import places_of
+from onward.job.secrets import MASK, Secret, is_telling, secrets_in, within
+
+__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_result", "encode_value", "plain", "read_as"]
+
+_PLAIN = frozenset({bool, int, float, str, type(None)})
+_PLACE = re.compile(r"(.*) - at `\$\.(\w+)[^`]*`")
+
+
+class DoesNotFit(Exception):
+    """Arguments that this version of a job cannot be called with.  Another one can, that which they were enqueued for."""
+
+
+class Arguments:
+    """The parameters of one handler: binds and checks a call, packs it, and unpacks it again."""
+
+    __slots__ = (
+        "_decode",
+        "_keyword",
+        "_name",
+        "_names",
+        "_positional",
+        "_required",
+        "_unannotated",
+        "secrets",
+        "takes_context",
+    )
+
+    def __init__(self, function: Callable[..., Any], name: str) -> None:
+        parameters, hints = _signature(function, name)
+        self._name = name
+        self.takes_context = bool(parameters) and _is_context(parameters[0], hints)
+        if self.takes_context:
+            del parameters[0]
+        elif parameters:
+            _refuse_untold(parameters[0], hints, name, is_method=_is_in_class(function))
+        _refuse_impossible(parameters, hints, name)
+        self._positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
+        self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
+        self._names = frozenset((*self._positional, *self._keyword))
+        self._required = frozenset(p.name for p in parameters if p.default is p.empty)
+        self.secrets = tuple(sorted(each for p in parameters for each in _secrets_of(p, hints.get(p.name))))
+        self._unannotated = frozenset(p.name for p in parameters if hints.get(p.name, Any) is Any)
+        try:
+            struct = _struct(name, parameters, hints)
+            self._decode = msgspec.json.Decoder(struct, dec_hook=_decode_hook).decode
+        except TypeError as error:
+            raise DefinitionError(f"job {name!r}: its parameters cannot travel as JSON: {error}") from None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The parameters, without the context."""
+        return self._positional + self._keyword
+
+    def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
+        """The payload of a call, or an `ArgumentError` that says which argument is wrong and how to mend it."""
+        call = self._bind(args, kwargs)
+        try:
+            payload = _encode(call)
+            if len(payload) > DEEPEST:  # else it cannot be too deep, or too wide
+                refuse_misshapen(payload, self._name)
+            decoded = self._decode(payload)
+            # What is nearly all there is, JSON carries as it is; but a null can be a number that it has no word for.
+            if b"null" in payload or not _PLAIN.issuperset(map(type, call.values())):
+                self._compare(call, decoded)
+        except ArgumentError:
+            raise
+        except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
+            raise ArgumentError(f"{self._name}: {_culprit(call)}{self._told(error, call)}") from None
+        return payload
+
+    def check(self, payload: bytes) -> None:
+        """Refuse a payload, given by name, that the handler could not be called with."""
+        try:
+            self._decode(payload)
+        except Exception as error:  # noqa: BLE001  see above
+            raise ArgumentError(f"{self._name}: {scrubber(payload, self.secrets)(_explain(error))}") from None
+
+    def unpack(self, payload: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """What to call the handler with.  `DoesNotFit` if it cannot be called with this."""
+        try:
+            values = msgspec.structs.astuple(self._decode(payload))
+        except msgspec.ValidationError as error:
+            raise self._misread(payload, error) from None
+        if not self._keyword:
+            return values, {}
+        positional = len(self._positional)
+        return values[:positional], dict(zip(self._keyword, values[positional:], strict=True))
+
+    def by_name(self, payload: bytes) -> dict[str, Any]:
+        """What the handler would be called with, defaults included."""
+        return msgspec.structs.asdict(self._decode(payload))
+
+    def _misread(self, payload: bytes | msgspec.Raw, error: msgspec.ValidationError) -> Exception:
+        """Why a payload does not fit; the error itself if no version of the job could read it."""
+        try:
+            given = msgspec.json.decode(payload, type=dict[str, Any])
+        except Exception:  # noqa: BLE001  it is damaged
+            return error
+        job, another = f"job {self._name!r}", "it was enqueued by another version of the code, so"
+        if missing := sorted(self._required - given.keys()):
+            fix = f"{another} give the parameter a default, or run that version until its jobs are done"
+            return DoesNotFit(f"{job} has no value for parameter {missing[0]!r}: {fix}")
+        if unknown := sorted(given.keys() - self._names):
+            fix = f"{another} keep the parameter, or run that version until its jobs are done"
+            return DoesNotFit(f"{job} has no parameter {unknown[0]!r:.100}: {fix}")
+        problem = " ".join(str(error).split())
+        if place := _PLACE.match(problem):
+            return DoesNotFit(f"{job}: parameter {place[2]!r} does not fit this version of the code: {place[1]}")
+        return DoesNotFit(f"{job}: its arguments do not fit this version of the code: {problem}")
+
+    def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """What was given, by name."""
+        call = dict(zip(self._positional, args)) if args else {}  # noqa: B905  `strict` alone costs as much as the rest
+        if kwargs:
+            call |= kwargs
+        if len(call) == len(args) + len(kwargs):  # none twice, and none too many
+            given = call.keys()
+            if given == self._names or self._required <= given <= self._names:
+                return call
+        raise ArgumentError(self._misfit(args, kwargs))
+
+    def _misfit(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
+        """What is wrong with a call."""
+        if len(args) > len(self._positional):
+            plural = "argument" if len(self._positional) == 1 else "arguments"
+            return f"{self._name}() takes {len(self._positional)} positional {plural}, {len(args)} were given"
+        by_position = self._positional[: len(args)]
+        for name in kwargs:
+            if name in by_position:
+                return f"{self._name}() got {name!r} twice, by position and by name"
+            if name not in self._names:
+                if (refused := refused_as_argument(self._name, name)) is not None:
+                    return refused
+                known = suggestion(name, (*self._positional, *self._keyword))
+                return f"{self._name}() has no parameter {name!r}{known}"
+        missing = ", ".join(sorted(self._required.difference(by_position, kwargs)))
+        return f"{self._name}() lacks a value for {missing}"
+
+    def _told(self, error: Exception, call: Mapping[str, Any]) -> str:
+        """What is wrong, without what was not to be shown: a model's own error quotes what it was given."""
+        try:
+            payload = _encode(call)
+        except Exception:  # noqa: BLE001  see above
+            payload = b"{}"
+        return scrubber(payload, self.secrets, lambda: call)(_explain(error))
+
+    def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct) -> None:
+        """Refuse what would reach the handler as something else."""
+        for name, given in call.items():
+            if found := _not_a_number(msgspec.to_builtins(given, enc_hook=_encode_hook)):
+                raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
+            arrived = getattr(decoded, name)
+            if not _survived(given, arrived, exactly=name in self._unannotated):
+                hidden = is_telling(name) or any(secrets_in(given)) or any(secrets_in(arrived))
+                shown = [MASK, MASK] if hidden else [f"{value!r:.60}" for value in (given, arrived)]
+                raise ArgumentError(
+                    f"{self._name}: {name}={shown[0]} would come back as {shown[1]}: annotate the parameter with its type"
+                )
+
+
+def plain(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function that a partial one calls: its annotations are there."""
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
+
+
+def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], dict[str, Any]]:
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+        return parameters, typing.get_type_hints(plain(function), include_extras=True)
+    except (TypeError, ValueError) as error:
+        raise DefinitionError(f"job {name!r}: {function!r:.60} is not a plain function: {error}") from None
+    except Exception as error:  # noqa: BLE001  an annotation in quotes may be any expression
+        raise DefinitionError(
+            f"job {name!r}: an annotation cannot be resolved ({error}): import the type where the job is defined, "
+            f"not under TYPE_CHECKING"
+        ) from None
+
+
+def _is_context(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
+    by_position = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
+    return by_position and _names_context(hints.get(parameter.name))
+
+
+def _is_in_class(function: Callable[..., Any]) -> bool:
+    outside = getattr(plain(function), "__qualname__", "").rpartition(".")[0]
+    return outside != "" and not outside.endswith("<locals>")
+
+
+def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str, *, is_method: bool) -> None:
+    """A first parameter whose name says that somebody else fills it in, and whose annotation does not."""
+    if first.name in hints:
+        return
+    if first.name in ("ctx", "context"):
+        raise DefinitionError(
+            f"job {name!r}: its first parameter {first.name!r} has no annotation: write `{first.name}: JobContext` to be "
+            f"given the job's context, or annotate it with the type of the argument that it is"
+        )
+    if is_method and first.name in ("self", "cls"):
+        raise DefinitionError(
+            f"job {name!r} is a method, and its {first.name!r} does not travel: make a job of a function, or of a "
+            f"@staticmethod (@jobs.job above it), and pass it what it needs to find the object"
+        )
+
+
+def _names_context(hint: Any) -> bool:
+    return isinstance(hint, type) and issubclass(hint, JobContext)
+
+
+def _refuse_impossible(parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any], name: str) -> None:
+    for parameter in parameters:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            raise DefinitionError(f"job {name!r}: *{parameter.name} has no name to travel under: take a list instead")
+        if parameter.kind is parameter.VAR_KEYWORD:
+            raise DefinitionError(f"job {name!r}: **{parameter.name} cannot be checked: take a dict instead")
+        hint = hints.get(parameter.name)
+        if _names_context(hint) or any(map(_names_context, typing.get_args(hint))):
+            raise DefinitionError(
+                f"job {name!r}: a JobContext must be the first parameter, not {parameter.name!r}, "
+                f"and annotated as that and nothing else"
+            )
+
+
+def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> type[msgspec.Struct]:
+    """Positional parameters in a base, keyword-only ones above it: each may have or lack defaults on its own."""
+    fields: dict[bool, list[Any]] = {True: [], False: []}
+    for parameter in parameters:
+        field: Any = (parameter.name, hints.get(parameter.name, Any))
+        if parameter.default is not parameter.empty:
+            field = (*field, _default(parameter.default))
+        fields[parameter.kind is parameter.KEYWORD_ONLY].append(field)
+    positional = msgspec.defstruct(name.replace(".", "_"), fields[False], forbid_unknown_fields=True)
+    if not fields[True]:
+        return positional
+    return msgspec.defstruct(positional.__name__, fields[True], bases=(positional,), kw_only=True)
+
+
+def _secrets_of(parameter: inspect.Parameter, hint: Any) -> Iterable[str]:
+    """The places of its secrets; all of it, if its default is one and nothing else tells."""
+    places = places_of(hint) or (("",) if any(secrets_in(parameter.default)) else ())
+    return within(parameter.name, places)
+
+
+def _default(value: Any) -> Any:
+    if isinstance(value, list | dict | set | bytearray) or type(value).__hash__ is None:
+        return msgspec.field(default_factory=lambda: copy.deepcopy(value))
+    return msgspec.field(default=value)
+
+
+def _explain(error: Exception) -> str:
+    if isinstance(error, RecursionError):
+        return "an argument is nested too deeply"
+    if isinstance(error, UnicodeEncodeError):
+        return "an argument holds text that is not valid Unicode (a lone surrogate)"
+    return str(error)
+
+
+def _culprit(call: Mapping[str, Any]) -> str:
+    """The argument that has no JSON form; of a value that cannot be read back, the error itself tells the place."""
+    for name, given in call.items():
+        try:
+            _encode(given)
+        except Exception:  # noqa: BLE001  see above
+            return f"{name}: "
+    return ""
+
+
+def _survived(given: Any, arrived: Any, *, exactly: bool) -> bool:
+    """Whether nothing was turned into text and no key was changed on the way.  ``exactly``: nor was any type."""
+    if exactly and type(given) is not type(arrived):
+        return False
+    if isinstance(arrived, str):
+        return isinstance(given, str)
+    if isinstance(arrived, dict):
+        return (
+            isinstance(given, Mapping)
+            and given.keys() == arrived.keys()
+            and all(_survived(value, arrived[key], exactly=exactly) for key, value in given.items())
+        )
+    if isinstance(arrived, list) and isinstance(given, list | tuple):
+        return all(_survived(*pair, exactly=exactly) for pair in zip(given, arrived, strict=True))
+    return not exactly or bool(given == arrived)
+
+
+def _not_a_number(value: Any) -> str | None:
+    if isinstance(value, float):
+        return None if math.isfinite(value) else repr(value)
+    if isinstance(value, dict):
+        value = list(value.values())
+    parts = value if isinstance(value, list | tuple | set | frozenset) else ()
+    return next((found for part in parts if (found := _not_a_number(part))), None)
+
+
+# A secret travels as what it holds.
+# Pydantic models are met by the shape of their methods, so that nobody has to install pydantic.
+def _encode_hook(value: Any) -> Any:
+    if isinstance(value, Secret):
+        return value.reveal()
+    if hasattr(value, "model_dump") and hasattr(type(value), "model_validate"):
+        return value.model_dump(mode="json", by_alias=True, round_trip=True)
+    raise TypeError(f"{type(value).__name__} has no JSON form: pass plain data, a dataclass or a pydantic model")
+
+
+def _decode_hook(kind: Any, value: Any) -> Any:
+    if kind is Secret or typing.get_origin(kind) is Secret:
+        (inner,) = typing.get_args(kind) or (Any,)
+        try:
+            return Secret(msgspec.convert(value, inner, dec_hook=_decode_hook))
+        except msgspec.ValidationError:
+            raise ValueError(
+                f"the secret is not {a(getattr(inner, '__name__', str(inner)))}"
+            ) from None  # and not what it is
+    if hasattr(kind, "model_validate"):
+        try:
+            return kind.model_validate(value)
+        except ValueError as error:
+            raise ValueError(_without_input(error)) from None
+    raise TypeError(f"{kind!r} cannot be read from JSON")
+
+
+def _without_input(error: Any) -> str:
+    """What pydantic finds wrong, without the values: it quotes a whole object where one field is missing."""
+    if not hasattr(error, "errors"):
+        return str(error)
+    found = error.errors(include_input=False, include_context=False, include_url=False)
+    return "; ".join(": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in found)
+
+
+_encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
+
+
+def encode_value(value: Any) -> bytes:
+    """Any value as JSON.  Raises whatever is wrong with it, and where JSON would quietly put a null."""
+    return _whole(value, _encode(value))
+
+
+def encode_result(value: Any) -> bytes:
+    """The same of what a handler returned.  It is data that programs read and people see, so a secret is none."""
+    return _whole(value, _encode_shown(value))
+
+
+def _shown_hook(value: Any) -> Any:
+    if isinstance(value, Secret) or places_of(type(value)):
+        raise TypeError("it holds a Secret, and results are shown: return something else, or what it reveals")
+    return _encode_hook(value)
+
+
+_encode_shown = msgspec.json.Encoder(enc_hook=_shown_hook).encode
+
+
+def _whole(value: Any, encoded: bytes) -> bytes:
+    if b"null" in encoded and (found := _not_a_number(msgspec.to_builtins(value, enc_hook=_encode_hook))):
+        raise ValueError(f"{found} has no JSON form: a finite number or None has")
+    return encoded
+
+
+def decode_result(data: bytes | None, kind: Any = Any) -> Any:
+    """A stored result, as the type the handler says it returns where that can be done."""
+    if data is None:
+        return None
+    try:
+        return msgspec.json.decode(data, type=kind, dec_hook=_decode_hook)
+    except (TypeError, ValueError):
+        return msgspec.json.decode(data)
+
+
+def read_as(kind: Any, value: Any) -> Any:
+    """Plain data as a type that it can be read as.  Raises whatever is wrong with it."""
+    return msgspec.convert(value, kind, dec_hook=_decode_hook, str_keys=True)

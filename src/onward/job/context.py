@@ -1,0 +1,236 @@
+"""What a handler may know about its run, and the few things it may say while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol
+
+import msgspec
+
+from onward.base.credentials import without_credentials
+from onward.base.logs import Once, get_logger
+from onward.errors import TransactionError
+
+__all__ = ["Block", "Completed", "JobContext"]
+
+logger = get_logger("onward.job")
+
+_warns = Once()
+
+
+class Block(Protocol):
+    """A transaction of a handler's, to be entered with ``with`` or ``async with``."""
+
+    def __enter__(self) -> Any: ...
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+    async def __aenter__(self) -> Any: ...
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
+    ) -> None: ...
+
+
+class Completed(NamedTuple):
+    """What a job resulted in that was completed in its handler's transaction."""
+
+    result: bytes | None
+    note: str | None
+
+
+class JobContext:
+    """Filled in for a handler whose first parameter asks for it.
+
+    ``delivery`` is the fencing token: it grows with every claim of this job, so a system downstream that remembers the
+    highest it has seen can refuse a worker that woke up late.
+    """
+
+    id: str
+    """The job's id."""
+    job: str
+    """The name under which its handler is registered."""
+    name: str
+    """Its name for people: the same, unless it was built with `named(...)`."""
+    queue: str
+    """The queue that it was claimed from."""
+    attempt: int
+    """Which run this is, counted from 1. A crash does not count."""
+    max_retries: int
+    """How often it may be retried."""
+    meta: dict[str, Any]
+    """What was given as `meta`."""
+    delivery: int
+    """The fencing token: it grows with every claim of this job."""
+    deadline: datetime | None
+    """When this run is interrupted, if it has a time-out."""
+
+    __slots__ = (
+        "_attend",
+        "_began",
+        "_cancelled",
+        "_lost",
+        "_payload",
+        "_report",
+        "_scrub",
+        "_transact",
+        "alone",
+        "attempt",
+        "completed",
+        "deadline",
+        "delivery",
+        "id",
+        "job",
+        "max_retries",
+        "meta",
+        "name",
+        "queue",
+    )
+
+    def __init__(
+        self,
+        *,
+        id: str,  # noqa: A002  the word users know
+        job: str,
+        name: str,
+        queue: str,
+        attempt: int,
+        max_retries: int,
+        payload: bytes | msgspec.Raw,
+        meta: dict[str, Any],
+        delivery: int,
+        deadline: datetime | None = None,
+        report: Callable[[float, str | None], bool] | None = None,
+        transact: Callable[[JobContext], Block] | None = None,
+        scrub: Callable[[], Callable[[str], str]] | None = None,
+    ) -> None:
+        self.id = id
+        self.job = job
+        self.name = name
+        self.queue = queue
+        self.attempt = attempt
+        self.max_retries = max_retries
+        self._payload = payload
+        self.meta = meta
+        self.delivery = delivery
+        self.deadline = deadline
+        self._report = report
+        self._transact = transact
+        self._scrub = scrub
+        self._attend: Callable[[int], None] | None = None
+        self.alone = False  # whether its process is its own: whoever ends that ends its whole group
+        self._began = False
+        self.completed: Completed | None = None
+        self._cancelled = False
+        self._lost = False
+
+    @property
+    def payload(self) -> Any:
+        """The arguments as plain data, by parameter name."""
+        return msgspec.json.decode(self._payload)
+
+    @property
+    def is_last_attempt(self) -> bool:
+        """Whether a failure now would dead-letter the job."""
+        return self.attempt > self.max_retries
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether somebody asked for this run to stop, or it can no longer be settled: wind up and return."""
+        return self._cancelled or self._lost
+
+    @property
+    def lost(self) -> bool:
+        """Whether this run's lease is known to be lost: another worker may be running the job."""
+        return self._lost
+
+    def progress(self, fraction: float, note: str | None = None) -> None:
+        """Note how far the run has come, between 0 and 1.  Everybody who looks at the job can see it.
+
+        It never fails the job: what cannot be noted is left out, and the log says why, once for each job name.
+        """
+        if note is not None and not isinstance(note, str):
+            self._refuse_progress("note", f"a note is text, not a {type(note).__name__}: pass str(...) of it")
+            note = None
+        number = _fraction(fraction)
+        if number is None:
+            self._refuse_progress("fraction", f"{_shown(fraction)} is no number between 0 and 1: pass done / total")
+            return
+        try:
+            if self._report is not None and not self._report(number, None if note is None else self.scrub(note)):
+                self._lost = True
+        except Exception as error:  # noqa: BLE001  whatever the store or its driver says: the job goes on
+            self._refuse_progress("report", f"{type(error).__name__}: {_shown(error, str)}")
+
+    def _refuse_progress(self, what: str, problem: str) -> None:
+        if _warns(self.job, what):
+            told = self.scrub(problem)
+            logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, told)
+
+    def transaction(self) -> Block:
+        """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
+        the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
+        ``conn.enqueue(job, ...)`` enqueues, ``conn.complete(result)`` gives the job's result.  In an async handler it is
+        ``async with``, and what talks to the store is awaited.
+        """
+        if self._transact is None:
+            raise TransactionError("there is no store here to have a transaction with: this context was made by hand")
+        return self._transact(self)
+
+    def begin_transaction(self) -> None:
+        """Told by the block as it begins."""
+        if self._began:
+            raise TransactionError(
+                "this run has had its transaction: one run is completed once, put it all in one block"
+            )
+        self._began = True
+
+    def complete(self, result: bytes | None, note: str | None) -> None:
+        """Told by the block once it is committed."""
+        self.completed = Completed(result, note)
+
+    def scrub(self, text: str) -> str:
+        """A text without what this job's arguments keep secret, for what is to be logged or shown."""
+        return without_credentials(text) if self._scrub is None else self._scrub()(text)
+
+    def runs_program(self, pid: int) -> None:
+        """Said by a handler: it waits for a program that leads a group of this number; 0: for none any more."""
+        if self._attend is not None:
+            self._attend(pid)
+
+    def attend(self, tell: Callable[[int], None]) -> None:
+        """Said by the worker: somebody outlives this process, and will end such a program."""
+        self._attend = tell
+
+    def ask_to_stop(self) -> None:
+        """Told by the worker: the job was cancelled."""
+        self._cancelled = True
+
+    def lose(self) -> None:
+        """Told by the worker: the lease is lost."""
+        self._lost = True
+
+    def __repr__(self) -> str:
+        return f"<JobContext {self.name} {self.id} attempt {self.attempt}>"
+
+
+def _fraction(value: Any) -> float | None:
+    """A number between 0 and 1, of whichever type; None for anything else."""
+    if isinstance(value, str | bytes | bytearray):  # which `float` would read
+        return None
+    try:
+        number = float(value)
+    except Exception:  # noqa: BLE001  a type of the handler's own may raise anything
+        return None
+    return number if 0 <= number <= 1 else None
+
+
+def _shown(value: Any, show: Callable[[Any], str] = repr) -> str:
+    try:
+        return show(value)
+    except Exception:  # noqa: BLE001  a type of the handler's own may raise anything
+        return f"a {type(value).__name__}"

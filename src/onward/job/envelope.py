@@ -1,0 +1,229 @@
+r"""What travels: a job sealed into bytes once, by the client, and never encoded again.
+
+    onward/1 <key-id> <signature>\n{"id": …, "queue": …, "job": …, "payload": …}
+
+A dash stands for "unsigned" (`onward.security.signing`).  Every backend stores and returns these very bytes, so
+whoever reads them can verify before parsing.  Beside them a store keeps columns copied out of the letter: *columns
+decide when* (order, due time, expiry, holds, crash cap), *sealed bytes decide what*: workers act on the bytes alone,
+and compare the id and queue inside with where they were found.
+
+Three shapes of one thing:
+    Letter      the contents, opened
+    Sealed      id, queue and bytes: what a store hands back
+    Envelope    a Sealed with the columns: what a store is asked to keep
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from onward.base.clock import SECOND, to_micros
+from onward.base.durations import LONGEST
+from onward.errors import EnvelopeError, EnvelopeTooNew, PayloadTooLarge
+from onward.job.retry import PortablePolicy
+
+__all__ = [
+    "UNSIGNED",
+    "VERSION",
+    "Encrypt",
+    "Envelope",
+    "Form",
+    "Letter",
+    "Sealed",
+    "Sign",
+    "Verify",
+    "open_sealed",
+    "owned_key",
+    "parted",
+    "seal",
+]
+
+VERSION = 1
+DEFAULT_LIMIT = 256 * 1024
+LARGEST = 64 * 1024 * 1024  # before anything is verified or parsed
+UNSIGNED = b"-"  # in place of the key id and of the signature
+_UNSIGNED = b"onward/1 - -\n"
+_MAGIC = b"onward/1"
+_HEADER_LIMIT = 512
+
+# Bounds that every client keeps, so that no letter's number can overflow a worker's calendar.
+_Instant = Annotated[
+    int, msgspec.Meta(ge=to_micros(datetime.min.replace(tzinfo=UTC)), le=to_micros(datetime.max.replace(tzinfo=UTC)))
+]
+_Seconds = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
+
+UniqueStrategy = Literal["ignore_new", "cancel_existing"]
+Isolation = Literal["thread", "process"]
+
+
+class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """The sealed contents.  What is absent is decided by the worker's own definition of the job."""
+
+    id: str
+    namespace: str
+    queue: str
+    job: str
+    max_crashes: int
+    enqueued_at: _Instant
+    name: str | None = None
+    payload: msgspec.Raw = msgspec.Raw(b"{}")
+    max_retries: int | None = None
+    timeout: _Seconds | None = None
+    retry: PortablePolicy | None = None
+    priority: int = 0
+    not_before: _Instant | None = None
+    expires_at: _Instant | None = None
+    unique_key: str | None = None
+    unique_strategy: UniqueStrategy = "ignore_new"
+    idempotency_key: str | None = None
+    idempotency_ttl: _Seconds | None = None
+    key_scope: Literal["job", "global"] = "job"
+    single_instance: bool = False
+    isolation: Isolation | None = None
+    meta: dict[str, Any] = {}
+    secrets: tuple[str, ...] = ()  # arguments that are shown to nobody
+    enc: str | None = None  # how the payload is encrypted, and with which key
+
+    @property
+    def key_owner(self) -> str:
+        """The name that its keys belong to: its own, or that of its handler; none, if its keys are everybody's."""
+        return "" if self.key_scope == "global" else self.name or self.job
+
+
+class Sealed(msgspec.Struct, frozen=True, gc=False):
+    """A sealed job as a store hands it back: where it was found, and the bytes."""
+
+    id: str
+    queue: str
+    data: bytes
+
+
+class Envelope(Sealed, frozen=True, kw_only=True, gc=False):
+    """A sealed job with the columns that let a store order, delay, expire and deduplicate it.
+
+    Instants and lengths are microseconds.  ``delay`` is relative, so that the store's clock alone decides when it ends.
+    Keys carry the name that they belong to: two jobs never share one unless they asked for it.
+    """
+
+    job: str
+    enqueued_at: int
+    max_crashes: int
+    priority: int = 0
+    delay: int = 0
+    not_before: int | None = None
+    expires_at: int | None = None
+    unique_key: str | None = None
+    unique_strategy: UniqueStrategy = "ignore_new"
+    idempotency_key: str | None = None
+    idempotency_ttl: int = 86_400 * SECOND
+    single_instance: str | None = None
+    timeout: float | None = None  # seconds; for stores whose leases are measured when a job is stored
+
+
+Sign = Callable[[str], Callable[[bytes], bytes]]  # for a queue: sealed bytes -> the same, with their header
+Encrypt = Callable[[str, bytes], bytes]  # of the job with this id: its payload -> the same, encrypted, as JSON
+Verify = Callable[[Sealed], bytes]  # the sealed bytes, without their header, if they are to be read
+
+_replace = msgspec.structs.replace
+_encode = msgspec.json.Encoder().encode
+_decode = msgspec.json.Decoder(Letter).decode
+
+
+def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int = DEFAULT_LIMIT) -> Envelope:
+    """Encode a letter, once and for all."""
+    body = _encode(letter)
+    limit = min(limit, LARGEST)
+    if len(body) > limit:
+        raise PayloadTooLarge(len(body), limit)
+    data = _UNSIGNED + body if sign is None else sign(letter.queue)(body)
+    owner = letter.key_owner
+    ttl = letter.idempotency_ttl
+    return Envelope(
+        letter.id,
+        letter.queue,
+        data,
+        job=letter.job,
+        enqueued_at=letter.enqueued_at,
+        max_crashes=letter.max_crashes,
+        priority=letter.priority,
+        delay=delay,
+        not_before=letter.not_before,
+        expires_at=letter.expires_at,
+        unique_key=None if letter.unique_key is None else owned_key(owner, letter.unique_key),
+        unique_strategy=letter.unique_strategy,
+        idempotency_key=None if letter.idempotency_key is None else owned_key(owner, letter.idempotency_key),
+        idempotency_ttl=86_400 * SECOND if ttl is None else round(ttl * SECOND),
+        single_instance=(letter.name or letter.job) if letter.single_instance else None,
+        timeout=letter.timeout,
+    )
+
+
+def owned_key(owner: str, key: str) -> str:
+    """A key as a store keeps it.  No name has a slash in it, so that two owners never share a key."""
+    return f"{owner}/{key}"
+
+
+class Form:
+    """A letter that lacks only what tells one job from the next: id, payload and the time of enqueueing.
+
+    What calls of one job have in common is weighed and checked once; filling in the rest costs a quarter of sealing.
+    """
+
+    __slots__ = ("_encrypt", "_envelope", "_letter", "_limit", "_sign")
+
+    def __init__(
+        self, letter: Letter, *, encrypt: Encrypt | None = None, sign: Sign | None = None, limit: int = DEFAULT_LIMIT
+    ) -> None:
+        self._letter = letter
+        self._envelope = seal(letter, limit=limit)
+        self._encrypt = encrypt
+        self._sign = None if sign is None else sign(letter.queue)
+        self._limit = min(limit, LARGEST)
+
+    def fill(self, job_id: str, payload: bytes, enqueued_at: int) -> Envelope:
+        """The same as to seal the letter with these."""
+        if self._encrypt is not None:
+            payload = self._encrypt(job_id, payload)
+        body = _encode(_replace(self._letter, id=job_id, payload=msgspec.Raw(payload), enqueued_at=enqueued_at))
+        if len(body) > self._limit:
+            raise PayloadTooLarge(len(body), self._limit)
+        data = _UNSIGNED + body if self._sign is None else self._sign(body)
+        return _replace(self._envelope, id=job_id, data=data, enqueued_at=enqueued_at)
+
+
+def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify | None = None) -> Letter:
+    """Read a sealed job, and check that it lay where it belongs.  Nothing is parsed before it was verified."""
+    if len(sealed.data) > LARGEST:
+        raise EnvelopeError(f"the sealed job has {len(sealed.data):,} bytes, and the limit is {LARGEST:,}")
+    body = parted(sealed.data)[2] if verify is None else verify(sealed)
+    try:
+        letter = _decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise EnvelopeError(f"the sealed bytes are not a job: {error}") from None
+    if letter.id != sealed.id:
+        raise EnvelopeError(f"sealed for id {letter.id!r:.80} but found under {sealed.id!r:.80}")
+    if letter.queue != sealed.queue:
+        raise EnvelopeError(f"sealed for queue {letter.queue!r:.80} but found in {sealed.queue!r:.80}")
+    if namespace is not None and letter.namespace != namespace:
+        raise EnvelopeError(f"sealed for namespace {letter.namespace!r:.80}, this worker serves {namespace!r}")
+    return letter
+
+
+def parted(data: bytes) -> tuple[bytes, bytes, bytes]:
+    """Key id, signature and sealed bytes."""
+    if data.startswith(_UNSIGNED):
+        return UNSIGNED, UNSIGNED, data[len(_UNSIGNED) :]
+    header, line_end, body = data.partition(b"\n")
+    parts = header.split(b" ", 4) if line_end and len(header) < _HEADER_LIMIT else [b""]
+    if len(parts) == 3 and parts[0] == _MAGIC:  # nearly always
+        return parts[1], parts[2], body
+    magic, _, version = parts[0].partition(b"/")
+    if magic != b"onward" or not version.isdigit() or len(version) > 6:
+        raise EnvelopeError("the bytes do not start with an onward header")
+    if int(version) > VERSION:
+        raise EnvelopeTooNew(int(version), VERSION)
+    raise EnvelopeError("the header is not `onward/<version> <key-id> <signature>`")

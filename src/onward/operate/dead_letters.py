@@ -1,0 +1,292 @@
+"""Jobs that were given up: kept with their bytes, their reason and the record of every run, until somebody decides.
+
+With a ``dead_letter_queue`` a discarded job also leaves a job there, in the same write: named ``dead_letter``, carrying the
+original.  Register a handler of that name to be told, to alert, to repair.
+
+Such a job is signed like any other.  So it carries of the original only what was verified, if signatures are required: else
+whoever can write to the store could have anything signed, by having it refused.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, NamedTuple, Self
+
+import msgspec
+
+from onward.attempt.attempt import Attempt
+from onward.base.clock import Clock
+from onward.base.ids import derived_id
+from onward.base.logs import get_logger
+from onward.base.wording import counted
+from onward.client.client import Client
+from onward.client.record import JobRecord, Records, payload_of
+from onward.contract.backend import Inspection, Query, Reaped, StoredJob
+from onward.errors import BackendError, EnvelopeError, OnwardError, Unsupported
+from onward.job.envelope import Envelope, Letter, Sealed, Verify, open_sealed
+from onward.job.outcome import Dead
+from onward.job.secrets import masked, within
+from onward.job.states import State
+from onward.operate.pruning import Age, Removed, cutoff
+from onward.operate.unsupported_inspection import stored_of
+from onward.security.encryption import Encryption
+
+__all__ = ["DEAD_LETTER_JOB", "DeadLetters", "Replay"]
+
+logger = get_logger("onward")
+
+DEAD_LETTER_JOB = "dead_letter"
+_BATCH = 500
+_DISCARDED = frozenset({State.DISCARDED})
+
+
+class Died(NamedTuple):
+    """A dead job, as much as is needed to remove it."""
+
+    id: str
+    queue: str
+
+
+Found = list[Died]
+
+
+class Replay(int):
+    """How many jobs live again; ``skipped`` says of the others why they do not."""
+
+    skipped: dict[str, str]
+
+    def __new__(cls, count: int, skipped: dict[str, str]) -> Self:
+        replay = super().__new__(cls, count)
+        replay.skipped = skipped
+        return replay
+
+    def __repr__(self) -> str:
+        return f"<Replay {int(self)}, skipped {len(self.skipped)}>"
+
+
+class DeadLetters:
+    """Looking at dead jobs, and giving them another life or none."""
+
+    def __init__(
+        self,
+        backend: Inspection,
+        client: Client,
+        *,
+        clock: Clock,
+        queue: str | None,
+        encryption: Encryption,
+        records: Records,
+        verify: Verify | None = None,
+    ) -> None:
+        self._backend = backend
+        self._client = client
+        self._clock = clock
+        self._queue = queue
+        self._encryption = encryption
+        self._records = records
+        self._verify = verify
+
+    def list(
+        self, queue: str | None = None, *, job: str | None = None, limit: int = 100, after: str | None = None
+    ) -> Sequence[JobRecord]:
+        """A page of dead jobs, oldest first; ``after`` is the last id of the page before."""
+        query = Query(states=_DISCARDED, queue=queue, job=job, limit=limit, after=after)
+        return [self._records.record(stored) for stored in self._backend.list(query)]
+
+    def get(self, job_id: str) -> JobRecord | None:
+        found = self._backend.list(Query(ids=(job_id,), states=_DISCARDED, limit=1))
+        return self._records.record(found[0]) if found else None
+
+    def replay(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        queue: str | None = None,
+        job: str | None = None,
+        limit: int | None = None,
+    ) -> Replay:
+        """Put dead jobs back in their queue with their budget whole.  All of them, unless told which."""
+        replayed, skipped = 0, dict[str, str]()
+        for query in self._pages(ids, queue, job, limit):
+            answer = self._backend.replay(query)
+            replayed += len(answer.ids)
+            skipped |= answer.skipped
+        return Replay(replayed, skipped)
+
+    def purge(
+        self,
+        ids: Sequence[str] | None = None,
+        *,
+        queue: str | None = None,
+        job: str | None = None,
+        older_than: Age | None = None,
+        limit: int | None = None,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Remove dead jobs for good.  All of them, unless told which; with ``older_than`` those that died so long ago, or
+        before that instant.
+
+        With ``dry_run`` nothing is removed; the number says what would be.
+        """
+        before = None if older_than is None else cutoff(older_than, self._clock)
+        if ids is None:
+            doomed = self._matching(queue, job, before, limit)
+        else:
+            pages = [self._backend.list(query) for query in self._pages(ids, queue, job, limit)]
+            doomed = [each for page in pages for each in _died_before(page, before)]
+        counted: Counter[tuple[str, State]] = Counter()
+        for start in range(0, len(doomed), _BATCH):
+            batch = doomed[start : start + _BATCH]
+            named = Query(ids=tuple(each.id for each in batch), states=_DISCARDED, limit=_BATCH)
+            gone = len(batch) if dry_run else self._backend.purge(named)  # fewer: others have removed some meanwhile
+            counted.update((each.queue, State.DISCARDED) for each in batch[:gone])
+        return Removed(counted)
+
+    def store(self, payload: Any, handler: str, reason: str, attempts: int) -> bool:
+        """Put something that died elsewhere on the dead-letter queue.  False if there is none, or it could not be stored."""
+        if self._queue is None:
+            return False
+        try:
+            letter = {"job": handler, "queue": None, "payload": payload, "reason": reason, "attempts": attempts}
+            limit = self._client.max_payload
+            copy = self._client.seal_copy(queue=self._queue, job=DEAD_LETTER_JOB, payload=letter, limit=limit)
+            self._client.enqueue([copy])
+        except (OnwardError, TypeError, ValueError, RecursionError) as error:
+            logger.error("a dead letter of %s could not be stored: %s", handler, error)  # noqa: TRY400  the caller is told
+            return False
+        return True
+
+    def copy_of(self, attempt: Attempt, dead: Dead) -> Envelope | None:
+        """The job that goes to the dead-letter queue together with a discard; None if there is no such queue."""
+        stored = self._of_lease(attempt)
+        if stored is None:
+            return None
+        errors = self._errors(stored)
+        if attempt.failure is not None:
+            errors.append(
+                {
+                    "attempt": stored.attempts + 1,
+                    "kind": attempt.failure.kind,
+                    "message": attempt.failure.message,
+                }
+            )
+        # Not what the store says now: that may be other bytes than those which were verified.
+        letter = attempt.letter or self._letter(attempt.lease.envelope)
+        attempts = stored.attempts + dead.ran
+        return self._copy(
+            stored, letter, token=attempt.lease.token, reason=dead.reason, attempts=attempts, errors=errors
+        )
+
+    def copy_crashed(self, reaped: Sequence[Reaped]) -> None:
+        """Crash discards happen in maintenance, which has no letter to write: it is written here, as often as need be."""
+        for each in reaped:
+            if each.to is not State.DISCARDED:
+                continue
+            try:
+                self._copy_crashed(each)
+            except BackendError:
+                raise
+            except Exception:  # the others' letters are written all the same
+                logger.critical("no dead letter can be made of job %s, which is discarded", each.id, exc_info=True)
+
+    def _copy_crashed(self, each: Reaped) -> None:
+        stored = self._stored(each.id, each.queue)
+        if stored is None:
+            return
+        told = self._encryption.read_reason(stored.id, stored.queue, stored.reason)
+        reason = told or f"crashed {counted(each.crashes, 'time')}: {each.cause}"
+        letter = self._letter(Sealed(stored.id, stored.queue, stored.data))
+        errors = self._errors(stored)
+        copy = self._copy(stored, letter, token=each.token, reason=reason, attempts=stored.attempts, errors=errors)
+        self._client.enqueue([copy])
+
+    def _pages(
+        self, ids: Sequence[str] | None, queue: str | None, job: str | None, limit: int | None
+    ) -> Sequence[Query]:
+        """Small batches, so that a million dead jobs do not hold the store's lock: the ids are read first."""
+        named = [ids] if isinstance(ids, str) else ids
+        chosen = list(named) if named is not None else [each.id for each in self._matching(queue, job, None, limit)]
+        if limit is not None:
+            chosen = chosen[:limit]
+        return [
+            Query(ids=tuple(chosen[start : start + _BATCH]), states=_DISCARDED, queue=queue, job=job, limit=_BATCH)
+            for start in range(0, len(chosen), _BATCH)
+        ]
+
+    def _matching(self, queue: str | None, job: str | None, before: int | None, limit: int | None) -> Found:
+        found: Found = []
+        query: Query | None = Query(states=_DISCARDED, queue=queue, job=job, limit=_BATCH)
+        while query is not None and (limit is None or len(found) < limit):
+            page = self._backend.list(query)
+            found += _died_before(page, before)
+            query = msgspec.structs.replace(query, after=page[-1].id) if len(page) == _BATCH else None
+        return found[:limit]
+
+    def _stored(self, job_id: str, queue: str) -> StoredJob | None:
+        if self._queue is None or queue == self._queue:  # a dead letter's own death leaves no letter
+            return None
+        return self._backend.get(job_id)
+
+    def _of_lease(self, attempt: Attempt) -> StoredJob | None:
+        """The job as the store knows it; or, if it cannot be asked, as its lease does: without the earlier errors."""
+        lease = attempt.lease
+        try:
+            return self._stored(lease.envelope.id, lease.envelope.queue)
+        except Unsupported:
+            return stored_of(lease, "" if attempt.letter is None else attempt.letter.job)
+
+    def _letter(self, sealed: Sealed) -> Letter | None:
+        """What was sealed; None if it cannot be read, or must not be trusted."""
+        try:
+            return self._encryption.open(open_sealed(sealed, verify=self._verify))
+        except EnvelopeError:
+            return None
+
+    def _copy(
+        self, stored: StoredJob, letter: Letter | None, *, token: int, reason: str, attempts: int, errors: Any
+    ) -> Envelope:
+        assert self._queue is not None
+        job = letter.job if letter is not None else stored.job if self._verify is None else "?"
+        payload = {
+            "id": stored.id,
+            "job": job,
+            "name": (letter and letter.name) or job,
+            "queue": stored.queue,
+            "payload": None if letter is None else payload_of(letter),
+            "meta": {} if letter is None else masked(letter.meta),
+            "reason": reason,
+            "attempts": attempts,
+            "errors": errors,
+        }
+        copy_id = derived_id(stored.id, token, "dead-letter")
+        return self._client.seal_copy(
+            copy_id=copy_id,
+            queue=self._queue,
+            job=DEAD_LETTER_JOB,
+            payload=payload,
+            # What was not to be shown still is not.
+            secrets=() if letter is None else tuple(within("payload", self._records.secrets(letter))),
+            private=self._is_private(stored, letter),
+        )
+
+    def _is_private(self, stored: StoredJob, letter: Letter | None) -> bool:
+        """Whether anything of it was encrypted: the copy quotes it in the clear."""
+        texts = [stored.reason or "", *(run.failure.message for run in stored.runs)]
+        return (letter is not None and letter.enc is not None) or any(map(self._encryption.is_encrypted, texts))
+
+    def _errors(self, stored: StoredJob) -> Any:
+        runs = stored.runs[-20:]
+        failures = [self._encryption.read_failure(stored.id, stored.queue, run.token, run.failure) for run in runs]
+        return [
+            {"attempt": run.attempt, "kind": failure.kind, "message": failure.message}
+            for run, failure in zip(runs, failures, strict=True)
+        ]
+
+
+def _died_before(page: Sequence[StoredJob], before: int | None) -> Found:
+    return [
+        Died(stored.id, stored.queue)
+        for stored in page
+        if before is None or (stored.finished_at or stored.enqueued_at) < before
+    ]

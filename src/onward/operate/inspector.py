@@ -1,0 +1,169 @@
+"""Looking at jobs and steering them: what people ask of a store, in people's words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from onward.attempt.report import Ledger
+from onward.base import names
+from onward.base.clock import Clock
+from onward.base.credentials import without_credentials
+from onward.base.failure import storable
+from onward.client.record import JobRecord, Records, SessionRecord, session_record_of
+from onward.contract.backend import Backend, Check, Health, Hold, Inspection, Overview, Query, QueueState, Reaped
+from onward.errors import KeyInUse, OptionError, Unsupported
+from onward.job.states import FINISHED, State
+from onward.operate import pruning
+from onward.operate.dead_letters import DeadLetters
+from onward.operate.pruning import Age, Removed
+from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
+
+__all__ = ["BY_REQUEST", "Inspector"]
+
+BY_REQUEST = "cancelled by request"
+
+
+class Inspector:
+    """One method per question or order.  Everything that writes is conditional on the state it finds."""
+
+    def __init__(
+        self,
+        backend: Backend,
+        inspection: Inspection,
+        *,
+        clock: Clock,
+        ledger: Ledger,
+        telemetry: Telemetry,
+        dead_letters: DeadLetters,
+        records: Records,
+        retention: Mapping[State, float | None],
+    ) -> None:
+        self._backend = backend
+        self._inspection = inspection
+        self._clock = clock
+        self._ledger = ledger
+        self._telemetry = telemetry
+        self._dead_letters = dead_letters
+        self._records = records
+        self._retention = retention
+
+    def get(self, job_id: str) -> JobRecord | None:
+        stored = self._inspection.get(job_id)
+        return None if stored is None else self._records.record(stored)
+
+    def list(
+        self,
+        *,
+        state: State | str | Sequence[State | str] | None = None,
+        queue: str | None = None,
+        job: str | None = None,
+        limit: int = 100,
+        after: str | None = None,
+        newest_first: bool = False,
+    ) -> Sequence[JobRecord]:
+        query = Query(states=_states(state), queue=queue, job=job, limit=limit, after=after, newest_first=newest_first)
+        return [self._records.record(stored) for stored in self._inspection.list(query)]
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        return self._inspection.counts(queue)
+
+    def queues(self) -> Sequence[QueueState]:
+        return self._inspection.queues()
+
+    def overview(self, at_most: int) -> Overview:
+        return self._inspection.overview(at_most=at_most)
+
+    def sessions(self) -> Sequence[SessionRecord]:
+        now = self._clock.micros()
+        return [session_record_of(session, now) for session in self._inspection.sessions()]
+
+    def cancel(self, job_id: str, reason: str) -> State | None:
+        reason = self._storable(job_id, reason)
+        answer = self._inspection.cancel([job_id], reason)[0]
+        if answer is State.CANCELLED and self._telemetry.wants(JobCancelled):
+            stored = self._inspection.get(job_id)
+            if stored is not None:
+                self._telemetry.emit(JobCancelled(id=job_id, job=stored.job, queue=stored.queue, reason=reason))
+        return answer
+
+    def _storable(self, job_id: str, reason: str) -> str:
+        """A reason as every store keeps it, without what the job keeps secret.  Our own words need no look at the job."""
+        if not isinstance(reason, str):
+            raise OptionError(f"reason must be text, not {type(reason).__name__}")
+        if reason == BY_REQUEST:
+            return reason
+        try:
+            stored = self._inspection.get(job_id)
+        except Unsupported:
+            stored = None
+        return storable((without_credentials if stored is None else self._records.scrubber(stored))(reason))
+
+    def retry(self, job_id: str) -> bool:
+        if self._inspection.retry([job_id])[0]:
+            return True
+        again = frozenset({State.DISCARDED, State.CANCELLED})
+        return bool(self._inspection.replay(Query(ids=(job_id,), states=again, limit=1)).ids)
+
+    def forget(self, key: str, job: str | None, stored: str) -> bool:
+        """``stored``: the key as the store keeps it."""
+        hold, job_id = self._inspection.forget_key(stored)
+        if hold is Hold.BUSY:
+            raise KeyInUse(key, job, job_id or "")
+        return hold is Hold.DONE
+
+    def pause(self, queue: str, *, paused: bool) -> bool:
+        changed = self._inspection.pause(names.queue_name(queue), paused=paused)
+        if changed:
+            self._telemetry.emit(QueuePaused(queue=queue) if paused else QueueResumed(queue=queue))
+        return changed
+
+    def reap(self, queue: str | None = None) -> Sequence[Reaped]:
+        reaped = self._backend.reap(queue=None if queue is None else names.queue_name(queue))
+        self.rescued(reaped)
+        return reaped
+
+    def rescued(self, reaped: Sequence[Reaped]) -> None:
+        """Count and tell what was given back, and copy dead letters."""
+        self._ledger.reaped(reaped)
+        self._dead_letters.copy_crashed(reaped)
+
+    def prune(
+        self,
+        *,
+        older_than: Age | None = None,
+        queue: str | None = None,
+        state: State | str | Sequence[State | str] | None = None,
+        dry_run: bool = False,
+    ) -> Removed:
+        """Completed jobs of an age, or those in the states named; without an age, what its state's retention says."""
+        states = _finished(state)
+        if older_than is None:
+            before = pruning.cutoffs(self._retention, self._clock.micros())
+            before = before if states is None else {each: at for each, at in before.items() if each in states}
+        else:
+            before = dict.fromkeys(states or {State.COMPLETED}, pruning.cutoff(older_than, self._clock))
+        only = None if queue is None else names.queue_name(queue)
+        return pruning.total(pruning.prune(self._inspection, before, queue=only, dry_run=dry_run))
+
+    def health(self) -> Sequence[Check]:
+        return self._backend.health() if isinstance(self._backend, Health) else []
+
+
+def _finished(asked: State | str | Sequence[State | str] | None) -> frozenset[State] | None:
+    states = _states(asked)
+    if states is not None and states - FINISHED:
+        raise OptionError(
+            f"prune removes finished jobs, which are {', '.join(sorted(FINISHED))}, and not those that are "
+            f"{min(states - FINISHED)}: jobs.cancel(id) ends a job that waits"
+        )
+    return states
+
+
+def _states(asked: State | str | Sequence[State | str] | None) -> frozenset[State] | None:
+    if asked is None:
+        return None
+    words = [asked] if isinstance(asked, str) else asked
+    for word in words:
+        if word not in list(State):
+            raise OptionError(f"there is no state {word!r}{names.suggestion(str(word), State)}")
+    return frozenset(State(word) for word in words)

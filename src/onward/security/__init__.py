@@ -1,0 +1,1 @@
+"""Signing and encryption, and the keys for both."""

@@ -1,0 +1,177 @@
+"""What of a job is encrypted, and how it is written.
+
+    what                            written as                                      bound to queue and
+    payload                         "<base64>", and `enc` says "A256GCM <key id>"   id, job
+    result                          onward/1 A256GCM <key id> <base64>              id, delivery
+    error message and traceback     the same                                        id, delivery
+    words of the handler's: the     the same                                        id
+      reason of a discard, progress
+    unique and idempotency keys     a keyed hash                                    -
+
+An application whose setting is on encrypts what it writes.  One whose setting is off encrypts nothing of its own, but leaves
+nothing in the clear of a job that came encrypted.  Whoever has the key and `cryptography` decrypts, whatever the setting;
+others see a marker.
+
+Whether a job may run that is not encrypted is no question of encryption: who wrote it is, and signatures answer that.
+"""
+
+from __future__ import annotations
+
+import re
+
+import msgspec
+
+from onward.base.failure import Failure
+from onward.errors import DecryptionFailed
+from onward.job.envelope import Encrypt, Letter
+from onward.job.lease import Lease, Settlement
+from onward.security.cipher import ALGORITHM, Cipher
+from onward.security.key_ring import KeyRing
+
+__all__ = ["Encrypted", "Encryption"]
+
+_PAYLOAD, _RESULT, _MESSAGE, _TRACEBACK, _REASON, _NOTE = "payload", "result", "message", "traceback", "reason", "note"
+_START = f"onward/1 {ALGORITHM} "
+_WRITTEN = re.compile(r"onward/1 ([A-Z0-9]{1,32}) ([A-Za-z0-9][A-Za-z0-9._-]{0,63}) ([A-Za-z0-9+/]{38,}={0,2})")
+_replace = msgspec.structs.replace
+
+
+class Encrypted(str):
+    """Stands where something is that cannot be decrypted here: ``<encrypted with key 2026-11>``."""
+
+    __slots__ = ()
+
+
+class Encryption:
+    """What an application does about encryption."""
+
+    def __init__(self, ring: KeyRing | None, namespace: str, *, enabled: bool) -> None:
+        self._namespace = namespace
+        self.enabled = enabled
+        self.adopt(ring)
+        if enabled:
+            self._cipher.refuse_without_key()
+
+    def adopt(self, ring: KeyRing | None) -> None:
+        """Encrypt and decrypt with these from now on."""
+        self._cipher = Cipher(ring, self._namespace)
+
+    # Payloads and keys
+
+    def close(self, letter: Letter, *, private: bool = False) -> Letter:
+        """The letter as it travels.  ``private``: in the clear only where nothing could have been decrypted either."""
+        if not (self.enabled or (private and self._cipher.is_able)):
+            return letter
+        encrypt = self._payloads(letter)
+        return _replace(letter, payload=msgspec.Raw(encrypt(letter.id, bytes(letter.payload))), enc=self._enc(letter))
+
+    def form(self, letter: Letter) -> tuple[Letter, Encrypt | None]:
+        """The same for a letter whose id and payload are to come: what encrypts them."""
+        if not self.enabled:
+            return letter, None
+        return _replace(letter, enc=self._enc(letter)), self._payloads(letter)
+
+    def open(self, letter: Letter) -> Letter:
+        """The letter with its payload in the clear; `enc` still says that it was not.  Raises if that cannot be."""
+        if letter.enc is None:
+            return letter
+        algorithm, _, key_id = letter.enc.partition(" ")
+        box = self._cipher.opening(algorithm, key_id, _PAYLOAD, letter.queue)
+        written = bytes(letter.payload)
+        quoted = written[:1] == written[-1:] == b'"' and len(written) > 1
+        return _replace(letter, payload=msgspec.Raw(box.open(written[1:-1] if quoted else b"", letter.id, letter.job)))
+
+    def key(self, kind: str, owner: str, key: str | None) -> str | None:
+        """A unique or an idempotency key as it travels."""
+        return self._cipher.digest(kind, owner, key) if self.enabled and key is not None else key
+
+    def _payloads(self, letter: Letter) -> Encrypt:
+        box, job = self._cipher.closing(_PAYLOAD, letter.queue), letter.job
+        return lambda job_id, payload: b'"%b"' % box.close(payload, job_id, job)
+
+    def _enc(self, letter: Letter) -> str:
+        return f"{ALGORITHM} {self._cipher.closing(_PAYLOAD, letter.queue).key_id}"
+
+    # What workers write
+
+    def settlement(self, item: Settlement) -> Settlement:
+        """A settlement as it is stored.  What says nothing of the job's own stays readable for everybody."""
+        lease = item.lease
+        if not (self.enabled or lease.private) or (item.result is None and item.failure is None and not item.quotes):
+            return item
+        result, failure, reason, spent = item.result, item.failure, item.reason, item.spent
+        if result is not None:
+            result = self._close(lease, _RESULT, result, str(lease.token)).encode()
+        if failure is not None and (item.ran or item.quotes):
+            failure = self.failure(lease, failure)
+        if item.quotes:
+            reason, spent = self._words(lease, _REASON, reason), self._words(lease, _REASON, spent)
+        return _replace(item, result=result, failure=failure, reason=reason, spent=spent)
+
+    def failure(self, lease: Lease, failure: Failure) -> Failure:
+        """What is stored of an error: its class can be read by everybody."""
+        if not (self.enabled or lease.private):
+            return failure
+        token = str(lease.token)
+        return Failure(
+            failure.kind,
+            self._words(lease, _MESSAGE, failure.message, token) or "",
+            self._words(lease, _TRACEBACK, failure.traceback, token) or "",
+        )
+
+    def note(self, lease: Lease, note: str | None) -> str | None:
+        """What is stored of the words that go with progress."""
+        return self._words(lease, _NOTE, note) if self.enabled or lease.private else note
+
+    def _words(self, lease: Lease, purpose: str, text: str | None, *place: str) -> str | None:
+        return self._close(lease, purpose, text.encode("utf-8", "surrogatepass"), *place) if text else text
+
+    def _close(self, lease: Lease, purpose: str, clear: bytes, *place: str) -> str:
+        box = self._cipher.closing(purpose, lease.envelope.queue)
+        return f"{_START}{box.key_id} {box.close(clear, lease.envelope.id, *place).decode()}"
+
+    # What everybody reads
+
+    def read_result(self, job_id: str, queue: str, token: int, result: bytes | None) -> bytes | Encrypted | None:
+        if result is None or not result.startswith(b"onward/"):  # which no JSON does
+            return result
+        return self._read(result.decode("latin-1"), _RESULT, queue, job_id, str(token)) or _marker("?")
+
+    def read_failure(self, job_id: str, queue: str, token: int, failure: Failure) -> Failure:
+        place = (job_id, str(token))
+        return Failure(
+            failure.kind,
+            self._read_text(failure.message, _MESSAGE, queue, *place),
+            self._read_text(failure.traceback, _TRACEBACK, queue, *place),
+        )
+
+    def read_reason(self, job_id: str, queue: str, reason: str | None) -> str | None:
+        return None if reason is None else self._read_text(reason, _REASON, queue, job_id)
+
+    def read_note(self, job_id: str, queue: str, note: str | None) -> str | None:
+        return None if note is None else self._read_text(note, _NOTE, queue, job_id)
+
+    def marker(self, letter: Letter) -> str:
+        """What is shown of a payload that cannot be decrypted."""
+        return str(_marker((letter.enc or "").partition(" ")[2]))
+
+    def is_encrypted(self, text: str) -> bool:
+        return _WRITTEN.fullmatch(text) is not None
+
+    def _read_text(self, text: str, purpose: str, queue: str, *place: str) -> str:
+        found = self._read(text, purpose, queue, *place)
+        return found.decode("utf-8", "surrogatepass") if isinstance(found, bytes) else str(found or text)
+
+    def _read(self, text: str, purpose: str, queue: str, *place: str) -> bytes | Encrypted | None:
+        """None if it is not encrypted."""
+        if not text.startswith("onward/") or (written := _WRITTEN.fullmatch(text)) is None:
+            return None
+        algorithm, key_id, ciphertext = written.groups()
+        try:
+            return self._cipher.opening(algorithm, key_id, purpose, queue).open(ciphertext.encode(), *place)
+        except DecryptionFailed:
+            return _marker(key_id)
+
+
+def _marker(key_id: str) -> Encrypted:
+    return Encrypted(f"<encrypted with key {key_id.encode('unicode_escape').decode():.64}>")

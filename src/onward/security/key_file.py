@@ -1,0 +1,128 @@
+"""A ring that lies in a file is read again when the file has changed: keys come and go without a restart.
+
+    who looks                            when
+    a worker's thread of its own         every second
+    whoever seals jobs or drains         when a second has passed since somebody looked
+    whoever meets a job with a key       at once: it may have been added a moment ago
+      that nobody knows here
+
+So verifying a job costs what it costs without.  A file that was replaced is read at once.  One that was written over is left
+until it has been at rest for a second: half a file may read as a whole one with a shorter secret.  What cannot be read or
+makes no sense changes nothing; the log says so once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from onward.base import forks
+from onward.base.logs import get_logger
+from onward.errors import OptionError
+from onward.security.key_ring import KeyRing
+
+__all__ = ["KeyFile"]
+
+logger = get_logger("onward")
+
+_EVERY = 1.0  # seconds between two looks
+_AT_REST = 1.0  # seconds since the last write
+
+
+class _Face(NamedTuple):
+    """What tells whether a file is still the same."""
+
+    place: tuple[int, int]  # device and number: another file was put in its place
+    content: tuple[int, int]  # time and size: it was written to
+
+
+class KeyFile:
+    """The ring of a file as it is now, for an application; ``adopt`` is told of every change."""
+
+    def __init__(self, ring: KeyRing, path: Path, adopt: Callable[[KeyRing], None]) -> None:
+        self.ring = ring
+        self._path = path.absolute()  # the program may leave the folder it was named in
+        self._adopt = adopt
+        self._looking = threading.Lock()
+        self._next = 0.0
+        self._seen: _Face | None = None
+        with contextlib.suppress(OSError):  # what it is like whoever looks first finds out; the ring is a moment older
+            self._seen = self._face()[0]._replace(content=(0, 0))
+        self._complaint: str | None = None
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+        forks.watch(self)
+
+    def look(self) -> KeyRing:
+        """The ring, after a look at the file if nobody had one lately."""
+        if time.monotonic() >= self._next and self._looking.acquire(blocking=False):
+            try:
+                self._read()
+            finally:
+                self._looking.release()
+        return self.ring
+
+    def look_now(self) -> None:
+        """Somebody else's look counts too, if it began after this was called."""
+        with self._looking:
+            self._read()
+
+    def watch(self) -> None:
+        """Look every second from now on, for those who verify and never ask."""
+        if self._thread is None or not self._thread.is_alive():
+            arguments = (weakref.ref(self), self._closed)
+            self._thread = threading.Thread(target=_look_on, args=arguments, name="onward-keys", daemon=True)
+            self._thread.start()
+
+    def close(self) -> None:
+        self._closed.set()
+
+    def before_fork(self) -> None:
+        """Nothing to do: a look is short, and leaves nothing half done."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._looking = threading.Lock()
+
+    def _read(self) -> None:
+        self._next = time.monotonic() + _EVERY
+        try:
+            face, written_at = self._face()
+            if face == self._seen:
+                return
+            replaced = self._seen is not None and face.place != self._seen.place
+            if not replaced and 0 <= time.time() - written_at < _AT_REST:
+                return
+            ring = KeyRing.read(self._path)
+        except (OSError, OptionError) as error:
+            self._complain(error)
+            return
+        self._seen, self._complaint = face, None
+        if ring != self.ring:
+            self._adopt(ring)
+            self.ring = ring  # last: whoever sees it finds everybody told
+            logger.info("the keys were read again from %s: %s", self._path, ring)
+
+    def _face(self) -> tuple[_Face, float]:
+        status = self._path.stat()
+        return _Face((status.st_dev, status.st_ino), (status.st_mtime_ns, status.st_size)), status.st_mtime
+
+    def _complain(self, error: Exception) -> None:
+        if str(error) != self._complaint:
+            self._complaint = str(error)
+            logger.error("keys stay as they were, for their file cannot be read again: %s", error)
+
+
+def _look_on(subject: weakref.ref[KeyFile], closed: threading.Event) -> None:
+    """Until it is closed, or nobody has it any more."""
+    while not closed.wait(_EVERY):
+        keys = subject()
+        if keys is None:
+            return
+        keys.look_now()
+        del keys

@@ -1,0 +1,223 @@
+r"""Who wrote a job: a signature over its sealed bytes, checked before anything of them is read.
+
+    onward/1 <key-id> <signature>\n<sealed bytes>
+
+    key of a queue  =  HKDF-SHA256(secret; "onward/1 envelope", namespace, queue)
+    signature       =  HMAC-SHA256(key of the queue; "onward envelope", version, key id, sealed bytes), in base64
+
+All parts but the last have their length before them, so that no two lists of parts are the same bytes.  The sealed bytes
+hold namespace, queue, id, job, payload, budget, time-out, keys and times; `onward.job.envelope.open_sealed` compares
+the first three with where they were found.  What a store changes (counters, state, due time) is not signed and chooses
+no code.
+
+There is one algorithm to a version, and nothing in a job can ask for another.  Whether a signature is needed is the worker's
+decision, never the job's.
+"""
+
+from __future__ import annotations
+
+import hmac
+from binascii import b2a_base64
+from collections.abc import Callable
+from hashlib import sha256
+from hmac import compare_digest
+
+from onward.errors import SignatureRejected, SigningKeyMissing
+from onward.job.envelope import UNSIGNED, VERSION, Sealed, Sign, Verify, parted
+from onward.security.key_ring import Key, KeyRing, Mode
+
+__all__ = ["Signer", "Signing", "Unverified"]
+
+_Mac = Callable[[bytes], bytes]  # sealed bytes -> their signature, as text, with the end of the line
+Unverified = Callable[[Sealed, str], None]  # what is run although it was not verified, and why it was not
+
+_BLOCK = 64  # bytes in a block of SHA-256
+_INNER = bytes(byte ^ 0x36 for byte in range(256))
+_OUTER = bytes(byte ^ 0x5C for byte in range(256))
+_LINE = 45  # bytes of a signature in base64, and the end of the line
+_MOST_QUEUES = 4096  # prepared states that are kept: names of queues may be made up as one goes
+
+
+class Signer:
+    """Signs and verifies the jobs of one namespace."""
+
+    def __init__(self, ring: KeyRing | None, namespace: str) -> None:
+        self._namespace = namespace
+        self._signing = None if ring is None else ring.signing
+        self._active = {} if ring is None else {key.id.encode(): key for key in ring.active}
+        self._revoked = frozenset(() if ring is None else {key.id.encode() for key in ring.keys} - self._active.keys())
+        self._prepared: dict[tuple[bytes, str], _Mac] = {}
+        # How a header of the key that signs begins, how long it is, and the MAC of a queue.
+        self._start = b"" if self._signing is None else b"onward/%d %b " % (VERSION, self._signing.id.encode())
+        self._length = len(self._start) + _LINE
+        self._usual: dict[str, _Mac] = {}
+
+    def sign(self, queue: str) -> Callable[[bytes], bytes]:
+        """What puts a header before the sealed bytes of this queue's jobs."""
+        assert self._signing is not None
+        mac, start = self._mac(self._signing, queue), self._start
+        return lambda body: b"%b%b%b" % (start, mac(body), body)
+
+    def body(self, sealed: Sealed) -> bytes | None:
+        """The sealed bytes, if the key that signs here has signed them: so it is with nearly all, and takes no detour."""
+        data = sealed.data
+        if self._signing is None or not data.startswith(self._start):
+            return None
+        mac = self._usual.get(sealed.queue)
+        if mac is None:
+            mac = self._usual[sealed.queue] = self._mac(self._signing, sealed.queue)
+        body = data[self._length :]
+        return body if compare_digest(mac(body), data[len(self._start) : self._length]) else None
+
+    def refusal(self, queue: str, key_id: bytes, signature: bytes, body: bytes) -> str | None:
+        """Why nobody whom we trust has signed this for this queue; None if somebody has."""
+        mac = self._prepared.get((key_id, queue))
+        if mac is None:
+            key = self._active.get(key_id)
+            if key is None:
+                return self._stranger(key_id)
+            mac = self._mac(key, queue)
+        # As text, so that there is one way to write a signature; and in the same time, wherever the first difference is.
+        if compare_digest(mac(body), signature + b"\n"):
+            return None
+        return (
+            f"its signature by key {key_id.decode()} does not match: the bytes are not those that were signed, or they were "
+            f"signed for another queue or namespace, or with another secret"
+        )
+
+    def knows(self, key_id: bytes) -> bool:
+        """Whether there is anything to be said of a key but that nobody knows it."""
+        return key_id == UNSIGNED or key_id in self._active or key_id in self._revoked
+
+    def _stranger(self, key_id: bytes) -> str:
+        if key_id == UNSIGNED:
+            return "it is not signed"
+        told = key_id[:64].decode("latin-1").encode("unicode_escape").decode()  # it ends in a log line
+        if key_id in self._revoked:
+            return f"it was signed with key {told}, which is revoked"
+        return f"it was signed with key {told}, which is not known here"
+
+    def _mac(self, key: Key, queue: str) -> _Mac:
+        key_id = key.id.encode()
+        mac = self._prepared.get((key_id, queue))
+        if mac is None:
+            if len(self._prepared) >= _MOST_QUEUES:
+                self._prepared.clear()
+                self._usual.clear()
+            start = _parts(b"onward envelope", str(VERSION).encode(), key_id)
+            mac = self._prepared[key_id, queue] = _prepare(_key_of_queue(key.secret, self._namespace, queue), start)
+        return mac
+
+
+class Signing:
+    """What an application does about signatures: it signs if it has a key, and verifies as its mode says."""
+
+    def __init__(
+        self,
+        ring: KeyRing | None,
+        mode: Mode | None,
+        namespace: str,
+        *,
+        unverified: Unverified,
+        look: Callable[[], object] | None = None,  # for keys that are new: may `adopt` another ring
+    ) -> None:
+        # A ring that nobody looks at would be a false comfort, and one that refuses at once would stop a roll-out.
+        self.mode: Mode = mode or ("off" if ring is None else "warn")
+        self._namespace = namespace
+        self._unverified = unverified
+        self._look = look
+        self.adopt(ring)
+
+    def adopt(self, ring: KeyRing | None) -> None:
+        """Sign and verify with these from now on."""
+        self._ring = ring
+        self._signer = Signer(ring, self._namespace)
+
+    @property
+    def required(self) -> bool:
+        return self.mode == "require"
+
+    @property
+    def sign(self) -> Sign | None:
+        """How jobs are signed here; None if they are not."""
+        if self._ring is not None:
+            return self._sign
+        return self._refuse if self.required else None
+
+    @property
+    def verify(self) -> Verify | None:
+        """How jobs are verified here; None if they are not."""
+        match self.mode:
+            case "off":
+                return None
+            case "warn":
+                return self._verify_or_tell
+            case "require":
+                return self._verify
+
+    def refuse_without_key(self) -> None:
+        """Raise if every job would be refused."""
+        if self.required and self._ring is None:
+            raise SigningKeyMissing(
+                "signing is 'require' and there is no key: set ONWARD_SIGNING_KEYS, ONWARD_SIGNING_KEYS_FILE or "
+                "Onward(signing_keys=...); `onward keys new` makes one"
+            )
+
+    def _sign(self, queue: str) -> Callable[[bytes], bytes]:
+        return self._signer.sign(queue)
+
+    def _verify(self, sealed: Sealed) -> bytes:
+        body = self._signer.body(sealed)
+        if body is None:
+            body, refusal = self._looked_at(sealed)
+            if refusal is not None:
+                raise SignatureRejected(refusal)
+        return body
+
+    def _verify_or_tell(self, sealed: Sealed) -> bytes:
+        body = self._signer.body(sealed)
+        if body is None:
+            body, refusal = self._looked_at(sealed)
+            if refusal is not None:
+                self._unverified(sealed, refusal)
+        return body
+
+    def _looked_at(self, sealed: Sealed) -> tuple[bytes, str | None]:
+        """The sealed bytes, and why nobody whom we trust has signed them.  A key may have been added a moment ago."""
+        key_id, signature, body = parted(sealed.data)
+        if self._look is not None and not self._signer.knows(key_id):
+            self._look()
+        return body, self._signer.refusal(sealed.queue, key_id, signature, body)
+
+    def _refuse(self, queue: str) -> Callable[[bytes], bytes]:
+        """No worker that is set up like this program would run it."""
+        self.refuse_without_key()
+        raise AssertionError("there is a key after all")
+
+
+def _prepare(key: bytes, start: bytes) -> _Mac:
+    """HMAC up to where the sealed bytes begin: two states to copy, for less than half of what it costs from the start."""
+    block = key.ljust(_BLOCK, b"\0")
+    inner, outer = sha256(block.translate(_INNER)), sha256(block.translate(_OUTER))
+    inner.update(start)
+    copy_inner, copy_outer = inner.copy, outer.copy
+
+    def mac(body: bytes) -> bytes:
+        begun = copy_inner()
+        begun.update(body)
+        ended = copy_outer()
+        ended.update(begun.digest())
+        return b2a_base64(ended.digest())
+
+    return mac
+
+
+def _key_of_queue(secret: bytes, namespace: str, queue: str) -> bytes:
+    """RFC 5869, for one block: a key that is lent for one queue says nothing about the others, nor about the secret."""
+    extracted = hmac.digest(b"onward/1 signing keys", secret, "sha256")
+    named = _parts(b"onward/1 envelope", namespace.encode(), queue.encode("utf-8", "surrogatepass"))
+    return hmac.digest(extracted, named + b"\x01", "sha256")
+
+
+def _parts(*parts: bytes) -> bytes:
+    return b"".join(len(part).to_bytes(4, "big") + part for part in parts)

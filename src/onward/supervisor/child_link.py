@@ -1,0 +1,88 @@
+"""A worker in a process of its own: what it tells its supervisor, and what it does when told.
+
+If the supervisor is gone the line says so.  Then the process claims nothing more, gives back what has not begun, renews its
+session by itself while it finishes what runs, and exits at the shutdown time-out however that stands.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Sequence
+
+from onward.base.ipc import Line, Message
+from onward.base.logs import get_logger
+from onward.contract.backend import Held, Reaped, Renewal
+from onward.errors import JobTimeout
+from onward.supervisor.messages import Draining, Inherit, Inherited, Renewed, Rescued, Stop, Told
+from onward.worker.pump import Bequest
+from onward.worker.worker import Worker
+
+__all__ = ["ENGINE_FAILED", "Supervised"]
+
+logger = get_logger("onward.worker")
+
+ENGINE_FAILED = 70
+
+
+class Supervised:
+    """Runs a worker until it has ended, for whatever reason."""
+
+    def __init__(self, worker: Worker, line: Line, *, rescued: Callable[[Sequence[Reaped]], None]) -> None:
+        self._worker = worker
+        self._line = line
+        self._rescued = rescued
+        self._told = False
+        worker.quota.reached = self._on_quota
+
+    def run(self) -> int:
+        """Gives the exit code."""
+        self._worker.start()
+        threading.Thread(target=self._listen, name="onward-line", daemon=True).start()
+        self._worker.wait()
+        if self._worker.cause_of_death is not None:
+            os._exit(ENGINE_FAILED)  # at once: handlers still run, and nobody will settle them
+        return 0
+
+    def _listen(self) -> None:
+        for message in self._line.messages():
+            self._obey(message)
+        self._orphaned()
+
+    def _obey(self, message: Message) -> None:
+        match message:
+            case Renewed(owner=owner, asked=asked):
+                self._worker.renewed(
+                    owner, asked, Renewal(alive=message.alive, cancel_requested=message.cancel_requested)
+                )
+            case Stop():
+                self._worker.drain()
+            case Rescued(number=number, reaped=reaped):
+                try:
+                    self._rescued(reaped)
+                except Exception:
+                    logger.exception("jobs of a dead process were given back, but not reported: %d", len(reaped))
+                self._line.send(Told(number))
+            case Inherit():
+                self._inherit(message)
+
+    def _inherit(self, message: Inherit) -> None:
+        late = JobTimeout("it ignored its time-out, and its process was killed")
+        verdicts: dict[Held, JobTimeout | None] = dict.fromkeys(message.interrupted)
+        verdicts |= dict.fromkeys(message.overdue, late)
+        self._worker.inherit(
+            Bequest(message.owner, verdicts, adopted=lambda: self._line.send(Inherited(message.owner)))
+        )
+
+    def _on_quota(self, reason: str, done: bool) -> None:
+        if not self._told:
+            self._told = True
+            self._line.send(Draining(reason, done))
+            self._worker.drain()
+
+    def _orphaned(self) -> None:
+        timeout = self._worker.options.shutdown_timeout
+        logger.warning("the supervisor is gone: this process finishes what runs and exits within %g s", timeout)
+        self._worker.drain()
+        if not self._worker.wait(timeout):
+            os._exit(0)

@@ -1,0 +1,47 @@
+"""What one of the worker processes must see to, until it says that it has: if it dies before that, another one gets it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+from onward.base.ipc import Message
+from onward.supervisor.process import WorkerProcess
+
+__all__ = ["Errands"]
+
+K = TypeVar("K", bound=Hashable)
+
+
+class Errands(Generic[K]):
+    """Messages by some key, each with the process that was given it."""
+
+    def __init__(self) -> None:
+        self._open: dict[K, Message] = {}
+        self._given_to: dict[K, WorkerProcess] = {}
+
+    def add(self, key: K, message: Message) -> None:
+        self._open[key] = message
+
+    def assign(self, process: WorkerProcess) -> None:
+        """Give it all that nobody has."""
+        for key, message in self._open.items():
+            if key not in self._given_to:
+                self._given_to[key] = process
+                process.tell(message)
+
+    def done(self, key: K) -> None:
+        self._open.pop(key, None)
+        self._given_to.pop(key, None)
+
+    def died(self, process: WorkerProcess) -> None:
+        self._given_to = {key: each for key, each in self._given_to.items() if each is not process}
+
+    def open(self) -> list[K]:
+        return list(self._open)
+
+    def give_up(self) -> list[K]:
+        """Nobody will see to them any more."""
+        keys = list(self._open)
+        self._open, self._given_to = {}, {}
+        return keys

@@ -1,0 +1,215 @@
+"""The supervisor's thread that talks to the store, so that its loop never waits for it.
+
+It renews the sessions of the worker processes, gives back what dead ones held, sweeps up after workers of other machines
+that died, and forgets what is past its retention.  A store that does not answer is asked again: what was to be given back
+stays on the list until it is.  An estate that cannot be given back keeps neither the others nor the living waiting.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from random import uniform
+from typing import NamedTuple
+
+from onward.base.clock import SystemClock
+from onward.base.logs import get_logger
+from onward.base.names import serves
+from onward.base.outage import Outage
+from onward.config import Settings
+from onward.contract.backend import Advising, Backend, Counting, Held, Inspection, Reaped
+from onward.errors import BackendError
+from onward.operate.pruning import cutoffs, prune
+from onward.supervisor.messages import Renewed
+from onward.worker.store_contact import Contact, boottime
+
+__all__ = ["Estate", "Keeper", "Sessions"]
+
+logger = get_logger("onward.supervisor")
+
+_FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
+_PRUNE_EVERY = 60.0
+_NOBODY = ""  # no session has this name
+
+Sessions = Callable[[], Sequence[tuple[int, str]]]  # the sessions to renew, each with the number of its process
+
+
+class Estate(NamedTuple):
+    """What a dead process leaves behind.
+
+    ``owners`` are the names its session may have, the older first: an adoption that is still on its way to the store finds
+    neither once the first is gone.  ``started`` had begun and count as crashed; the rest goes back unharmed.
+    """
+
+    owners: Sequence[str]
+    started: Sequence[Held]
+    cause: str
+
+
+class Keeper:
+    """Renews, gives back, sweeps and prunes."""
+
+    def __init__(
+        self,
+        open_store: Callable[[Settings], Backend],
+        settings: Settings,
+        served: Sequence[str],
+        *,
+        sessions: Sessions,
+        renewed: Callable[[int, Renewed], None],
+        rescued: Callable[[Sequence[Reaped]], None],
+        gave_back: Callable[[], None],
+        died: Callable[[BaseException], None],
+    ) -> None:
+        self._open_store = open_store
+        self._store: Backend | None = None
+        self._settings = settings
+        self._served = served
+        self._sessions = sessions
+        self._renewed = renewed
+        self._rescued = rescued
+        self._gave_back = gave_back
+        self._died = died
+        self._interval = settings.lease_for / 3
+        self._contact = Contact(settings.lease_for)
+        self._estates: deque[Estate] = deque()
+        self._next_renewal = 0.0
+        self._next_sweep = 0.0
+        self._next_prune = boottime() + _PRUNE_EVERY
+        self._failures = 0
+        self._outage = Outage(logger)
+        self._changed = threading.Condition()
+        self._ended = False
+        self._thread = threading.Thread(target=self._keep, name="onward-keeper", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def give_back(self, estate: Estate) -> None:
+        with self._changed:
+            self._estates.append(estate)
+            self._changed.notify()
+
+    @property
+    def busy(self) -> bool:
+        """Whether something is still to be given back."""
+        return bool(self._estates)
+
+    def stop(self) -> None:
+        with self._changed:
+            self._ended = True
+            self._changed.notify()
+        self._thread.join(_LONGEST_PAUSE)
+        if (
+            self._store is not None and not self._thread.is_alive()
+        ):  # else it waits for an answer, and we would wait for it
+            self._store.close()
+
+    @property
+    def _backend(self) -> Backend:
+        """Opened by this thread, when it is first needed: that may take a while, and may have to be tried again."""
+        if self._store is None:
+            store = self._open_store(self._settings)
+            try:
+                store.connect()
+            except BaseException:
+                store.close()
+                raise
+            self._store = store
+            _warn_of_unserved(self._store, self._served)
+            for advice in self._store.advice() if isinstance(self._store, Advising) else ():
+                logger.info("about the store: %s", advice)
+        return self._store
+
+    def _keep(self) -> None:
+        try:
+            while not self._ended:
+                try:
+                    self._work()
+                except (BackendError, OSError) as error:  # or the system has no file for it now
+                    self._failed(error)
+                else:
+                    self._failures = 0
+                    self._outage.over()
+                self._wait()
+        except BaseException as error:  # noqa: BLE001  the supervisor must not go on without it
+            if not self._ended:
+                self._died(error)
+
+    def _work(self) -> None:
+        if boottime() >= self._next_renewal:
+            self._renew()
+        self._give_back()
+        if boottime() >= self._next_sweep and self._contact.may_judge():
+            self._next_sweep = boottime() + self._interval
+            self._tell(self._backend.reap())
+        if boottime() >= self._next_prune and self._contact.may_judge():
+            self._next_prune = boottime() + _PRUNE_EVERY
+            for _ in self._prune():
+                self._give_back()
+                if boottime() >= self._next_renewal:
+                    self._renew()
+
+    def _give_back(self) -> None:
+        while self._estates:
+            estate = self._estates[0]
+            try:
+                for owner in estate.owners:
+                    self._tell(self._backend.reap(owner=owner, started=estate.started, cause=estate.cause))
+            except BaseException:
+                self._estates.rotate(-1)  # the next try begins with the next one
+                raise
+            self._estates.popleft()
+            self._gave_back()
+
+    def _renew(self) -> None:
+        self._next_renewal = boottime() + self._interval
+        asked = boottime()
+        # Even if there is nobody to renew the store is asked: without an answer there was no contact.
+        # Where only a process itself can renew what it claimed, it does.
+        ours = self._sessions() if self._backend.capabilities.remote_extend else ()
+        for number, owner in ours or [(-1, _NOBODY)]:
+            asked = boottime()
+            renewal = self._backend.extend(owner)
+            self._renewed(
+                number,
+                Renewed(owner=owner, asked=asked, alive=renewal.alive, cancel_requested=renewal.cancel_requested),
+            )
+        self._contact.made(asked)
+
+    def _prune(self) -> Iterator[object]:
+        if not isinstance(self._backend, Inspection):
+            return iter(())  # it keeps nothing that could be forgotten
+        clock = getattr(self._backend, "clock", None) or SystemClock()
+        return prune(self._backend, cutoffs(self._settings.retention, clock.micros()))
+
+    def _tell(self, reaped: Sequence[Reaped]) -> None:
+        if reaped:
+            self._rescued(reaped)
+
+    def _failed(self, error: BackendError | OSError) -> None:
+        self._contact.broken()
+        self._failures += 1
+        self._next_renewal = 0.0  # renew first when it is back
+        self._outage.failed(error)
+
+    def _wait(self) -> None:
+        with self._changed:
+            if self._failures:
+                longest = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE, self._interval)
+                self._changed.wait_for(lambda: self._ended, uniform(longest / 2, longest))
+            else:
+                pause = max(0.0, self._next_renewal - boottime())
+                self._changed.wait_for(lambda: self._ended or bool(self._estates), pause)
+
+
+def _warn_of_unserved(backend: Backend, served: Sequence[str]) -> None:
+    if not isinstance(backend, Counting):
+        return
+    try:
+        unserved = [queue.name for queue in backend.queues() if queue.live and not serves(served, queue.name)]
+    except BackendError:
+        return
+    if unserved:
+        logger.warning("these queues hold jobs that this worker does not serve: %s", ", ".join(unserved))

@@ -1,0 +1,172 @@
+"""The Python stack of a job that runs, for whoever asks on the same machine as the same user.
+
+A worker process listens on a socket of its own (`onward.worker.diagnostics.private_socket`) and answers from a thread
+of its own.  A handler that holds the interpreter's lock keeps that thread from answering; then only a look from
+outside helps.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable
+from enum import StrEnum
+from typing import Self
+
+import msgspec
+
+from onward.base.ipc import Line, Message
+from onward.base.logs import get_logger
+from onward.worker.diagnostics import private_socket
+from onward.worker.diagnostics.frames import Frame, InProcess, Whereabouts, stack_of
+
+__all__ = ["PATIENCE", "NoStack", "Silence", "Stack", "Stacks", "ask"]
+
+logger = get_logger("onward.worker")
+
+PATIENCE = 2.0  # seconds to wait for an answer
+_QUESTION_WITHIN = 1.0
+
+
+class Ask(Message, frozen=True):
+    """Where is this job?"""
+
+    job_id: str
+
+
+class Stack(Message, frozen=True):
+    """There."""
+
+    pid: int
+    where: str
+    frames: list[Frame]
+
+
+class Elsewhere(Message, frozen=True):
+    """Ask that process."""
+
+    pid: int
+
+
+class Unknown(Message, frozen=True):
+    """That job does not run here, or not any more."""
+
+
+class Stranger(Message, frozen=True):
+    """You are another user."""
+
+
+_hear_question: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Ask)
+_hear_answer: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Stack | Elsewhere | Unknown | Stranger)
+
+
+class Stacks:
+    """``with Stacks(whereabouts): ...`` answers for this process.  ``whereabouts`` says where a job runs, or None."""
+
+    def __init__(
+        self, whereabouts: Callable[[str], Whereabouts | None], *, in_files: bool = private_socket.IN_FILES
+    ) -> None:
+        self._whereabouts = whereabouts
+        self._in_files = in_files
+        self._listener: socket.socket | None = None
+        self._ended = threading.Event()
+
+    def __enter__(self) -> Self:
+        """A process that cannot listen goes on without: no job depends on it."""
+        try:
+            self._listener = private_socket.listen(in_files=self._in_files)
+        except OSError as error:
+            logger.warning("this process cannot be asked for the stacks of its jobs: %s", error)
+        else:
+            threading.Thread(target=self._serve, args=(self._listener,), name="onward-stacks", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._ended.set()
+        if self._listener is not None:
+            private_socket.close(self._listener)
+
+    def _serve(self, listener: socket.socket) -> None:
+        while not self._ended.is_set():
+            try:
+                visitor, _ = listener.accept()
+            except OSError:  # it was closed; or the process has too many files open, which may pass
+                self._ended.wait(_QUESTION_WITHIN)
+                continue
+            with visitor:
+                try:
+                    self._receive(visitor)
+                except Exception:
+                    logger.exception("a request for the stack of a job could not be answered")
+
+    def _receive(self, visitor: socket.socket) -> None:
+        visitor.settimeout(_QUESTION_WITHIN)
+        line = Line(visitor, _hear_question)
+        if not private_socket.may_talk(visitor):
+            line.send(Stranger())
+            return
+        question = next(line.messages(), None)
+        if isinstance(question, Ask):
+            line.send(self._answer(question.job_id))
+
+    def _answer(self, job_id: str) -> Message:
+        place = self._whereabouts(job_id)
+        if place is None:
+            return Unknown()
+        if isinstance(place, InProcess):
+            return Elsewhere(place.pid)
+        where, frames = stack_of(place)
+        if self._whereabouts(job_id) != place:  # it ended meanwhile, and these may be another job's frames
+            return Unknown()
+        return Stack(os.getpid(), where, frames)
+
+
+class Silence(StrEnum):
+    """Why there is no stack."""
+
+    NOBODY = "it does not listen"
+    NO_ANSWER = "it does not answer"
+    STRANGER = "it belongs to another user"
+    NOT_THERE = "the job does not run there"
+
+
+class NoStack(Exception):
+    def __init__(self, silence: Silence, pid: int) -> None:
+        super().__init__(f"process {pid}: {silence}")
+        self.silence = silence
+        self.pid = pid  # of the process that was asked last
+
+
+def ask(pid: int, job_id: str, *, patience: float = PATIENCE, in_files: bool = private_socket.IN_FILES) -> Stack:
+    """Ask a worker process for the stack of a job.  Raises `NoStack`."""
+    deadline = time.monotonic() + patience
+    while True:
+        match _answer_of(pid, job_id, deadline, in_files=in_files):
+            case Stack() as stack:
+                return stack
+            case Elsewhere(pid=other):
+                pid = other
+            case Stranger():
+                raise NoStack(Silence.STRANGER, pid)
+            case None:
+                raise NoStack(Silence.NO_ANSWER, pid)
+            case _:
+                raise NoStack(Silence.NOT_THERE, pid)
+
+
+def _answer_of(pid: int, job_id: str, deadline: float, *, in_files: bool) -> Message | None:
+    with socket.socket(socket.AF_UNIX) as end:
+        end.settimeout(max(0.01, deadline - time.monotonic()))
+        try:
+            private_socket.connect(end, pid, in_files=in_files)
+        except ConnectionRefusedError:
+            raise NoStack(Silence.NOBODY, pid) from None
+        except PermissionError:
+            raise NoStack(Silence.STRANGER, pid) from None
+        except OSError:  # so many have asked that it hears nobody any more
+            return None
+        line = Line(end, _hear_answer)
+        line.send(Ask(job_id))
+        return next(line.messages(), None)

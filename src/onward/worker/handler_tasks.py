@@ -1,0 +1,168 @@
+"""One event loop on one thread for all async handlers; a call for the whole batch, not for each."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable
+
+from onward.attempt.attempt import Attempt, Runtime, conclude, run_async
+from onward.base.failure import kind_of
+from onward.base.logs import get_logger
+from onward.worker.inflight import Hand, Work
+from onward.worker.loop_watch import LoopWatch
+
+__all__ = ["Coroutines"]
+
+logger = get_logger("onward.worker")
+
+_LAST_BREATH = 1.0
+
+
+class Coroutines:
+    """Runs async handlers as tasks, as many at once as the hand allows."""
+
+    def __init__(
+        self,
+        hand: Hand,
+        runtime: Runtime,
+        *,
+        blocked_loop_after: float,
+        started: Callable[[Work], None],
+        left: Callable[[Work], None],
+        finished: Callable[[Attempt], None],
+        died: Callable[[BaseException], None],
+    ) -> None:
+        self._hand = hand
+        self._line = hand.coroutines
+        self._line.call = self._call
+        self._runtime = runtime
+        self._started = started
+        self._ran = left
+        self._finished = finished
+        self._died = died
+        self._tasks: dict[asyncio.Task[None], Work] = {}
+        self._watch = LoopWatch(blocked_loop_after, self._tasks)
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: int | None = None
+        self._starting = threading.Lock()
+        self._context = contextvars.copy_context()  # of every task: what a handler sets is not the next one's
+        self._called = False  # and it has not looked since
+        self._stopping = False
+
+    def cancel(self, work: Work) -> bool:
+        """Cancel the task of a work that runs here."""
+        if work.task is None:
+            return False
+        self._soon(work.task.cancel)
+        return True
+
+    def stop(self) -> None:
+        with self._starting:
+            self._stopping = True
+        if self._loop is not None:
+            self._soon(self._loop.stop)
+        self._watch.close()
+
+    @property
+    def thread(self) -> int | None:
+        """Of the event loop."""
+        return self._thread
+
+    def __contains__(self, thread: int) -> bool:
+        return thread == self._thread
+
+    def _call(self, count: int) -> None:
+        if self._called:
+            return  # it will see this too
+        self._called = True
+        try:
+            if self._loop is None:
+                self._start()
+        except RuntimeError as error:  # a handler may have started too many threads; what waits is given back
+            self._called = False
+            logger.error("no thread can be started for async jobs: %s", error)  # noqa: TRY400
+        self._soon(self._begin_what_may)
+
+    def _start(self) -> None:
+        with self._starting:
+            if self._loop is None and not self._stopping:
+                loop = asyncio.new_event_loop()
+                try:
+                    threading.Thread(target=self._serve, args=(loop,), name="onward-loop", daemon=True).start()
+                except RuntimeError:
+                    loop.close()
+                    raise
+                self._loop = loop
+
+    def _soon(self, callback: Callable[[], object]) -> None:
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs there any more
+                self._loop.call_soon_threadsafe(callback)
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._thread = threading.get_ident()
+        asyncio.set_event_loop(loop)
+        self._watch.start(loop)
+        try:
+            while not self._stopping:
+                try:
+                    loop.run_forever()
+                except BaseException as error:  # noqa: BLE001  a task that a handler left behind may exit, but not take us along
+                    what = kind_of(error)  # without its words: whose secrets they could quote is not known
+                    logger.error("a callback or task of a handler raised %s: the event loop goes on", what)  # noqa: TRY400
+            self._close(loop)
+        except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
+            self._died(error)
+
+    def _close(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Cancel what handlers left behind, and give it a moment."""
+        left = asyncio.all_tasks(loop)
+        for task in left:
+            task.cancel()
+        try:
+            with contextlib.suppress(BaseException):
+                if left:
+                    loop.run_until_complete(asyncio.wait(left, timeout=_LAST_BREATH))
+                loop.run_until_complete(loop.shutdown_asyncgens())
+        finally:
+            loop.close()
+
+    def _begin_what_may(self) -> None:
+        self._called = False
+        try:
+            while (work := self._hand.begin(self._line)) is not None:
+                # Not by the loop's own method: a handler may have given it a factory for tasks.
+                loop = asyncio.get_running_loop()
+                task = asyncio.Task(self._run(work), loop=loop, context=self._context.copy())
+                work.task = task
+                self._tasks[task] = work
+                self._watch.begin()
+                task.add_done_callback(self._left)
+        except BaseException as error:  # noqa: BLE001  the loop would only log it
+            self._died(error)
+
+    async def _run(self, work: Work) -> None:
+        self._started(work)
+        attempt = await run_async(work.ready, self._runtime)
+        if work.ready.terms.timeout is not None:
+            self._ran(work)
+        # In this order: at every moment it is known as running or as finished.
+        self._finished(attempt)
+        self._hand.end(work, self._line)
+        self._begin_what_may()
+
+    def _left(self, task: asyncio.Task[None]) -> None:
+        work = self._tasks.pop(task)
+        if work.key not in self._hand.running or self._stopping:
+            return
+        if not task.cancelled():
+            self._died(task.exception() or RuntimeError(f"the task of job {work.key[0]} ended without an outcome"))
+            return
+        # A handler cancelled every task that it found on the loop, before this one could begin.
+        error = asyncio.CancelledError("its task was cancelled before it began")
+        self._finished(conclude(work.ready, self._runtime, None, error, 0))
+        self._hand.end(work, self._line)
+        self._begin_what_may()

@@ -1,0 +1,135 @@
+"""The other end of `onward.worker.isolated`: a process that runs one attempt at a time for a worker.
+
+The handler runs in the main thread.  Another thread listens: when the worker is gone nobody would settle what runs here, so
+the process ends at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import queue
+import resource
+import threading
+from contextlib import suppress
+
+import msgspec
+
+from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run, run_async
+from onward.base.failure import storable
+from onward.base.ipc import Line, Message
+from onward.job.context import JobContext
+from onward.job.lease import Lease
+from onward.job.outcome import Dead, Outcome, RetryLater
+from onward.worker.diagnostics.frames import AsTask, InThread, Whereabouts
+from onward.worker.isolated import Begun, FromWorker, Imported, Lost, Progress, Ran, Run
+
+__all__ = ["DECODER", "Solo"]
+
+DECODER: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(FromWorker)
+
+
+class Solo:
+    """Waits for leases and runs them."""
+
+    def __init__(self, runtime: Runtime, line: Line) -> None:
+        self._runtime = dataclasses.replace(runtime, report=self._report)
+        self._line = line
+        self._runs: queue.SimpleQueue[Lease] = queue.SimpleQueue()
+        self._context: JobContext | None = None
+        self._job_id = ""  # of the job that runs
+        self._task: asyncio.Task[Attempt] | None = None  # if it is async
+        self._attempt: Attempt | None = None  # if that has ended
+
+    def serve(self) -> None:
+        """Until the worker is gone."""
+        threading.Thread(target=self._listen, name="onward-line", daemon=True).start()
+        self._line.send(Imported())
+        while True:
+            attempt = self._run(self._runs.get())
+            self._line.send(
+                Ran(
+                    outcome=_sayable(attempt.outcome),
+                    failure=attempt.failure,
+                    result=attempt.result,
+                    note=attempt.note,
+                    swallowed=attempt.swallowed,
+                    duration_ms=attempt.duration_ms,
+                )
+            )
+
+    def whereabouts(self, job_id: str) -> Whereabouts | None:
+        """Where the handler of a job runs; None if it does not."""
+        if job_id != self._job_id:
+            return None
+        task, main = self._task, threading.main_thread().ident
+        assert main is not None
+        return InThread(main) if task is None else AsTask(task, main)
+
+    def _run(self, lease: Lease) -> Attempt:
+        ready = prepare(lease, self._runtime)
+        if isinstance(ready, Attempt):
+            return ready
+        self._context, self._job_id = ready.context, ready.letter.id
+        if ready.context is not None:
+            ready.context.alone = True
+        limit = ready.entry.definition.max_memory
+        with suppress(ValueError, OSError):  # a limit above the system's own
+            _limit_memory(limit)
+        self._line.send(Begun())
+        try:
+            return self._call(ready)
+        finally:
+            self._context, self._job_id = None, ""
+            _limit_memory(None)
+
+    def _call(self, ready: Ready) -> Attempt:
+        if not ready.entry.is_async:
+            return run(ready, self._runtime)
+        self._attempt = None
+        try:
+            return asyncio.run(self._await(ready))
+        except BaseException as error:  # noqa: BLE001  it stopped the loop, or what it left behind there exits
+            return self._attempt or conclude(ready, self._runtime, None, error, 0)
+
+    async def _await(self, ready: Ready) -> Attempt:
+        self._task = asyncio.current_task()
+        try:
+            self._attempt = attempt = await run_async(ready, self._runtime)
+        finally:
+            self._task = None
+        return attempt
+
+    def _listen(self) -> None:
+        try:
+            for message in self._line.messages():
+                match message:
+                    case Run(lease):
+                        self._runs.put(lease)
+                    case Lost():
+                        if (context := self._context) is not None:
+                            context.lose()
+        finally:
+            os._exit(0)
+
+    def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
+        self._line.send(Progress(fraction, None if note is None else storable(note)))
+        return True
+
+
+def _sayable(outcome: Outcome) -> Outcome:
+    """What a handler says may hold half a character, which cannot be sent."""
+    match outcome:
+        case Dead(reason):
+            return msgspec.structs.replace(outcome, reason=storable(reason))
+        case RetryLater(_, problem) if problem is not None:
+            return msgspec.structs.replace(outcome, problem=storable(problem))
+        case _:
+            return outcome
+
+
+def _limit_memory(limit: int | None) -> None:
+    """How much data the process may have: what asks for more gets a MemoryError."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard if limit is None else limit, hard))

@@ -1,0 +1,71 @@
+"""What users import: small, as listed, and quick."""
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+import onward
+
+
+def fresh_interpreter(program):
+    """What a program prints in a Python that has imported nothing yet, as JSON."""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return json.loads(done.stdout)
+
+
+def imported_by(module):
+    """The packages that a module brings along, beside the standard library and msgspec."""
+    new = fresh_interpreter(
+        f"import json, msgspec, sys; before = set(sys.modules); import {module}; "
+        "print(json.dumps(sorted(set(sys.modules) - before)))"
+    )
+    return {name.split(".")[0] for name in new} - sys.stdlib_module_names
+
+
+def test_everything_listed_can_be_imported():
+    assert [name for name in onward.__all__ if not hasattr(onward, name)] == []
+
+
+def test_everything_that_can_be_imported_is_listed():
+    named = fresh_interpreter(
+        "import json, onward; [getattr(onward, name) for name in onward.__all__];"
+        "print(json.dumps([n for n, value in vars(onward).items() if type(value) is not type(json) and n[0] != '_']))"
+    )
+
+    assert set(named) | {"__version__"} == {*onward.__all__, "TYPE_CHECKING", "Any"}
+    assert dir(onward) == onward.__all__
+
+
+def test_a_name_that_is_not_there_is_missed_as_in_any_module():
+    with pytest.raises(AttributeError, match="has no attribute 'Onwards'"):
+        _ = onward.Onwards
+
+
+def test_the_list_is_sorted_and_small():
+    assert onward.__all__ == sorted(set(onward.__all__))
+    assert len(onward.__all__) <= 40
+
+
+def test_every_error_that_users_meet_can_be_imported_from_the_top():
+    met = {"OnwardError", "ArgumentError", "OptionError", "InvalidName", "PayloadTooLarge", "ResultTimeout"}
+    met |= {"JobDiscarded", "BackendError", "BackendUnavailable", "BackendMisconfigured", "SchemaTooNew"}
+
+    assert met <= set(onward.__all__)
+
+
+@pytest.mark.parametrize("name", sorted(set(onward.__all__) - {"__version__"}))
+def test_every_name_says_what_it_is(name):
+    assert getattr(onward, name).__doc__
+
+
+def test_importing_onward_brings_nothing_along_but_msgspec():
+    assert imported_by("onward") == {"onward"}
+
+
+@pytest.mark.parametrize(
+    "module", ["onward.testing", "onward.backend", "onward.errors", "onward.job.states", "onward.job.retry"]
+)
+def test_a_module_can_be_imported_first_and_alone(module):
+    assert imported_by(module) == {"onward"}

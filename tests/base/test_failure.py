@@ -1,0 +1,348 @@
+"""What is kept of an exception: storable, bounded text, whatever the exception is like."""
+
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from onward.base.failure import MESSAGE_LIMIT, TRACEBACK_LIMIT, describe, storable
+
+
+def caught(function, *args):
+    """The exception that a call raises, as a worker meets it."""
+    try:
+        function(*args)
+    except BaseException as error:  # noqa: BLE001  that is the point
+        return error
+    raise AssertionError("it did not raise")
+
+
+def fails(message="no route to host", kind=ValueError):
+    raise kind(message)
+
+
+def recurses(depth):
+    if depth == 0:
+        fails()
+    recurses(depth - 1)
+
+
+def is_storable(text):
+    return "\x00" not in text and text.encode("utf-8").decode("utf-8") == text
+
+
+# Text
+
+
+@pytest.mark.promise("F60")
+@given(st.text(st.characters()))
+def test_any_text_becomes_storable(text):
+    assert is_storable(storable(text))
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\x00"), max_size=100))
+def test_storable_text_is_left_alone(text):
+    assert storable(text) == text
+
+
+@pytest.mark.promise("F60")
+@pytest.mark.parametrize(("text", "kept"), [("a\x00b", "a\\x00b"), ("a\ud800b", "a\\ud800b"), ("\udcff", "\\udcff")])
+def test_what_cannot_be_stored_is_spelled_out(text, kept):
+    assert storable(text) == kept
+
+
+@pytest.mark.promise("F60")
+@given(st.text(st.sampled_from("a\x00\ud800é")), st.integers(5, 50))
+def test_text_keeps_to_its_limit_even_where_it_is_spelled_out(text, limit):
+    assert len(storable(text * 20, limit)) <= limit
+
+
+def test_text_that_was_cut_shows_it():
+    assert storable("abcdefgh", 5) == "abcd…"
+
+
+# Messages
+
+
+@pytest.mark.promise("F60")
+@given(st.text(st.characters()))
+def test_any_message_can_be_stored(message):
+    failure = describe(caught(fails, message))
+
+    assert is_storable(failure.message)
+    assert is_storable(failure.traceback)
+
+
+@pytest.mark.promise("F60")
+@pytest.mark.parametrize("message", ["x" * 10_000_000, "\x00" * 10_000_000, "\ud800" * 1_000_000, "é" * 1_000_000])
+def test_a_huge_message_is_bounded(message):
+    failure = describe(caught(fails, message))
+
+    assert len(failure.message) <= MESSAGE_LIMIT
+    assert len(failure.traceback) <= TRACEBACK_LIMIT
+
+
+class Silent(Exception):
+    def __str__(self):
+        raise self.args[0]
+
+
+class Liar(Exception):
+    def __str__(self):
+        return 5  # noqa: PLE0307  that is the point
+
+
+class Odd(str):
+    __slots__ = ()
+
+    def __len__(self):
+        raise RuntimeError("no length")
+
+
+@pytest.mark.promise("F60")
+@pytest.mark.parametrize(
+    "raised", [ValueError(), RecursionError(), SystemExit(3), KeyboardInterrupt(), GeneratorExit()]
+)
+def test_an_exception_whose_text_raises_has_a_message(raised):
+    failure = describe(caught(fails, raised, Silent))
+
+    assert failure.kind == "Silent"
+    assert failure.message == "<Silent whose text cannot be had>"
+
+
+@pytest.mark.promise("F60")
+def test_an_exception_whose_text_is_no_text_has_a_message():
+    assert describe(caught(fails, "", Liar)).message == "<Liar whose text cannot be had>"
+
+
+@pytest.mark.promise("F60")
+def test_a_message_of_an_odd_kind_of_text_can_be_had():
+    class Teller(Exception):
+        def __str__(self):
+            return Odd("odd")
+
+    failure = describe(caught(fails, "", Teller))
+
+    assert type(failure.message) is str
+
+
+@pytest.mark.promise("F60")
+def test_an_exception_with_an_impossible_name_has_a_kind():
+    class Impossible(Exception):
+        __qualname__ = "Bad\x00\ud800" + "x" * 1000
+
+    failure = describe(caught(fails, "", Impossible))
+
+    assert is_storable(failure.kind)
+    assert len(failure.kind) <= 200
+
+
+def test_the_kind_is_the_class_and_the_message_the_text():
+    failure = describe(caught(fails, "no route to host", ConnectionError))
+
+    assert (failure.kind, failure.message) == ("ConnectionError", "no route to host")
+
+
+# Tracebacks
+
+
+def test_a_traceback_names_file_line_function_and_source():
+    failure = describe(caught(fails))
+
+    assert f'File "{__file__}", line ' in failure.traceback
+    assert ", in fails\n    raise kind(message)\n" in failure.traceback
+    assert failure.traceback.endswith("ValueError: no route to host\n")
+
+
+def test_an_exception_that_was_never_raised_has_a_short_traceback():
+    assert describe(ValueError("x")).traceback == "ValueError: x\n"
+
+
+@pytest.mark.promise("F60")
+def test_of_many_frames_the_innermost_are_kept():
+    traceback = describe(caught(recurses, 500)).traceback
+
+    assert "outer frames" in traceback
+    assert traceback.count("in recurses") < 20
+    assert ", in fails\n" in traceback
+    assert len(traceback) <= TRACEBACK_LIMIT
+
+
+@pytest.mark.promise("F60")
+def test_an_endless_recursion_can_be_described():
+    def endless():
+        endless()
+
+    failure = describe(caught(endless))
+
+    assert failure.kind == "RecursionError"
+    assert len(failure.traceback) <= TRACEBACK_LIMIT
+
+
+@pytest.mark.promise("F60")
+def test_locals_never_appear():
+    def handler():
+        password = "".join(reversed("3retnuh"))
+        fails(f"login as {len(password)} failed")
+
+    failure = describe(caught(handler))
+
+    assert "hunter3" not in failure.message + failure.traceback
+
+
+@pytest.mark.promise("F60")
+def test_code_without_a_source_or_a_line_can_be_described():
+    def handler():
+        fails()
+
+    handler.__code__ = handler.__code__.replace(co_filename="\x00nowhere\ud800", co_linetable=b"")
+
+    failure = describe(caught(handler))
+
+    assert failure.kind == "ValueError"
+    assert is_storable(failure.traceback)
+
+
+@pytest.mark.promise("F60")
+def test_a_loader_that_fails_does_not_hide_the_failure():
+    class Loader:
+        def get_source(self, name):
+            raise RuntimeError("no source today")
+
+    globals_ = {"__loader__": Loader(), "__name__": "generated"}
+    exec(compile("def handler():\n    raise ValueError('x')\n", "<generated by a template>", "exec"), globals_)
+
+    assert describe(caught(globals_["handler"])).message == "x"
+
+
+@pytest.mark.promise("F60")
+def test_a_source_line_of_a_megabyte_is_bounded():
+    source = "def handler(x):\n    return " + " + ".join(["x"] * 300) + " + ''" + " " * 1_000_000
+    globals_ = {"__loader__": None}
+    exec(compile(source, "<long>", "exec"), globals_)
+
+    assert len(describe(caught(globals_["handler"], 1)).traceback) <= TRACEBACK_LIMIT
+
+
+# Chains
+
+
+def test_a_cause_is_told_before_its_effect():
+    def handler():
+        try:
+            fails("the cause")
+        except ValueError as error:
+            raise RuntimeError("the effect") from error
+
+    traceback = describe(caught(handler)).traceback
+
+    assert "ValueError: the cause\n\nwhich directly caused:\n\n" in traceback
+    assert traceback.endswith("RuntimeError: the effect\n")
+
+
+def test_a_context_is_told_before_what_it_led_to():
+    def handler():
+        try:
+            fails("first")
+        except ValueError:
+            raise RuntimeError("second")  # noqa: B904  that is the point
+
+    traceback = describe(caught(handler)).traceback
+
+    assert "ValueError: first\n\nwhile it was handled, there came:\n\n" in traceback
+
+
+def test_a_suppressed_context_is_not_told():
+    def handler():
+        try:
+            fails("first")
+        except ValueError:
+            raise RuntimeError("second") from None
+
+    assert "first" not in describe(caught(handler)).traceback
+
+
+@pytest.mark.promise("F60")
+def test_a_chain_that_runs_in_a_circle_ends():
+    first, second = ValueError("first"), ValueError("second")
+    first.__cause__, second.__cause__ = second, first
+
+    assert describe(first).traceback.count("ValueError") == 2
+
+
+@pytest.mark.promise("F60")
+def test_a_long_chain_is_bounded_and_ends_with_the_error_itself():
+    error = caught(fails, "root " * 1000)
+    for number in range(1000):
+        error.__context__, error = None, caught(fails, f"link {number} " + "x" * 10_000)
+        error.__cause__ = ValueError("y" * 10_000)
+
+    failure = describe(error)
+
+    assert len(failure.traceback) <= TRACEBACK_LIMIT
+    assert "ValueError: link 999 xxx" in failure.traceback
+
+
+@pytest.mark.promise("F60")
+def test_four_long_links_each_leave_their_last_frame_and_their_message():
+    error = None
+    for number in range(4):
+        link = caught(recurses, 300)
+        link.args = (f"link {number} " + "x" * 5000,)
+        link.__cause__, error = error, link
+
+    traceback = describe(error).traceback
+
+    assert len(traceback) <= TRACEBACK_LIMIT
+    assert [number for number in range(4) if f"ValueError: link {number} xxx" in traceback] == [0, 1, 2, 3]
+    assert traceback.count(", in fails\n") == 4
+
+
+# Groups
+
+
+def test_a_group_tells_what_it_holds():
+    def handler():
+        raise ExceptionGroup(
+            "two went wrong", [caught(fails, "the first"), caught(fails, "the second", ConnectionError)]
+        )
+
+    failure = describe(caught(handler))
+
+    assert failure.kind == "ExceptionGroup"
+    assert failure.message == "two went wrong (2 sub-exceptions)"
+    assert "ValueError: the first" in failure.traceback
+    assert "ConnectionError: the second" in failure.traceback
+    assert ", in fails\n" in failure.traceback
+
+
+def test_a_group_in_a_group_tells_the_innermost():
+    inner = ExceptionGroup("inner", [ExceptionGroup("innermost", [caught(fails, "deep down")])])
+
+    assert "ValueError: deep down" in describe(ExceptionGroup("outer", [inner])).traceback
+
+
+@pytest.mark.promise("F60")
+def test_a_large_group_is_bounded_and_ends_with_its_own_line():
+    error = ExceptionGroup("many", [caught(fails, "x" * 5000) for _ in range(1000)])
+
+    traceback = describe(error).traceback
+
+    assert len(traceback) <= TRACEBACK_LIMIT
+    assert traceback.endswith("ExceptionGroup: many (1000 sub-exceptions)\n")
+
+
+@pytest.mark.promise("F60")
+def test_a_group_nested_without_end_can_be_described():
+    error = ValueError("deep down")
+    for _ in range(10 * sys.getrecursionlimit()):
+        error = ExceptionGroup("again", [error])
+
+    assert describe(error).kind == "ExceptionGroup"
+
+
+@pytest.mark.promise("F84")
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit, MemoryError, TimeoutError])
+def test_what_is_not_quite_an_exception_is_described_too(kind):
+    assert describe(caught(fails, "x", kind)).kind == kind.__name__

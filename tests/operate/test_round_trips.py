@@ -1,0 +1,80 @@
+"""A job that has been everywhere is the same in every field, to the last byte of its seal."""
+
+import msgspec
+import pytest
+
+from onward.backend import Query
+from onward.contract.transfer import MOVABLE
+from onward.job.envelope import Sealed, open_sealed
+from onward.job.states import State
+from onward.operate.transfer import Mover
+from onward.testing.contract.builders import a_claim
+from onward.testing.contract.moving import a_colourful_queue
+
+
+def everything(store):
+    """All that is known of the jobs that can move: what anybody sees, and what only a mover sees."""
+    shown = store.list(Query(states=MOVABLE, limit=1000))
+    ids = store.withhold("default", ">look>default")
+    parcels = list(store.export(">look>default", ids))
+    store.admit(">look>default", "default", ids)
+    # Where no key is, its length of life is nobody's.
+    return list(shown), [
+        msgspec.structs.replace(parcel, idempotency_ttl=parcel.idempotency_ttl if parcel.idempotency_key else 0)
+        for parcel in parcels
+    ]
+
+
+@pytest.mark.promise("A22")
+@pytest.mark.parametrize(
+    "kinds",
+    [
+        ("memory", "sqlite", "postgres", "mariadb", "memory"),
+        ("sqlite", "mariadb", "postgres", "sqlite"),
+        ("sqlite", "postgres", "redis", "sqlite"),
+        ("redis", "mariadb", "memory", "redis", "memory"),
+        ("postgres", "memory", "mariadb", "sqlite", "memory"),
+    ],
+    ids="-".join,
+)
+def test_a_job_that_moved_is_what_it_was(open_store, clock, kinds):
+    source = open_store(kinds[0], "first")
+    a_colourful_queue(source, clock)
+    before = everything(source)
+    assert {parcel.state for parcel in before[1]} == MOVABLE
+
+    for number, kind in enumerate(kinds[1:]):
+        target = open_store(kind, f"store-{number}")
+        report = Mover(source, target, batch=5).move("default")
+
+        assert report.is_complete
+        assert (report.moved, report.before, report.after) == (len(before[1]),) * 3
+        assert everything(target) == before
+        assert everything(source) == ([], [])
+        source = target
+    for job in source.list(Query(states=MOVABLE, limit=1000)):
+        open_sealed(Sealed(job.id, job.queue, job.data))
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres", "mariadb", "redis"])
+def test_a_key_that_was_confirmed_at_the_source_is_confirmed_at_the_target(open_store, clock, kind):
+    source, target = open_store("memory"), open_store(kind)
+    a_colourful_queue(source, clock)
+
+    Mover(source, target).move("default")
+    target.pause("default", paused=False)
+
+    leases = []
+    while claimed := target.claim(a_claim(limit=50)):
+        leases += claimed
+    assert [str(lease.hold) for lease in leases if b'"idempotency_key":"paid"' in lease.envelope.data] == ["done"]
+
+
+def test_what_ended_stays_where_it_ended(open_store, clock):
+    source, target = open_store("memory"), open_store("memory")
+    a_colourful_queue(source, clock)
+
+    Mover(source, target).move("default")
+
+    assert source.counts()[State.COMPLETED] == 1
+    assert sum(source.counts().values()) == 1
