@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from onward.base.backoff import doubling
 from onward.base.logs import get_logger
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.process import WorkerProcess
@@ -33,7 +34,7 @@ class _Slot:
 
     def pause(self, now: float) -> None:
         """The first death says nothing, and the place is filled at once; then the pause doubles."""
-        pause = 0.0 if self.deaths <= 1 else min(_FIRST_PAUSE * 2.0 ** min(self.deaths - 2, 10), _LONGEST_PAUSE)
+        pause = 0.0 if self.deaths <= 1 else doubling(_FIRST_PAUSE, self.deaths - 1, _LONGEST_PAUSE)
         self.start_at = now + pause
 
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from random import uniform
 from typing import NamedTuple
 
+from onward.base.backoff import doubling, jittered
 from onward.base.clock import SystemClock
 from onward.base.logs import get_logger
 from onward.base.names import serves
@@ -197,8 +197,8 @@ class Keeper:
     def _wait(self) -> None:
         with self._changed:
             if self._failures:
-                longest = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE, self._interval)
-                self._changed.wait_for(lambda: self._ended, uniform(longest / 2, longest))
+                longest = doubling(_FIRST_PAUSE, self._failures, min(_LONGEST_PAUSE, self._interval))
+                self._changed.wait_for(lambda: self._ended, jittered(longest))
             else:
                 pause = max(0.0, self._next_renewal - boottime())
                 self._changed.wait_for(lambda: self._ended or bool(self._estates), pause)

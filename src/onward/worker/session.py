@@ -16,8 +16,8 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from random import uniform
 
+from onward.base.backoff import doubling, jittered
 from onward.contract.backend import Backend, Lease, Renewal, Session
 from onward.errors import BackendError
 from onward.version import __version__
@@ -188,8 +188,8 @@ class WorkerSession:
         """Until the next renewal.  False when the worker has ended."""
         with self._changed:
             if failures:  # however many ask: a store that is away is not asked more often than this
-                longest = min(_FIRST_PAUSE * 2 ** min(failures - 1, 10), _LONGEST_PAUSE, self.length / 3)
-                self._changed.wait_for(lambda: self._ended, uniform(longest / 2, longest))
+                longest = doubling(_FIRST_PAUSE, failures, min(_LONGEST_PAUSE, self.length / 3))
+                self._changed.wait_for(lambda: self._ended, jittered(longest))
             else:
                 while not (self._ended or self._asked) and (pause := self._renew_at - time.monotonic()) > 0:
                     self._changed.wait(pause)

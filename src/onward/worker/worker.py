@@ -8,12 +8,12 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from random import uniform
 from typing import Self
 
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.base.backoff import jittered
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
 from onward.contract.backend import Renewal
@@ -238,7 +238,7 @@ class Worker:
                 # While a queue is at its limit nobody listens to it, and that may be over at any moment.
                 longest = _WAIT if self._pump.hears_all else _SHORT_WAIT
                 # At the end it looks for work, rung or not: workers that started together must not do so in step.
-                length = uniform(longest / 2, longest)
+                length = jittered(longest)
                 if queues:
                     self._parts.backend.wait(queues, length)
                 else:  # no queue of its patterns was ever seen
