@@ -54,7 +54,7 @@ class Fleet:
         self._slots = [_Slot(share) for share in _shares(options, count)]
         self._living: dict[int, WorkerProcess] = {}  # by pid
         self._started = 0
-        self.stillborn = 0  # in a row: ended before they said hello
+        self.failed_starts = 0  # in a row: ended before they said hello
 
     def __iter__(self) -> Iterator[WorkerProcess]:
         return iter(list(self._living.values()))
@@ -113,11 +113,11 @@ class Fleet:
         for slot in self._slots:
             slot.done = True
 
-    def bury(self, process: WorkerProcess, *, polite: bool) -> None:
+    def remove(self, process: WorkerProcess, *, polite: bool) -> None:
         """It is dead, and its slot is free."""
         del self._living[process.pid]
         if process.hello is None:
-            self.stillborn += 1
+            self.failed_starts += 1
         slot = self._slot_of(process)
         if slot is None:
             return
