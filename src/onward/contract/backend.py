@@ -94,7 +94,8 @@ import msgspec
 
 from onward.base.failure import Failure
 from onward.job.envelope import Envelope, Sealed
-from onward.job.lease import Answer, Hold, Lease, Settled, Settlement
+from onward.job.lease import Hold, Lease
+from onward.job.settlement import Answer, Settled, Settlement
 from onward.job.states import State
 
 __all__ = [

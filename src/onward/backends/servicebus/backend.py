@@ -45,7 +45,7 @@ from onward.contract.backend import (
 )
 from onward.contract.backend import Session as Opened
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.job.lease import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["ServiceBusBackend"]

@@ -14,7 +14,8 @@ from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.contract.backend import Claim, Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
 from onward.job.envelope import Envelope
-from onward.job.lease import Answer, Hold, Lease, Settled, Settlement
+from onward.job.lease import Hold, Lease
+from onward.job.settlement import Answer, Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["Job", "Model"]
