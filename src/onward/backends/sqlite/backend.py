@@ -11,7 +11,7 @@ from pathlib import Path
 from onward.backends.sql import text
 from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.sections import prefix_of
-from onward.backends.sql.steps import Ask, Asks, Rows, rendered
+from onward.backends.sql.statements import Named, NamedSteps, as_statements
 from onward.backends.sql.tables import emptying
 from onward.backends.sqlite import (
     claiming,
@@ -50,7 +50,7 @@ from onward.contract.backend import (
     Turn,
     TurnResult,
 )
-from onward.contract.transactions import Dialect, Steps, Style, refuse_to_wait
+from onward.contract.transactions import Dialect, Rows, Steps, Style, refuse_to_wait
 from onward.errors import BackendMisconfigured, TransactionError
 
 __all__ = ["SqliteBackend"]
@@ -294,13 +294,13 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         steps = enqueueing.joining(envelopes, self.clock.micros())
-        return rendered(steps, lambda asked: foreign(self._sql[asked.name], asked.parameters, style))
+        return as_statements(steps, lambda step: foreign(self._sql[step.name], step.parameters, style))
 
     def recognizing(self, style: Style) -> Steps[None]:
-        def look() -> Asks[None]:
-            self._check_file((yield Ask("home", ())))
+        def look() -> NamedSteps[None]:
+            self._check_file((yield Named("home", ())))
 
-        return rendered(look(), lambda asked: foreign(self._sql[asked.name], asked.parameters, style))
+        return as_statements(look(), lambda step: foreign(self._sql[step.name], step.parameters, style))
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
         refuse_to_wait(self)

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from operator import attrgetter
 
-from onward.backends.sql.steps import Ask, Asks
+from onward.backends.sql.statements import Named, NamedSteps
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
 from onward.contract.backend import Enqueued
 from onward.job.envelope import Envelope
@@ -43,10 +43,10 @@ class Taken(Exception):
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
     """Store them in their order, or say which live job stands for each."""
     tx.wakes = tx.wakes or any(_due(envelope, tx.now) <= tx.now for envelope in envelopes)
-    return [tx.hold(_adding(envelope, tx.now, retried=retried)) for envelope in envelopes]
+    return [tx.run_steps(_adding(envelope, tx.now, retried=retried)) for envelope in envelopes]
 
 
-def joining(envelopes: Sequence[Envelope], now: int) -> Asks[list[Enqueued]]:
+def joining(envelopes: Sequence[Envelope], now: int) -> NamedSteps[list[Enqueued]]:
     """The same within somebody else's transaction."""
     answers: dict[int, Enqueued] = {}
     batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
@@ -57,7 +57,7 @@ def joining(envelopes: Sequence[Envelope], now: int) -> Asks[list[Enqueued]]:
             answers[at] = yield from _adding(envelope, now)
     stored: set[str] = set()
     for batch in batches.values():
-        rows = yield Ask("enqueue_alike_or_not", batch.parameters(now))
+        rows = yield Named("enqueue_alike_or_not", batch.parameters(now))
         stored.update(job_id for (job_id,) in rows)
     for at, envelope in enumerate(envelopes):
         if envelope.unique_key is None:
@@ -163,27 +163,27 @@ def _row(envelope: Envelope, now: int) -> Row:
     return (*_columns(envelope, now), envelope.id, envelope.enqueued_at, envelope.unique_key, envelope.data)
 
 
-def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> Asks[Enqueued]:
+def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> NamedSteps[Enqueued]:
     # Under the write lock, looking among the finished first is as good as taking back what was there already.
-    if retried and (yield Ask("is_finished", (envelope.id,)))[0][0]:
+    if retried and (yield Named("is_finished", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
     row = _row(envelope, now)
-    if (yield Ask("enqueue_or_not", row)):
+    if (yield Named("enqueue_or_not", row)):
         return Enqueued(envelope.id)
-    if (yield Ask("is_live", (envelope.id,)))[0][0]:
+    if (yield Named("is_live", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
     # There are no other constraints to conflict with, and the lock is ours.
-    ((rowid, holder_id, state),) = yield Ask("key_holder", (envelope.unique_key,))
+    ((rowid, holder_id, state),) = yield Named("key_holder", (envelope.unique_key,))
     if envelope.unique_strategy == "ignore_new":
         return Enqueued(envelope.id, created=False, existing_id=holder_id)
     reason = f"replaced by {envelope.id}"
     if state == State.EXECUTING:
-        yield Ask("take_key_away", (rowid, reason))
+        yield Named("take_key_away", (rowid, reason))
     else:
         listed = as_json([rowid])
-        yield Ask("cancel_waiting", (listed, now, reason))
-        yield Ask("forget_waiting", (listed,))
-    yield Ask("enqueue_or_not", row)
+        yield Named("cancel_waiting", (listed, now, reason))
+        yield Named("forget_waiting", (listed,))
+    yield Named("enqueue_or_not", row)
     return Enqueued(envelope.id)
 
 

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from onward.backends.sql.steps import Asks, answered
+from onward.backends.sql.statements import NamedSteps
+from onward.contract.transactions import run_steps
 
 __all__ = ["Row", "Transaction", "as_json"]
 
@@ -55,9 +56,9 @@ class Transaction:
         """Whether its parameters have names."""
         return "?1" not in self._sql[name]
 
-    def hold(self, asks: Asks[T]) -> T:
-        """Hold a conversation that somebody else's connection could hold as well."""
-        return answered(asks, lambda asked: self.rows(asked.name, asked.parameters))
+    def run_steps(self, steps: NamedSteps[T]) -> T:
+        """Run steps that could run on a caller's connection as well."""
+        return run_steps(steps, lambda step: self.rows(step.name, step.parameters))
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
