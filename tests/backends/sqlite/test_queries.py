@@ -17,7 +17,7 @@ PACKAGE = Path(queries.__file__).parent
 STATEMENTS = queries.load("onward_")
 
 # People ask for these; they may take a look at everything.
-OVERVIEWS = {"count_live", "count_finished", "count_finished_of_queue", "live_by_queue"}
+OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # These stop at a limit; what they cost is measured below.
 GLANCES = {"glance", "glance_later", "glance_due_by_queue", "glance_later_by_queue"}
 # Over the running jobs only, of which there are few.

@@ -18,7 +18,7 @@ from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.queue_marks import Marks
 from onward.backends.postgres.settling import LeaseLost, Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
-from onward.backends.postgres.transfer import PostgresMoving
+from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
 from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
@@ -59,7 +59,7 @@ Result = TypeVar("Result")
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
 
 
-class PostgresBackend(SetsAside, PostgresInspection, PostgresMoving, Backend):
+class PostgresBackend(SetsAside, PostgresInspection, PostgresTransfer, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "postgresql"

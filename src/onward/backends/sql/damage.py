@@ -17,7 +17,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import msgspec
 
 from onward.backends.sql.statements import Transaction
-from onward.backends.sql.transfer import SqlMoving
+from onward.backends.sql.transfer import SqlTransfer
 from onward.base.clock import SystemClock
 from onward.base.ids import IdMaker
 from onward.base.logs import get_logger
@@ -68,7 +68,7 @@ _COLUMNS = (
 _new_id = IdMaker(SystemClock())
 
 
-class SetsAside(SqlMoving):
+class SetsAside(SqlTransfer):
     """A backend that can find and set aside damaged rows."""
 
     def __init__(self) -> None:
@@ -84,7 +84,7 @@ class SetsAside(SqlMoving):
         with self._one_looks:
             if time.monotonic() - self._found_nothing_at < _LOOK_AGAIN_AFTER:
                 return 0
-            found = self._repair_text() + self._moving(self._set_aside)
+            found = self._repair_text() + self._write(self._set_aside)
             if not found:
                 self._found_nothing_at = time.monotonic()
             return found

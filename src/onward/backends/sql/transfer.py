@@ -1,4 +1,4 @@
-"""Moving house, where no database decides how: the statements are named alike in every dialect."""
+"""Transfer between stores, where no database decides how: the statements are named alike in every dialect."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from onward.contract.backend import Query
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.states import state_named
 
-__all__ = ["SqlMoving"]
+__all__ = ["SqlTransfer"]
 
 Result = TypeVar("Result")
 
 _encode = msgspec.json.Encoder().encode
 
 
-class SqlMoving:
+class SqlTransfer:
     """The `Movable` half of a backend.  How rows are inserted is for the dialect to say."""
 
     @abstractmethod
-    def _looking(self, act: Callable[[Any], Result]) -> Result:
+    def _read(self, act: Callable[[Any], Result]) -> Result:
         """Run it in one snapshot."""
 
     @abstractmethod
-    def _moving(self, act: Callable[[Any], Result]) -> Result:
+    def _write(self, act: Callable[[Any], Result]) -> Result:
         """Run it as one transaction."""
 
     @abstractmethod
@@ -53,7 +53,7 @@ class SqlMoving:
             _requeue(tx, ids, queue, transit)
             return ids
 
-        return self._moving(act)
+        return self._write(act)
 
     def export(self, transit: str, ids: Sequence[str]) -> Sequence[Parcel]:
         def look(tx: Transaction) -> Sequence[Parcel]:
@@ -61,7 +61,7 @@ class SqlMoving:
             runs_of = runs_by_job(runs.rows())
             return [_parcel(row, runs_of) for row in sorted(found.rows(), key=lambda row: str(row[0]))]
 
-        return self._looking(look) if ids else []
+        return self._read(look) if ids else []
 
     def accept(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[Accepted]:
         def act(tx: Transaction) -> Sequence[Accepted]:
@@ -80,7 +80,7 @@ class SqlMoving:
             holders: dict[str, str] = dict(tx.ask("key_holders", keys=keys).rows()) if keys else {}
             return [_accepted(each, stored, there, holders) for each in parcels]
 
-        return self._moving(act) if parcels else []
+        return self._write(act) if parcels else []
 
     def forget(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[str]:
         def act(tx: Transaction) -> Sequence[str]:
@@ -89,7 +89,7 @@ class SqlMoving:
             _drop(tx, live, dead, transit)
             return [*live, *dead]
 
-        return self._moving(act) if parcels else []
+        return self._write(act) if parcels else []
 
     def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
         def act(tx: Transaction) -> int:
@@ -98,7 +98,7 @@ class SqlMoving:
             self._rouse(tx, queue)
             return len(staged)
 
-        return self._moving(act) if ids else 0
+        return self._write(act) if ids else 0
 
 
 def _staged(tx: Transaction, ids: Sequence[str], transit: str) -> list[str]:
