@@ -56,7 +56,7 @@ def reap(
         tx.run("end_expired_sessions", (expired_by, queue))
         leases = [_Lease(*row) for row in tx.rows("orphans", (queue,))]
     else:
-        tx.run("end_session", (owner,))
+        tx.ask("end_session", owner=owner)
         leases = [_Lease(*row) for row in tx.rows("dead_leases", (owner, queue))]
     if not leases:
         return []
