@@ -149,8 +149,8 @@ class DeadLetters:
             return False
         try:
             letter = {"job": handler, "queue": None, "payload": payload, "reason": reason, "attempts": attempts}
-            limit = self._client.max_payload
-            copy = self._client.seal_copy(queue=self._queue, job=DEAD_LETTER_JOB, payload=letter, limit=limit)
+            limit = self._client.letters.max_payload
+            copy = self._client.letters.seal_copy(queue=self._queue, job=DEAD_LETTER_JOB, payload=letter, limit=limit)
             self._client.enqueue([copy])
         except (OnwardError, TypeError, ValueError, RecursionError) as error:
             logger.error("a dead letter of %s could not be stored: %s", handler, error)  # noqa: TRY400  the caller is told
@@ -260,7 +260,7 @@ class DeadLetters:
             "errors": errors,
         }
         copy_id = derived_id(stored.id, token, "dead-letter")
-        return self._client.seal_copy(
+        return self._client.letters.seal_copy(
             copy_id=copy_id,
             queue=self._queue,
             job=DEAD_LETTER_JOB,
