@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
 from onward import handlers as keyed
+from onward.backend import Backend, Check, Overview, QueueState, Reaped
 from onward.base.clock import Clock
 from onward.base.durations import Duration
 from onward.client.bound_job import Job, JobDecorator, bind
@@ -18,7 +19,6 @@ from onward.client.handle import JobHandle
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
 from onward.config import Settings, SettingsOptions, load
-from onward.contract.backend import Backend, Check, Overview, QueueState, Reaped
 from onward.errors import OnwardError, OptionError
 from onward.job.context import JobContext
 from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions

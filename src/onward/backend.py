@@ -2,7 +2,10 @@
 
 from onward.contract.backend import (
     DURABLE,
+    LEASE,
     LOSSY,
+    QUEUES_AT_A_GLANCE,
+    TOMBSTONE,
     Advising,
     Answer,
     Backend,
@@ -16,6 +19,7 @@ from onward.contract.backend import (
     Envelope,
     Failure,
     Health,
+    Held,
     Hold,
     Inline,
     Inspection,
@@ -44,7 +48,10 @@ from onward.contract.backend import (
 
 __all__ = [
     "DURABLE",
+    "LEASE",
     "LOSSY",
+    "QUEUES_AT_A_GLANCE",
+    "TOMBSTONE",
     "Advising",
     "Answer",
     "Backend",
@@ -58,6 +65,7 @@ __all__ = [
     "Envelope",
     "Failure",
     "Health",
+    "Held",
     "Hold",
     "Inline",
     "Inspection",

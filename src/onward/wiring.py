@@ -16,6 +16,7 @@ import msgspec
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
 from onward.attempt.report import Ledger
+from onward.backend import Backend, Inline, Lease
 from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
 from onward.base.failure import storable
@@ -24,7 +25,6 @@ from onward.client.handle import HandleSource
 from onward.client.letters import LetterWriter
 from onward.client.record import Records
 from onward.config import Settings, to_environment
-from onward.contract.backend import Backend, Inline, Lease
 from onward.errors import BackendUnavailable
 from onward.job.registry import HandlerEntry, Registry
 from onward.job.results import Results

@@ -22,8 +22,8 @@ from onward.errors import ArgumentError, PayloadTooLarge
 
 if TYPE_CHECKING:
     from onward.app import Onward
+    from onward.backend import Enqueued
     from onward.client.handle import JobHandle
-    from onward.contract.backend import Enqueued
     from onward.job.definition import EnqueueOptions
 
 __all__ = ["COMMAND"]

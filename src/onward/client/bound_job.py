@@ -23,10 +23,10 @@ from typing import (
     overload,
 )
 
+from onward.backend import Enqueued
 from onward.client.client import Client
 from onward.client.handle import HandleSource, JobHandle
 from onward.client.letters import Sealer, refuse_what_it_lacks
-from onward.contract.backend import Enqueued
 from onward.errors import ArgumentError, DefinitionError, OptionError
 from onward.job.context import JobContext
 from onward.job.definition import EnqueueOptions, JobDefinition, UsingOptions, define

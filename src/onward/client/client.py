@@ -6,11 +6,11 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence
 
+from onward.backend import Backend, Enqueued
 from onward.base.interruption import shield
 from onward.base.logs import get_logger
 from onward.client.group_commit import GroupCommit
 from onward.client.letters import LetterWriter
-from onward.contract.backend import Backend, Enqueued
 from onward.contract.transactions import refuse_to_wait
 from onward.job.envelope import Envelope
 from onward.telemetry import JobDeduplicated, JobEnqueued, Metrics, Telemetry

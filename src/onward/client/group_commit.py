@@ -16,9 +16,9 @@ from math import inf
 from random import uniform
 from typing import Protocol
 
+from onward.backend import Enqueued
 from onward.base import forks
 from onward.base.time_limit import until
-from onward.contract.backend import Enqueued
 from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable, StoreFull
 from onward.job.envelope import Envelope
 

@@ -9,12 +9,12 @@ from typing import Any
 
 import msgspec
 
+from onward.backend import Backend, Capabilities
 from onward.base.clock import SECOND, Clock
 from onward.base.ids import IdMaker
 from onward.base.names import job_name, queue_name
 from onward.base.names import key as checked_key
 from onward.config import Settings
-from onward.contract.backend import Backend, Capabilities
 from onward.errors import ArgumentError, OptionError
 from onward.job.arguments import encode_value
 from onward.job.definition import EnqueueOptions, JobDefinition

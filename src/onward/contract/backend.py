@@ -99,7 +99,10 @@ from onward.job.states import State
 
 __all__ = [
     "DURABLE",
+    "LEASE",
     "LOSSY",
+    "QUEUES_AT_A_GLANCE",
+    "TOMBSTONE",
     "Advising",
     "Answer",
     "Backend",
@@ -113,6 +116,7 @@ __all__ = [
     "Envelope",
     "Failure",
     "Health",
+    "Held",
     "Hold",
     "Inline",
     "Inspection",

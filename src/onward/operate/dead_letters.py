@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.backend import Inspection, Query, Reaped, StoredJob
 from onward.base.clock import Clock
 from onward.base.ids import derived_id
 from onward.base.logs import get_logger
 from onward.base.wording import counted
 from onward.client.client import Client
 from onward.client.record import JobRecord, Records, payload_of
-from onward.contract.backend import Inspection, Query, Reaped, StoredJob
 from onward.errors import BackendError, EnvelopeError, OnwardError, Unsupported
 from onward.job.envelope import Envelope, Letter, Sealed, Verify, open_sealed
 from onward.job.outcome import Dead

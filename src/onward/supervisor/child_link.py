@@ -10,9 +10,9 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
+from onward.backend import Held, Reaped, Renewal
 from onward.base.ipc import Line, Message
 from onward.base.logs import get_logger
-from onward.contract.backend import Held, Reaped, Renewal
 from onward.errors import JobTimeout
 from onward.supervisor.messages import Draining, Inherit, Inherited, Renewed, Rescued, Stop, Told
 from onward.worker.pump import Bequest

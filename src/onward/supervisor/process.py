@@ -13,8 +13,8 @@ from pathlib import Path
 
 import msgspec
 
+from onward.backend import Held
 from onward.base.ipc import Line, Message, describe_end, kill_group
-from onward.contract.backend import Held
 from onward.supervisor.messages import DECODE_BELOW, Hello, Stop
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.run_board import Board

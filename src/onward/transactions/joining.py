@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
+from onward.backend import Backend, Enqueued
 from onward.base.time_limit import until
 from onward.client.bound_job import Call, Job
 from onward.client.client import Client
 from onward.client.handle import HandleSource, JobHandle
-from onward.contract.backend import Backend, Enqueued
 from onward.contract.transactions import Transacts, ahold, hold
 from onward.errors import ArgumentError, BackendUnreachable, TransactionError
 from onward.job.definition import EnqueueOptions

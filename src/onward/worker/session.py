@@ -18,7 +18,7 @@ from collections.abc import Callable, Sequence
 from datetime import timedelta
 from random import uniform
 
-from onward.contract.backend import Backend, Lease, Renewal, Session
+from onward.backend import Backend, Lease, Renewal, Session
 from onward.errors import BackendError
 from onward.version import __version__
 from onward.worker.run_recorder import Alone, Witness

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onward.backend import Reaped, Run
 from onward.backends.memory.store import HoldKey, Job, Pointer, Store
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
 from onward.base.wording import counted
-from onward.contract.backend import Reaped, Run
 from onward.job.lease import (
     GONE,
     LEASE_LOST,

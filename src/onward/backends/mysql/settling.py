@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
 from onward.backends.sql.settling import because, judge, on_record
 from onward.backends.sql.turns import released
 from onward.base.clock import SECOND
 from onward.base.wording import counted
-from onward.contract.backend import Held
 from onward.job.lease import Hold, Settled, Settlement, applied, crash_pause
 from onward.job.states import FINISHED, TARGETS, State
 

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
+from onward.backend import Held
 from onward.backends.postgres import enqueueing, holds
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.sql.enqueueing import StartOver
 from onward.backends.sql.settling import because, judge, on_record
 from onward.backends.sql.turns import released
 from onward.base.clock import SECOND
-from onward.contract.backend import Held
 from onward.job.lease import Hold, Settled, Settlement, applied, crash_pause
 from onward.job.states import TARGETS, State
 

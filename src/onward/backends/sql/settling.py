@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from onward.backend import Reaped
 from onward.base.failure import Failure
-from onward.contract.backend import Reaped
 from onward.job.envelope import Sealed
 from onward.job.lease import GONE, LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Lease, Settled, Settlement, already_applied
 from onward.job.states import TARGETS, State, state_named

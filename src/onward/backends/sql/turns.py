@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from onward.contract.backend import Turn, TurnResult
+from onward.backend import Turn, TurnResult
 from onward.job.lease import Hold, Settled, Settlement
 
 __all__ = ["in_two", "is_parted", "released"]

@@ -10,9 +10,9 @@ from collections import defaultdict
 from collections.abc import Hashable, Sequence
 from operator import attrgetter
 
+from onward.backend import Enqueued
 from onward.backends.sql.steps import Ask, Asks
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
-from onward.contract.backend import Enqueued
 from onward.job.envelope import Envelope
 from onward.job.states import State
 

@@ -7,12 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from onward.backends.sql import rows
-from onward.backends.sql.inspection import Unfindable
-from onward.backends.sqlite import holds, overview
-from onward.backends.sqlite.enqueueing import cancel_waiting
-from onward.backends.sqlite.transaction import Row, Transaction, as_json
-from onward.contract.backend import (
+from onward.backend import (
     Hold,
     Lease,
     Overview,
@@ -24,6 +19,11 @@ from onward.contract.backend import (
     SessionState,
     StoredJob,
 )
+from onward.backends.sql import rows
+from onward.backends.sql.inspection import Unfindable
+from onward.backends.sqlite import holds, overview
+from onward.backends.sqlite.enqueueing import cancel_waiting
+from onward.backends.sqlite.transaction import Row, Transaction, as_json
 from onward.job.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["SqliteInspection"]

@@ -6,13 +6,13 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from onward.backend import Held, Reaped
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.settlement_writes import Fence, Moves
 from onward.backends.sqlite.transaction import Transaction
 from onward.base.failure import Failure
 from onward.base.logs import get_logger
 from onward.base.wording import counted
-from onward.contract.backend import Held, Reaped
 from onward.job.lease import crash_pause
 from onward.job.states import State
 
