@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from onward.backend import Run, SessionState, StoredJob
 from onward.base.clock import from_micros, to_micros
 from onward.base.credentials import without_credentials
-from onward.contract.backend import Run, SessionState, StoredJob
 from onward.errors import DecryptionFailed, EnvelopeError
 from onward.job.arguments import decode_result
 from onward.job.envelope import Letter, Sealed, open_sealed

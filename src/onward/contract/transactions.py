@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from onward.base.failure import Failure
-from onward.contract.backend import Enqueued
+from onward.contract.values import Enqueued
 from onward.errors import TransactionError
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease

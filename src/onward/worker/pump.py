@@ -44,11 +44,11 @@ import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, conclude, prepare
 from onward.attempt.settle import exchange, reaped_alone, settlement
+from onward.backend import Claim, Lease, TurnResult
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
 from onward.base.outage import Outage
 from onward.base.wording import counted
-from onward.contract.backend import Claim, Lease, TurnResult
 from onward.errors import BackendError, JobTimeout
 from onward.job.outcome import Crashed, Released
 from onward.job.settlement import Settled, Settlement, already_applied

@@ -9,6 +9,22 @@ from contextlib import suppress
 from math import inf
 from typing import TypeVar
 
+from onward.backend import (
+    DURABLE,
+    LOSSY,
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
 from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema
 from onward.backends.mysql.completing import MySQLCompletion
 from onward.backends.mysql.connection import Connection, Connections
@@ -34,22 +50,6 @@ from onward.backends.sql.tables import emptying
 from onward.backends.sql.turns import in_two, is_parted
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
-from onward.contract.backend import (
-    DURABLE,
-    LOSSY,
-    Backend,
-    Capabilities,
-    Check,
-    Enqueued,
-    Envelope,
-    Held,
-    Lease,
-    Reaped,
-    Renewal,
-    Session,
-    Turn,
-    TurnResult,
-)
 from onward.contract.transactions import Dialect, Steps, Style
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 

@@ -9,6 +9,22 @@ from contextlib import nullcontext, suppress
 from math import inf
 from typing import TypeVar
 
+from onward.backend import (
+    DURABLE,
+    LOSSY,
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
 from onward.backends.postgres import claiming, enqueueing, errors, health, queries, reaping, tables
 from onward.backends.postgres.completing import Lender, PostgresCompletion
 from onward.backends.postgres.connection import Connection, Connections
@@ -33,22 +49,6 @@ from onward.backends.sql.turns import in_two, is_parted
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner
-from onward.contract.backend import (
-    DURABLE,
-    LOSSY,
-    Backend,
-    Capabilities,
-    Check,
-    Enqueued,
-    Envelope,
-    Held,
-    Lease,
-    Reaped,
-    Renewal,
-    Session,
-    Turn,
-    TurnResult,
-)
 from onward.contract.transactions import Dialect, Steps, Style
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 

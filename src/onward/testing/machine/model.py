@@ -10,9 +10,9 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from onward.backend import Claim, Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
-from onward.contract.backend import Claim, Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
 from onward.job.envelope import Envelope
 from onward.job.lease import Hold, Lease
 from onward.job.settlement import Answer, Settled, Settlement
