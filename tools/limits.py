@@ -54,7 +54,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "function worker/worker.py Worker.__init__": _BEING_CUT,
     "constructor client/client.py Client.__init__": _BEING_CUT,
     "constructor handlers/url.py Url.__init__": "what an operator allows: keyword-only settings, all but one with a default",
-    "constructor job/context.py JobContext.__init__": "the fields that handlers read, keyword-only; the class has methods too",
+    "constructor job/context.py JobContext.__init__": "the fields that handlers read, keyword-only",
     "constructor worker/pump.py Pump.__init__": _BEING_CUT,
     "constructor worker/session.py WorkerSession.__init__": _BEING_CUT,
     "class Answer": _BEING_CUT,
