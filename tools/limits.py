@@ -48,7 +48,6 @@ EXCEPTIONS: Mapping[str, str] = {
     "module backends/postgres/backend.py": _BEING_CUT,
     "module config.py": _BEING_CUT,
     "module contract/backend.py": _BEING_CUT,
-    "module testing/machine/model.py": _BEING_CUT,
     "module worker/pump.py": _BEING_CUT,
     "function app.py Onward._wire": _BEING_CUT,
     "function worker/worker.py Worker.__init__": _BEING_CUT,
