@@ -16,7 +16,7 @@ import msgspec
 from onward._attempt import Attempt
 from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.envelope import Envelope
-from onward.errors import BackendError, BackendRefused
+from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.failure import Failure, kind_of, message_of, storable
 from onward.lease import Settled, Settlement
 from onward.logs import get_logger
@@ -35,10 +35,13 @@ _Take = Callable[[Sequence[Settlement], Claim | None], TurnResult]  # one turn o
 
 
 def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy) -> Settlement:
-    """The one move that an outcome means.  Raises only `BackendError`: a dead letter is made of what the store knows."""
+    """The one move that an outcome means.
+
+    Raises only `BackendUnavailable`: a dead letter is made of what the store knows.  Whatever else goes wrong would again.
+    """
     try:
         return _move(attempt, keep=keep, dead_letter_copy=dead_letter_copy)
-    except BackendError:
+    except BackendUnavailable:
         raise
     except Exception:
         job_id = attempt.lease.envelope.id

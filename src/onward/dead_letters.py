@@ -21,7 +21,7 @@ from onward.client import Client
 from onward.clock import Clock
 from onward.encryption import Encryption
 from onward.envelope import Envelope, Letter, Sealed, Verify, open_sealed
-from onward.errors import BackendError, EnvelopeError, OnwardError, Unsupported
+from onward.errors import BackendUnavailable, EnvelopeError, OnwardError, Unsupported
 from onward.ids import derived_id
 from onward.logs import get_logger
 from onward.masking import masked
@@ -183,7 +183,7 @@ class DeadLetters:
                 continue
             try:
                 self._copy_crashed(each)
-            except BackendError:
+            except BackendUnavailable:
                 raise
             except Exception:  # the others' letters are written all the same
                 logger.critical("no dead letter can be made of job %s, which is discarded", each.id, exc_info=True)
@@ -227,12 +227,17 @@ class DeadLetters:
         return self._backend.get(job_id)
 
     def _of_lease(self, attempt: Attempt) -> StoredJob | None:
-        """The job as the store knows it; or, if it cannot be asked, as its lease does: without the earlier errors."""
+        """The job as the store knows it; or, if it cannot tell, as its lease does: without the earlier errors."""
         lease = attempt.lease
         try:
             return self._stored(lease.envelope.id, lease.envelope.queue)
+        except BackendUnavailable:  # it is asked again when it answers
+            raise
         except Unsupported:
-            return stored_of(lease, "" if attempt.letter is None else attempt.letter.job)
+            pass
+        except Exception:
+            logger.exception("the dead letter of job %s is without its earlier errors", lease.envelope.id)
+        return stored_of(lease, "" if attempt.letter is None else attempt.letter.job)
 
     def _letter(self, sealed: Sealed) -> Letter | None:
         """What was sealed; None if it cannot be read, or must not be trusted."""
