@@ -500,10 +500,11 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
 -- name: page_oldest
--- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.
+-- Walks along the ids, merged; a walk that no wanted state needs ends before it begins.  Whoever wants everything gets what
+-- has a state that is none of ours, too.
 SELECT id FROM (
     (SELECT id FROM onward_jobs FORCE INDEX (PRIMARY)
-      WHERE :live AND id > :after AND JSON_CONTAINS(:states, JSON_QUOTE(state))
+      WHERE :live AND id > :after AND (:everything OR JSON_CONTAINS(:states, JSON_QUOTE(state)))
         AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
       ORDER BY id LIMIT :limit)
      UNION ALL
@@ -520,6 +521,11 @@ SELECT id FROM (
     (SELECT id FROM onward_finished FORCE INDEX (state_idx)
       WHERE :completed AND state = 'completed' AND tombstone = false AND id > :after
         AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :everything AND state NOT IN ('completed', 'discarded', 'cancelled') AND tombstone = false AND id > :after
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
       ORDER BY id LIMIT :limit)) AS page
  ORDER BY id
  LIMIT :limit;
@@ -527,7 +533,7 @@ SELECT id FROM (
 -- name: page_newest
 SELECT id FROM (
     (SELECT id FROM onward_jobs FORCE INDEX (PRIMARY)
-      WHERE :live AND (:after IS NULL OR id < :after) AND JSON_CONTAINS(:states, JSON_QUOTE(state))
+      WHERE :live AND (:after IS NULL OR id < :after) AND (:everything OR JSON_CONTAINS(:states, JSON_QUOTE(state)))
         AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
       ORDER BY id DESC LIMIT :limit)
      UNION ALL
@@ -543,6 +549,11 @@ SELECT id FROM (
      UNION ALL
     (SELECT id FROM onward_finished FORCE INDEX (state_idx)
       WHERE :completed AND state = 'completed' AND tombstone = false AND (:after IS NULL OR id < :after)
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :everything AND state NOT IN ('completed', 'discarded', 'cancelled') AND tombstone = false AND (:after IS NULL OR id < :after)
         AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
       ORDER BY id DESC LIMIT :limit)) AS page
  ORDER BY id DESC

@@ -703,10 +703,11 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
 -- name: page_oldest
--- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.
+-- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.  Whoever wants everything gets
+-- what has a state that is none of ours, too.
 SELECT id FROM (
     (SELECT id FROM onward_jobs
-      WHERE cast(:live AS boolean) AND id > :after AND state = ANY (cast(:states AS text[]))
+      WHERE cast(:live AS boolean) AND id > :after AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
       ORDER BY id LIMIT cast(:limit AS bigint))
      UNION ALL
@@ -721,7 +722,8 @@ SELECT id FROM (
       ORDER BY id LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:completed AS boolean) AND state = 'completed' AND sealed IS NOT NULL AND id > :after
+      WHERE cast(:completed AS boolean) AND (state = 'completed' OR cast(:everything AS boolean) AND state NOT IN ('discarded', 'cancelled'))
+        AND sealed IS NOT NULL AND id > :after
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
       ORDER BY id LIMIT cast(:limit AS bigint))) AS page
  ORDER BY id
@@ -730,7 +732,7 @@ SELECT id FROM (
 -- name: page_newest
 SELECT id FROM (
     (SELECT id FROM onward_jobs
-      WHERE cast(:live AS boolean) AND (cast(:after AS text) IS NULL OR id < :after) AND state = ANY (cast(:states AS text[]))
+      WHERE cast(:live AS boolean) AND (cast(:after AS text) IS NULL OR id < :after) AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
       ORDER BY id DESC LIMIT cast(:limit AS bigint))
      UNION ALL
@@ -745,7 +747,8 @@ SELECT id FROM (
       ORDER BY id DESC LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:completed AS boolean) AND state = 'completed' AND sealed IS NOT NULL
+      WHERE cast(:completed AS boolean) AND (state = 'completed' OR cast(:everything AS boolean) AND state NOT IN ('discarded', 'cancelled'))
+        AND sealed IS NOT NULL
         AND (cast(:after AS text) IS NULL OR id < :after)
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
       ORDER BY id DESC LIMIT cast(:limit AS bigint))) AS page
