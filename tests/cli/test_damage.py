@@ -175,6 +175,11 @@ def test_no_handler_is_given_an_attempt_that_no_worker_counts(onward, overwrite,
     record = damaged.record()
     assert (record.state, column in record.reason) == (State.DISCARDED, True)
 
+    assert onward("dead", "replay", damaged.id).code == 0
+    jobs.drain()
+    assert damaged.record().state is State.COMPLETED
+    assert min(seen) >= (1, 1)
+
 
 def on_postgres(server):
     """The store, and how a person who may alter its tables changes it."""
@@ -233,3 +238,56 @@ def test_servers_show_what_no_worker_wrote(request, onward, server, store):
             strange.result(1)
         assert (late.result(1), fine.result(1)) == (1, 3)
         assert [each.id for each in jobs.list(state="completed")] == [unreadable.id, late.id, fine.id]
+
+
+@pytest.mark.parametrize(("server", "store"), [("newest_postgres", on_postgres), ("mariadb", on_mariadb)])
+@pytest.mark.parametrize("count", [-(10**9), 2**31 - 1])
+def test_a_job_whose_deliveries_no_worker_counted_is_discarded_and_can_be_replayed(
+    request, onward, server, store, count
+):
+    url, overwrite = store(request.getfixturevalue(server))
+    with Onward(url) as jobs:
+        work = jobs.job(name="work")(lambda n=0: n)
+        damaged, beside = work.enqueue(1), work.enqueue(2)
+        overwrite("jobs", "delivery", count, damaged.id)
+        jobs.drain()
+        assert (beside.result(1), damaged.state()) == (2, State.DISCARDED)
+
+        assert onward("dead", "replay", damaged.id, "--url", url).code == 0
+        jobs.drain()
+
+        assert damaged.result(1) == 1
+
+
+@pytest.mark.parametrize("count", [-(10**9), 2**31 - 1])
+@pytest.mark.parametrize(("server", "store"), [("newest_postgres", on_postgres), ("mariadb", on_mariadb)])
+def test_a_dead_letter_with_deliveries_that_no_worker_counted_can_be_replayed(request, onward, server, store, count):
+    url, overwrite = store(request.getfixturevalue(server))
+    with Onward(url) as jobs:
+        check_replay(jobs, onward, lambda job_id: overwrite("finished", "delivery", count, job_id))
+
+
+@pytest.mark.parametrize("count", [-(10**9), 2**31 - 1])
+def test_a_dead_letter_on_sqlite_with_deliveries_that_no_worker_counted_can_be_replayed(onward, jobs, overwrite, count):
+    statement = "UPDATE onward_finished SET delivery = ? WHERE id = ?"
+    check_replay(jobs, onward, lambda job_id: overwrite(statement, count, job_id))
+
+
+def check_replay(jobs, onward, damage):
+    works = []
+
+    @jobs.job(name="fails_once", max_retries=0)
+    def fails_once() -> int:
+        if not works:
+            works.append(True)
+            raise ValueError("not yet")
+        return 7
+
+    dead = fails_once.enqueue()
+    jobs.drain()
+    damage(dead.id)
+
+    assert onward("dead", "replay", dead.id, "--url", jobs.settings.url).code == 0
+    jobs.drain()
+
+    assert dead.result(1) == 7

@@ -620,11 +620,11 @@ SELECT done.id
  WHERE done.tombstone = true;
 
 -- name: revive
--- The delivery number goes on, so that no token of an earlier life fits again.
+-- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, delivery, max_crashes, enqueued_at,
                          unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-SELECT done.id, queue, 'available', `rank`, `rank`, :now, expires_at, delivery, max_crashes, enqueued_at, unique_key,
-       unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
+SELECT done.id, queue, 'available', `rank`, `rank`, :now, expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 

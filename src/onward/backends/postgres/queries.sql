@@ -886,11 +886,11 @@ SELECT done.id
  WHERE done.sealed IS NULL;
 
 -- name: revive
--- The delivery number goes on, so that no token of an earlier life fits again.
+-- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
                          key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-SELECT done.id, queue, 'available', rank, onward_now(:now), expires_at, delivery, max_crashes, enqueued_at, unique_key,
-       unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
+SELECT done.id, queue, 'available', rank, onward_now(:now), expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done
 ON CONFLICT DO NOTHING

@@ -548,11 +548,11 @@ SELECT done.id FROM json_each(?1) AS wanted CROSS JOIN onward_finished AS done O
  WHERE done.sealed IS NULL;
 
 -- name: revive
--- The delivery number goes on, so that no token of an earlier life fits again.
+-- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
                          key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-SELECT id, queue, 'available', rank, ?2, expires_at, delivery, max_crashes, enqueued_at, unique_key, unique_key,
-       idempotency_key, idempotency_ttl, single_instance, job, sealed
+SELECT id, queue, 'available', rank, ?2, expires_at, min(max(delivery, 0), 1073741824), max_crashes, enqueued_at, unique_key,
+       unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
   FROM onward_finished
  WHERE id = ?1
 ON CONFLICT DO NOTHING;
