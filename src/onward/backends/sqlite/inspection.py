@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 
 from onward.backends.sql import rows
-from onward.backends.sql.inspection import Unfindable
+from onward.backends.sql.inspection import EVERY_STATE, Unfindable
 from onward.backends.sqlite import holds, overview
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Row, Transaction, as_json
@@ -58,13 +58,13 @@ class SqliteInspection:
     def list(self, query: Query) -> Sequence[StoredJob]:
         with self._reading() as tx:
             try:
-                return _stored(tx, _matching(tx, query, within=frozenset(State), whole=True))
+                return _stored(tx, _matching(tx, query, within=EVERY_STATE, whole=True))
             except Unfindable:
                 pass
         # Whoever walks the pages ends at one that is short: a row that cannot be shown must not hide those behind it.
         self.set_aside()
         with self._reading() as tx:
-            return _stored(tx, _matching(tx, query, within=frozenset(State)))
+            return _stored(tx, _matching(tx, query, within=EVERY_STATE))
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
         with self._reading() as tx:
@@ -188,6 +188,7 @@ def _matching(tx: Transaction, query: Query, *, within: frozenset[State], whole:
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
         return []
+    everything = states == EVERY_STATE
     ids = _page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
     found: dict[str, Row] = {}
     picked = tx.rows("pick", (as_json(ids),))
@@ -195,7 +196,9 @@ def _matching(tx: Transaction, query: Query, *, within: frozenset[State], whole:
         raise Unfindable
     for row in picked:
         job_id, queue, job, sealed, state, *_ = row
-        if sealed is not None and state in states and query.queue in (None, queue) and query.job in (None, job):
+        if sealed is None or query.queue not in (None, queue) or query.job not in (None, job):
+            continue
+        if everything or state in states:
             found.setdefault(job_id, row)
     return [found[job_id] for job_id in ids if job_id in found][: query.limit]
 
@@ -206,6 +209,7 @@ def _page(tx: Transaction, query: Query, states: frozenset[State]) -> list[str]:
             : query.limit
         ]
     parameters = {
+        "everything": states == EVERY_STATE,  # those that are none of ours, too
         "live": not states.isdisjoint(LIVE),
         "states": as_json(sorted(states & LIVE)),
         "completed": State.COMPLETED in states,
