@@ -34,6 +34,14 @@ def report(request):
     return add
 
 
+@pytest.fixture
+def private_files():
+    """What the test writes is for its user alone, as key files must be."""
+    before = os.umask(0o077)
+    yield
+    os.umask(before)
+
+
 @pytest.fixture(scope="session", params=VERSIONS, ids=lambda version: f"pg{version}")
 def postgres(request):
     """A PostgreSQL server of its own for every process of the test run, once for each major version."""

@@ -40,6 +40,7 @@ DURABILITY = "tests/proof/test_durability.py"
 PROGRAMS = "tests/proof/test_programs.py"
 ATTACKS = "tests/signing/test_attacks.py"
 ENCRYPTION = "tests/client/test_encryption.py"
+SECRETS = "tests/client/test_secrets.py"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -562,7 +563,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{DAMAGE_ON_REDIS}::test_a_lease_that_cannot_be_read_is_set_aside_and_those_beside_it_are_delivered",),
     ),
     Mutant(
-        "M46",
+        "M48",
         "what reading an answer raises leaves a verb as it is",
         (
             Edit(
@@ -572,5 +573,63 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{DAMAGE_ON_REDIS}::test_nothing_but_an_error_of_the_backend_comes_out_of_a_verb",),
+    ),
+    Mutant(
+        "M40",
+        "a text is cut before it is scrubbed",
+        (
+            Edit(
+                "src/onward/failure.py", "return scrub(_plain(str(error)))", "return scrub(storable(str(error), 1_000))"
+            ),
+        ),
+        (f"{SECRETS}::TestLimits::test_of_a_secret_at_the_edge_of_a_message_nothing_is_kept",),
+    ),
+    Mutant(
+        "M41",
+        "a secret inside an object is not looked for",
+        (
+            Edit(
+                "src/onward/secret_places.py",
+                "return [((each.encode_name,), each.type) for each in info.fields]",
+                "return ()",
+            ),
+        ),
+        ("tests/unit/test_secret_places.py::test_a_type_tells_where_its_secrets_are",),
+    ),
+    Mutant(
+        "M42",
+        "a configuration file of another user counts",
+        (
+            Edit(
+                "src/onward/ownership.py",
+                "if status.st_uid not in (0, os.geteuid()):\n            return f",
+                "if 0:\n            return f",
+            ),
+        ),
+        ("tests/unit/test_ownership.py::TestSettings::test_a_file_that_others_decide_about_is_passed_over",),
+    ),
+    Mutant(
+        "M43",
+        "what only the worker knows to be secret is told",
+        (
+            Edit(
+                "src/onward/registry.py",
+                "        known = () if entry is None else entry.secrets\n",
+                "        known = ()\n",
+            ),
+        ),
+        (f"{SECRETS}::TestByType::test_it_is_masked_by_what_the_worker_knows_also_if_nobody_else_knew",),
+    ),
+    Mutant(
+        "M44",
+        "notes on progress are not scrubbed",
+        (Edit("src/onward/context.py", "None if note is None else self.scrub(note)", "note"),),
+        (f"{SECRETS}::TestByType::test_a_note_on_progress_is_kept_without_it",),
+    ),
+    Mutant(
+        "M45",
+        "whoever may read a key file does not matter",
+        (Edit("src/onward/key_ring.py", "            _refuse_open_to_others(path, where)\n", ""),),
+        ("tests/unit/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
     ),
 )

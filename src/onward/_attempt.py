@@ -10,10 +10,12 @@ job in a transaction of its own; what goes wrong after that is remarked, and cha
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Generator, Mapping
 from contextvars import copy_context
 from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 from typing import Any, Protocol
 
@@ -22,7 +24,7 @@ import msgspec
 from onward._overrun import swallowed, told_to_a_task
 from onward.arguments import DoesNotFit
 from onward.clock import SECOND, Clock, from_micros
-from onward.context import Block, Completed, JobContext
+from onward.context import Block, JobContext
 from onward.encryption import Encryption
 from onward.envelope import Letter, Verify, open_sealed
 from onward.errors import (
@@ -36,11 +38,12 @@ from onward.errors import (
 from onward.failure import Failure, describe, kind_of, message_of, storable
 from onward.lease import LARGEST_COUNT, Hold, Lease
 from onward.logs import get_logger
-from onward.masking import scrubbed, scrubbed_text
+from onward.masking import MASK
 from onward.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide, failed
 from onward.registry import Entry, NotAllowed, Registry
 from onward.results import Results
 from onward.retry import DEFAULT_POLICY, RetryPolicy
+from onward.scrubbing import Scrub
 from onward.signals import Discard, Signal
 from onward.wording import a, counted
 
@@ -139,7 +142,7 @@ def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     try:
         return _prepared(lease, runtime)
     except Exception as error:  # noqa: BLE001  the last net: one job's bytes do not end a worker
-        return _undecided(lease, None, runtime.default_max_retries, error, 0)
+        return _undecided(lease, runtime.default_max_retries, describe(error))
 
 
 def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
@@ -257,28 +260,29 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         except BaseException as broken:  # noqa: BLE001  closing or encoding what it returned runs code of its own
             attempt = _concluded(ready, runtime, None, broken, duration_ms)
     except BaseException as unexpected:  # noqa: BLE001  the last net: one job's code does not end a worker
-        return _undecided(ready.lease, ready.letter, ready.terms.max_retries, unexpected, duration_ms)
+        failure, letter = describe(unexpected, _scrubber(ready.letter, runtime)), ready.letter
+        return _undecided(ready.lease, ready.terms.max_retries, failure, letter=letter, duration_ms=duration_ms)
     return attempt
 
 
 def _undecided(
-    lease: Lease, letter: Letter | None, max_retries: int, error: BaseException, duration_ms: int
+    lease: Lease, max_retries: int, failure: Failure, *, letter: Letter | None = None, duration_ms: int = 0
 ) -> Attempt:
     """Our own code failed on this job: a failed attempt, which nothing of the job's own has a say in."""
-    job_id, failure = lease.envelope.id, describe(error)
-    logger.critical("the engine failed on job %s: %s: %s", job_id, failure.kind, failure.message, exc_info=error)
+    job_id, told = lease.envelope.id, f"{failure.kind}: {failure.message}"
+    logger.log_traceback(
+        logging.CRITICAL, "the engine failed on job %s: %s", job_id, told, traceback=failure.traceback.rstrip()
+    )
     if lease.attempts < max_retries:
         outcome: Outcome = RetryLater(DEFAULT_POLICY.plan(lease.attempts + 1, job_id=job_id).seconds)
     else:
         outcome = Dead(f"the engine failed on it: {failure.kind}")
-    if letter is not None:
-        failure = scrubbed(failure, letter.payload, letter.secrets)
     return Attempt(lease=lease, letter=letter, outcome=outcome, failure=failure, duration_ms=duration_ms)
 
 
 def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
     if ready.context is not None and ready.context.completed is not None:
-        return _completed(ready, ready.context.completed, value, error, duration_ms)
+        return _completed(ready, runtime, value, error, duration_ms)
     if value is None and error is None:  # nearly always
         return Attempt(lease=ready.lease, letter=ready.letter, outcome=_DONE, duration_ms=duration_ms)
     if error is None and isinstance(value, Signal):
@@ -288,50 +292,62 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
     if error is not None and issubclass(type(error), DoesNotFit):
         return _misfit(ready, error, runtime)
     if error is not None and issubclass(type(error), NotAllowed):
-        outcome: Outcome = Dead(message_of(error), cause="refused", ran=False)
+        outcome: Outcome = Dead(message_of(error, _scrubber(ready.letter, runtime)), cause="refused", ran=False)
     else:
         try:
             outcome = decide(error, ready.lease, ready.terms, runtime.rng)
         except BaseException as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
             error = broken
             outcome = failed(broken, ready.lease, ready.terms, runtime.rng)
-    result, note = runtime.results.encode(ready.letter.job, value) if isinstance(outcome, Done) else (None, None)
+    scrub = partial(_scrubbed, ready.letter, runtime)
+    result, note = runtime.results.encode(ready.letter.job, value, scrub) if isinstance(outcome, Done) else (None, None)
     if isinstance(outcome, Dead):
-        reason = scrubbed_text(outcome.reason, ready.letter.payload, ready.letter.secrets)
         quotes = issubclass(type(error), Discard | NotAllowed)
-        outcome = msgspec.structs.replace(outcome, reason=reason, quotes=quotes)
-    failure = _failure(error, ready.letter) if error is not None and isinstance(outcome, Dead | RetryLater) else None
+        outcome = msgspec.structs.replace(outcome, reason=storable(scrub(outcome.reason)), quotes=quotes)
     return Attempt(
         lease=ready.lease,
         letter=ready.letter,
         outcome=outcome,
-        failure=failure,
+        failure=_failure(error, ready.letter, runtime) if isinstance(outcome, Dead | RetryLater) else None,
         result=result,
         note=note,
         duration_ms=duration_ms,
     )
 
 
-def _completed(
-    ready: Ready, completed: Completed, value: Any, error: BaseException | None, duration_ms: int
-) -> Attempt:
+def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
     """Its transaction is committed, and so is its success, whatever the handler did then."""
+    assert ready.context is not None
+    assert ready.context.completed is not None
+    completed = ready.context.completed
     if isinstance(value, _UNRUN):
         error = _never_run(value)
     return Attempt(
         lease=ready.lease,
         letter=ready.letter,
         outcome=_DONE,
-        failure=None if error is None or issubclass(type(error), Signal) else _failure(error, ready.letter),
+        failure=None if issubclass(type(error), Signal) else _failure(error, ready.letter, runtime),
         result=completed.result,
         note=completed.note,
         duration_ms=duration_ms,
     )
 
 
-def _failure(error: BaseException, letter: Letter) -> Failure:
+def _failure(error: BaseException | None, letter: Letter, runtime: Runtime) -> Failure | None:
     """What is kept and told of an error: not what its job's arguments keep secret."""
-    return scrubbed(describe(error), letter.payload, letter.secrets)
+    return None if error is None else describe(error, _scrubber(letter, runtime))
+
+
+def _scrubber(letter: Letter, runtime: Runtime) -> Scrub:
+    """What scrubs texts about a job.  If its secrets cannot be found out, nothing is told."""
+    try:
+        return runtime.registry.scrubber(letter)
+    except BaseException:  # noqa: BLE001  to decode arguments may run code of the user's own
+        return lambda _: MASK
+
+
+def _scrubbed(letter: Letter, runtime: Runtime, text: str) -> str:
+    return _scrubber(letter, runtime)(text)
 
 
 def _never_run(value: Any) -> Exception:
@@ -409,7 +425,7 @@ def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
 def _misfit(ready: Ready, error: BaseException, runtime: Runtime) -> Attempt:
     """The handler was not called.  A worker with the version of the job that this was enqueued for may come by."""
     lease, letter = ready.lease, ready.letter
-    reason = scrubbed_text(storable(str(error)), letter.payload, letter.secrets)
+    reason = message_of(error, _scrubber(letter, runtime))
     if _has_waited(lease, runtime):
         dead = Dead(reason, cause="misfit", ran=False, quotes=True)
         return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure("DoesNotFit", reason))
@@ -464,4 +480,5 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         deadline=deadline,
         report=lambda fraction, note: runtime.report(lease, fraction, note),
         transact=lambda context: runtime.transact(lease, context),
+        scrub=lambda: _scrubber(letter, runtime),
     )

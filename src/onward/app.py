@@ -28,12 +28,12 @@ from onward.encryption import Encryption
 from onward.errors import BackendUnavailable, DefinitionError, OnwardError, OptionError
 from onward.failure import storable
 from onward.handle import HandleSource, JobHandle
-from onward.inspector import Inspector
+from onward.inspector import BY_REQUEST, Inspector
 from onward.job import Job, JobDecorator
 from onward.key_file import KeyFile
 from onward.key_ring import KeyRing
 from onward.pruning import Age, Removed
-from onward.record import JobRecord, SessionRecord
+from onward.record import JobRecord, Records, SessionRecord
 from onward.registry import FunctionEntry, HandlerEntry, Registry
 from onward.results import Results
 from onward.results_of_many import aresults, results
@@ -119,17 +119,17 @@ class Onward:
             keys=None if keys is None else keys.look,
             after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
         )
+        records = Records(self._encryption, self._registry)
         self.dead_letters = DeadLetters(
             inspection,
             self.client,
             clock=self._clock,
             queue=settings.dead_letter_queue,
             encryption=self._encryption,
+            records=records,
             verify=signing.verify if signing.required else None,
         )
-        self._handles = HandleSource(
-            inspection, encryption=self._encryption, cancel=self.cancel, hopeless=self._nobody_works
-        )
+        self._handles = HandleSource(inspection, records=records, cancel=self.cancel, hopeless=self._nobody_works)
         self._inspector = Inspector(
             backend,
             inspection,
@@ -137,7 +137,7 @@ class Onward:
             ledger=ledger,
             telemetry=self.telemetry,
             dead_letters=self.dead_letters,
-            encryption=self._encryption,
+            records=records,
             retention=settings.retention,
         )
         results = Results(self._registry, settings.max_payload)
@@ -345,7 +345,7 @@ class Onward:
         """Who is at work: every worker process, and every program with a worker inside."""
         return self._inspector.sessions()
 
-    def cancel(self, job_id: str, reason: str = "cancelled by request") -> State | None:
+    def cancel(self, job_id: str, reason: str = BY_REQUEST) -> State | None:
         """Cancel a waiting job, ask a running one to stop.  None if there was nothing to cancel."""
         return self._inspector.cancel(job_id, reason)
 

@@ -22,12 +22,14 @@ import msgspec
 from onward.context import JobContext
 from onward.definition import refused_as_argument
 from onward.errors import ArgumentError, DefinitionError
-from onward.masking import MASK, Secret, is_telling, names_secret
+from onward.masking import MASK, Secret, is_telling, secrets_in, within
 from onward.names import suggestion
+from onward.scrubbing import scrubber
+from onward.secret_places import places_of
 from onward.shape import DEEPEST, refuse_misshapen
 from onward.wording import a
 
-__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_value", "plain", "read_as"]
+__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_result", "encode_value", "plain", "read_as"]
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 _PLACE = re.compile(r"(.*) - at `\$\.(\w+)[^`]*`")
@@ -65,7 +67,7 @@ class Arguments:
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         self._names = frozenset((*self._positional, *self._keyword))
         self._required = frozenset(p.name for p in parameters if p.default is p.empty)
-        self.secrets = tuple(sorted(p.name for p in parameters if names_secret(hints.get(p.name))))
+        self.secrets = tuple(sorted(each for p in parameters for each in _secrets_of(p, hints.get(p.name))))
         self._unannotated = frozenset(p.name for p in parameters if hints.get(p.name, Any) is Any)
         try:
             struct = _struct(name, parameters, hints)
@@ -92,7 +94,7 @@ class Arguments:
         except ArgumentError:
             raise
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
-            raise ArgumentError(f"{self._name}: {_culprit(call)}{_explain(error)}") from None
+            raise ArgumentError(f"{self._name}: {_culprit(call)}{self._told(error, call)}") from None
         return payload
 
     def check(self, payload: bytes) -> None:
@@ -100,7 +102,7 @@ class Arguments:
         try:
             self._decode(payload)
         except Exception as error:  # noqa: BLE001  see above
-            raise ArgumentError(f"{self._name}: {_explain(error)}") from None
+            raise ArgumentError(f"{self._name}: {scrubber(payload, self.secrets)(_explain(error))}") from None
 
     def unpack(self, payload: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """What to call the handler with.  `DoesNotFit` if it cannot be called with this."""
@@ -163,6 +165,14 @@ class Arguments:
         missing = ", ".join(sorted(self._required.difference(by_position, kwargs)))
         return f"{self._name}() lacks a value for {missing}"
 
+    def _told(self, error: Exception, call: Mapping[str, Any]) -> str:
+        """What is wrong, without what was not to be shown: a model's own error quotes what it was given."""
+        try:
+            payload = _encode(call)
+        except Exception:  # noqa: BLE001  see above
+            payload = b"{}"
+        return scrubber(payload, self.secrets, lambda: call)(_explain(error))
+
     def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct) -> None:
         """Refuse what would reach the handler as something else."""
         for name, given in call.items():
@@ -170,7 +180,8 @@ class Arguments:
                 raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
             arrived = getattr(decoded, name)
             if not _survived(given, arrived, exactly=name in self._unannotated):
-                shown = [MASK, MASK] if is_telling(name) else [f"{value!r:.60}" for value in (given, arrived)]
+                hidden = is_telling(name) or any(secrets_in(given)) or any(secrets_in(arrived))
+                shown = [MASK, MASK] if hidden else [f"{value!r:.60}" for value in (given, arrived)]
                 raise ArgumentError(
                     f"{self._name}: {name}={shown[0]} would come back as {shown[1]}: annotate the parameter with its type"
                 )
@@ -254,6 +265,12 @@ def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[s
     return msgspec.defstruct(positional.__name__, fields[True], bases=(positional,), kw_only=True)
 
 
+def _secrets_of(parameter: inspect.Parameter, hint: Any) -> Iterable[str]:
+    """The places of its secrets; all of it, if its default is one and nothing else tells."""
+    places = places_of(hint) or (("",) if any(secrets_in(parameter.default)) else ())
+    return within(parameter.name, places)
+
+
 def _default(value: Any) -> Any:
     if isinstance(value, list | dict | set | bytearray) or type(value).__hash__ is None:
         return msgspec.field(default_factory=lambda: copy.deepcopy(value))
@@ -324,8 +341,19 @@ def _decode_hook(kind: Any, value: Any) -> Any:
                 f"the secret is not {a(getattr(inner, '__name__', str(inner)))}"
             ) from None  # and not what it is
     if hasattr(kind, "model_validate"):
-        return kind.model_validate(value)
+        try:
+            return kind.model_validate(value)
+        except ValueError as error:
+            raise ValueError(_without_input(error)) from None
     raise TypeError(f"{kind!r} cannot be read from JSON")
+
+
+def _without_input(error: Any) -> str:
+    """What pydantic finds wrong, without the values: it quotes a whole object where one field is missing."""
+    if not hasattr(error, "errors"):
+        return str(error)
+    found = error.errors(include_input=False, include_context=False, include_url=False)
+    return "; ".join(": ".join(filter(None, (".".join(map(str, each["loc"])), each["msg"]))) for each in found)
 
 
 _encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
@@ -333,7 +361,24 @@ _encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
 
 def encode_value(value: Any) -> bytes:
     """Any value as JSON.  Raises whatever is wrong with it, and where JSON would quietly put a null."""
-    encoded = _encode(value)
+    return _whole(value, _encode(value))
+
+
+def encode_result(value: Any) -> bytes:
+    """The same of what a handler returned.  It is data that programs read and people see, so a secret is none."""
+    return _whole(value, _encode_shown(value))
+
+
+def _shown_hook(value: Any) -> Any:
+    if isinstance(value, Secret) or places_of(type(value)):
+        raise TypeError("it holds a Secret, and results are shown: return something else, or what it reveals")
+    return _encode_hook(value)
+
+
+_encode_shown = msgspec.json.Encoder(enc_hook=_shown_hook).encode
+
+
+def _whole(value: Any, encoded: bytes) -> bytes:
     if b"null" in encoded and (found := _not_a_number(msgspec.to_builtins(value, enc_hook=_encode_hook))):
         raise ValueError(f"{found} has no JSON form: a finite number or None has")
     return encoded

@@ -16,6 +16,7 @@ from onward.errors import ArgumentError
 from onward.handle import HandleSource, JobHandle
 from onward.registry import HandlerEntry
 from onward.retry_config import PolicyLike
+from onward.secret_places import places_in
 
 __all__ = ["Builder"]
 
@@ -99,7 +100,10 @@ class Builder:
     def dispatch(self) -> JobHandle[Any]:
         """Enqueue it.  Returns when the job is durable."""
         payload = self._client.encode(self._handler, self._admitted())
-        (answer,) = self._client.enqueue([self._client.seal(self.to_definition(), self._options(), payload)])
+        secrets = places_in(self._payload)
+        (answer,) = self._client.enqueue(
+            [self._client.seal(self.to_definition(), self._options(), payload, secrets=secrets)]
+        )
         return self._handles.handle(answer)
 
     def _admitted(self) -> Any:

@@ -21,11 +21,11 @@ from onward.errors import ArgumentError, OptionError
 from onward.group_commit import GroupCommit
 from onward.ids import IdMaker
 from onward.logs import get_logger
-from onward.masking import Secret
 from onward.names import job_name, queue_name
 from onward.names import key as checked_key
 from onward.registry import Entry, Registry
 from onward.retry import RetryPolicy, travels
+from onward.secret_places import places_in
 from onward.shape import refuse_misshapen
 from onward.shield import shield
 from onward.telemetry import JobDeduplicated, JobEnqueued, Metrics, Telemetry
@@ -89,12 +89,20 @@ class Client:
         return await asyncio.to_thread(self._submit, envelopes)
 
     def seal(
-        self, definition: JobDefinition, options: EnqueueOptions, payload: bytes, key_of: UniqueKey | None = None
+        self,
+        definition: JobDefinition,
+        options: EnqueueOptions,
+        payload: bytes,
+        key_of: UniqueKey | None = None,
+        secrets: tuple[str, ...] = (),
     ) -> Envelope:
-        """A call of a known job, with the budget frozen as it is now.  ``key_of`` works out its unique key."""
+        """A call of a known job, with the budget frozen as it is now.
+
+        ``key_of`` works out its unique key; ``secrets`` are the places of what was given as a `Secret`.
+        """
         if key_of is not None and options.unique_key is None:
             options = replace(options, unique_key=key_of(payload))
-        return self._seal(self._letter_of(definition, options, payload), options)
+        return self._seal(self._letter_of(definition, options, payload, secrets), options)
 
     def sealer(self, entry: Entry, options: EnqueueOptions) -> Sealer:
         """Seals calls of one job; what they have in common is worked out once."""
@@ -136,7 +144,7 @@ class Client:
         encoded = self.encode(job_name(job), payload)
         entry = self.registry.find(job)
         if entry is not None:
-            return self.seal(entry.definition, options, encoded, entry.unique_key)
+            return self.seal(entry.definition, options, encoded, entry.unique_key, places_in(payload))
         letter = self._letter(
             job,
             options,
@@ -153,9 +161,7 @@ class Client:
             unique_strategy=options.unique_strategy or "ignore_new",
             expires_at=self._expiry(options, None),
             meta=options.meta,
-            secrets=tuple(name for name, value in payload.items() if isinstance(value, Secret))
-            if isinstance(payload, Mapping)
-            else (),
+            secrets=places_in(payload),
         )
         return self._seal(letter, options)
 
@@ -190,7 +196,9 @@ class Client:
         self._look_at_keys()
         return seal(self._encryption.close(letter, private=private), sign=self._sign, limit=limit)
 
-    def _letter_of(self, definition: JobDefinition, options: EnqueueOptions, payload: bytes) -> Letter:
+    def _letter_of(
+        self, definition: JobDefinition, options: EnqueueOptions, payload: bytes, secrets: tuple[str, ...] = ()
+    ) -> Letter:
         retries = options.max_retries if options.max_retries is not None else definition.max_retries
         return self._letter(
             definition.handler,
@@ -208,7 +216,7 @@ class Client:
             unique_strategy=options.unique_strategy or definition.unique_strategy,
             expires_at=self._expiry(options, definition),
             meta={**definition.meta, **options.meta},
-            secrets=() if (entry := self.registry.find(definition.handler)) is None else entry.secrets,
+            secrets=tuple(dict.fromkeys((*self.registry.secrets_of(definition.handler), *secrets))),
         )
 
     def _letter(

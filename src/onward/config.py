@@ -12,7 +12,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -24,6 +24,7 @@ from onward.durations import Duration, seconds
 from onward.errors import OptionError
 from onward.key_ring import MODES, KeyRing, KeySource, Mode
 from onward.logs import get_logger
+from onward.ownership import intruder
 from onward.retry import RetryPolicy, travels
 from onward.retry_config import PolicyLike, read_policy, worded
 from onward.states import FINISHED, State
@@ -159,17 +160,53 @@ def _sources(
 
 
 def _from_file(start: Path) -> tuple[str, dict[str, Any]]:
-    for folder in (start, *start.parents):
+    for folder in _climbed(start):
         own, shared = folder / "onward.toml", folder / "pyproject.toml"
-        if own.is_file():
+        if _is_ours(own):
             return str(own), _anchored(_parse(own), folder)
-        if shared.is_file():
+        if _is_ours(shared):
             table = _parse(shared).get("tool", {}).get("onward")
             if table is not None and not isinstance(table, dict):
                 raise OptionError(f"{shared}: tool.onward must be a table of settings, not {table!r:.60}")
             if table is not None:
                 return f"{shared} [tool.onward]", _anchored(table, folder)
     return "no file", {}
+
+
+def _climbed(start: Path) -> Iterator[Path]:
+    """The folder and those above it: not beyond the home folder, nor beyond the file system that it lies on."""
+    homes = _homes()
+    with suppress(OSError):  # what cannot be looked at ends the way up
+        device = start.stat().st_dev
+        for folder in (start, *start.parents):
+            if folder.stat().st_dev != device:
+                return
+            yield folder
+            if folder in homes:
+                return
+
+
+def _homes() -> tuple[Path, ...]:
+    """The home folder, as it is named and where it really is."""
+    try:
+        return Path.home(), Path.home().resolve()
+    except (OSError, RuntimeError):  # whoever runs this has none
+        return ()
+
+
+def _is_ours(path: Path) -> bool:
+    """Whether there is such a file, and it says what its user or root wants: else others choose the store and the keys."""
+    try:
+        problem = intruder(path) if path.is_file() else None
+    except OSError:  # it has just gone, or is not for our eyes
+        return False
+    if problem is not None and str(path) not in _passed_over:
+        _passed_over.add(str(path))
+        logger.warning("%s is passed over as a configuration file: %s", path, problem)
+    return problem is None and path.is_file()
+
+
+_passed_over: set[str] = set()  # a program may open many applications, and is told once
 
 
 def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:

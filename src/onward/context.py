@@ -9,6 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
+from onward.credentials import without_credentials
 from onward.errors import TransactionError
 from onward.logs import Once, get_logger
 
@@ -75,6 +76,7 @@ class JobContext:
         "_lost",
         "_payload",
         "_report",
+        "_scrub",
         "_transact",
         "alone",
         "attempt",
@@ -104,6 +106,7 @@ class JobContext:
         deadline: datetime | None = None,
         report: Callable[[float, str | None], bool] | None = None,
         transact: Callable[[JobContext], Block] | None = None,
+        scrub: Callable[[], Callable[[str], str]] | None = None,
     ) -> None:
         self.id = id
         self.job = job
@@ -117,6 +120,7 @@ class JobContext:
         self.deadline = deadline
         self._report = report
         self._transact = transact
+        self._scrub = scrub
         self._attend: Callable[[int], None] | None = None
         self.alone = False  # whether its process is its own: whoever ends that ends its whole group
         self._began = False
@@ -157,14 +161,15 @@ class JobContext:
             self._refuse_progress("fraction", f"{_shown(fraction)} is no number between 0 and 1: pass done / total")
             return
         try:
-            if self._report is not None and not self._report(number, note):
+            if self._report is not None and not self._report(number, None if note is None else self.scrub(note)):
                 self._lost = True
         except Exception as error:  # noqa: BLE001  whatever the store or its driver says: the job goes on
             self._refuse_progress("report", f"{type(error).__name__}: {_shown(error, str)}")
 
     def _refuse_progress(self, what: str, problem: str) -> None:
         if _warns(self.job, what):
-            logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, problem)
+            told = self.scrub(problem)
+            logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, told)
 
     def transaction(self) -> Block:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
@@ -187,6 +192,10 @@ class JobContext:
     def complete(self, result: bytes | None, note: str | None) -> None:
         """Told by the block once it is committed."""
         self.completed = Completed(result, note)
+
+    def scrub(self, text: str) -> str:
+        """A text without what this job's arguments keep secret, for what is to be logged or shown."""
+        return without_credentials(text) if self._scrub is None else self._scrub()(text)
 
     def runs_program(self, pid: int) -> None:
         """Said by a handler: it waits for a program that leads a group of this number; 0: for none any more."""
@@ -222,6 +231,6 @@ def _fraction(value: Any) -> float | None:
 
 def _shown(value: Any, show: Callable[[Any], str] = repr) -> str:
     try:
-        return f"{show(value):.200}"
+        return show(value)
     except Exception:  # noqa: BLE001  a type of the handler's own may raise anything
         return f"a {type(value).__name__}"

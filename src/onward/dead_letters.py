@@ -24,10 +24,10 @@ from onward.envelope import Envelope, Letter, Sealed, Verify, open_sealed
 from onward.errors import BackendError, EnvelopeError, OnwardError, Unsupported
 from onward.ids import derived_id
 from onward.logs import get_logger
-from onward.masking import masked
+from onward.masking import masked, within
 from onward.outcome import Dead
 from onward.pruning import Age, Removed, cutoff
-from onward.record import JobRecord, payload_of, record_of
+from onward.record import JobRecord, Records, payload_of
 from onward.states import State
 from onward.uninspected import stored_of
 from onward.wording import counted
@@ -76,6 +76,7 @@ class DeadLetters:
         clock: Clock,
         queue: str | None,
         encryption: Encryption,
+        records: Records,
         verify: Verify | None = None,
     ) -> None:
         self._backend = backend
@@ -83,6 +84,7 @@ class DeadLetters:
         self._clock = clock
         self._queue = queue
         self._encryption = encryption
+        self._records = records
         self._verify = verify
 
     def list(
@@ -90,11 +92,11 @@ class DeadLetters:
     ) -> Sequence[JobRecord]:
         """A page of dead jobs, oldest first; ``after`` is the last id of the page before."""
         query = Query(states=_DISCARDED, queue=queue, job=job, limit=limit, after=after)
-        return [record_of(stored, self._encryption) for stored in self._backend.list(query)]
+        return [self._records.record(stored) for stored in self._backend.list(query)]
 
     def get(self, job_id: str) -> JobRecord | None:
         found = self._backend.list(Query(ids=(job_id,), states=_DISCARDED, limit=1))
-        return record_of(found[0], self._encryption) if found else None
+        return self._records.record(found[0]) if found else None
 
     def replay(
         self,
@@ -263,9 +265,8 @@ class DeadLetters:
             queue=self._queue,
             job=DEAD_LETTER_JOB,
             payload=payload,
-            secrets=("payload",)
-            if letter is not None and letter.secrets
-            else (),  # what was not to be shown still is not
+            # What was not to be shown still is not.
+            secrets=() if letter is None else tuple(within("payload", self._records.secrets(letter))),
             private=self._is_private(stored, letter),
         )
 

@@ -9,15 +9,18 @@ from __future__ import annotations
 
 import linecache
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
 import msgspec
 
+from onward.credentials import without_credentials
 from onward.wording import counted
 
-__all__ = ["Failure", "describe", "escaped", "kind_of", "message_of", "storable", "user_part"]
+__all__ = ["Failure", "describe", "escaped", "escaped_lines", "kind_of", "message_of", "storable", "user_part"]
+
+Scrub = Callable[[str], str]
 
 MESSAGE_LIMIT = 4_096
 TRACEBACK_LIMIT = 16_384
@@ -34,15 +37,17 @@ class Failure(msgspec.Struct, frozen=True):
     traceback: str = ""
 
 
-def describe(error: BaseException) -> Failure:
-    """An exception as a record."""
-    return Failure(kind_of(error), message_of(error), _traceback(error))
+def describe(error: BaseException, scrub: Scrub = without_credentials) -> Failure:
+    """An exception as a record.  ``scrub`` takes out of its texts what must not be kept, before anything is cut."""
+    said = _said(error, scrub)
+    return Failure(kind_of(error, scrub), storable(said), _traceback(error, said, scrub))
 
 
-def kind_of(thing: object) -> str:
+def kind_of(thing: object, scrub: Scrub = without_credentials) -> str:
     """The name of its class."""
     try:
-        return storable(type(thing).__qualname__, 200)
+        name = _plain(type(thing).__qualname__)
+        return storable(name if scrub is without_credentials else scrub(name), 200)
     except BaseException:  # noqa: BLE001  a metaclass may answer with anything
         return "?"
 
@@ -53,9 +58,7 @@ def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
     >>> storable("a\x00b\ud800")
     'a\\x00b\\ud800'
     """
-    if type(text) is not str:
-        text = str.__str__(text)  # a subclass may have methods of its own
-    text = text[: limit + 1]  # of a huge text the rest is never looked at
+    text = _plain(text)[: limit + 1]  # of a huge text the rest is never looked at
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
     if not text.isascii():
@@ -74,28 +77,43 @@ def escaped(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
-def message_of(error: BaseException, limit: int = MESSAGE_LIMIT) -> str:
+def escaped_lines(text: str) -> str:
+    """The same, for text that may have lines, such as a traceback."""
+    return "\n".join(map(escaped, text.split("\n")))
+
+
+def message_of(error: BaseException, scrub: Scrub = without_credentials) -> str:
+    """What it says, as it may be kept."""
+    return storable(_said(error, scrub))
+
+
+def _said(error: BaseException, scrub: Scrub) -> str:
     try:
-        return storable(str(error), limit)
+        return scrub(_plain(str(error)))
     except BaseException:  # noqa: BLE001  a broken __str__ must not hide the failure
-        return f"<{kind_of(error)} whose text cannot be had>"
+        return f"<{kind_of(error, scrub)} whose text cannot be had>"
 
 
-def _traceback(error: BaseException) -> str:
+def _plain(text: str) -> str:
+    """A subclass may have methods of its own."""
+    return text if type(text) is str else str.__str__(text)
+
+
+def _traceback(error: BaseException, said: str, scrub: Scrub) -> str:
     try:
-        return storable(_told_whole(error), TRACEBACK_LIMIT)
+        return storable(_told_whole(error, said, scrub), TRACEBACK_LIMIT)
     except BaseException:  # noqa: BLE001  an exception's attributes may be code of the user's own
-        return f"<{kind_of(error)} whose traceback cannot be had>"
+        return f"<{kind_of(error, scrub)} whose traceback cannot be had>"
 
 
-def _told_whole(error: BaseException) -> str:
+def _told_whole(error: BaseException, said: str, scrub: Scrub) -> str:
     """What led to it first, itself last.  Each link has an equal share of the room and fills it from its end."""
     links = _links(error)
     room = TRACEBACK_LIMIT // len(links)
     parts: list[str] = []
     for link, joint in reversed(links):
-        end = f"{kind_of(link)}: {message_of(link, 1_000)}\n{joint}"
-        parts += [_frames(link.__traceback__)[len(end) - room :], end]
+        end = f"{kind_of(link, scrub)}: {storable(said if link is error else _said(link, scrub), 1_000)}\n{joint}"
+        parts += [_frames(link.__traceback__, scrub)[len(end) - room :], end]
     return "".join(parts)
 
 
@@ -136,7 +154,7 @@ _PACKAGE = f"{Path(__file__).parent}{os.sep}"
 _HANDLERS = tuple(f"{_PACKAGE}{Path(*folder)}{os.sep}" for folder in (("handlers",), ("cli", "demo"), ("testing",)))
 
 
-def _frames(traceback: TracebackType | None) -> str:
+def _frames(traceback: TracebackType | None, scrub: Scrub) -> str:
     """The innermost frames: those of the engine are left out, the last ones tell what went wrong."""
     traceback = user_part(traceback)
     last: list[TracebackType] = []
@@ -148,19 +166,19 @@ def _frames(traceback: TracebackType | None) -> str:
             dropped += 1
         traceback = traceback.tb_next
     lines = [f"  … {counted(dropped, 'outer frame')}\n"] if dropped else []
-    lines += [_told(entry) for entry in last]
+    lines += [_told(entry, scrub) for entry in last]
     return "".join(lines)
 
 
-def _told(entry: TracebackType) -> str:
+def _told(entry: TracebackType, scrub: Scrub) -> str:
     """Where it was.  The same places fail again and again, and to find out what stands there takes longest."""
+    if scrub is not without_credentials:  # what it hides is one job's
+        return _place(entry, scrub)
     code = entry.tb_frame.f_code
     place = (code.co_filename, entry.tb_lineno, code.co_name)
     told = _places.get(place)
     if told is None:
-        told = f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}\n'
-        if source := _source(entry):
-            told += f"    {source}\n"
+        told = _place(entry, scrub)
         if len(_places) >= _PLACES:
             _places.clear()
         _places[place] = told
@@ -170,9 +188,16 @@ def _told(entry: TracebackType) -> str:
 _places: dict[tuple[str, int, str], str] = {}
 
 
+def _place(entry: TracebackType, scrub: Scrub) -> str:
+    code = entry.tb_frame.f_code
+    told = f'  File "{code.co_filename}", line {entry.tb_lineno}, in {code.co_name}\n'
+    source = _source(entry)
+    return scrub(told) + (f"    {scrub(source)[:200]}\n" if source else "")
+
+
 def _source(entry: TracebackType) -> str:
     frame = entry.tb_frame
     try:
-        return linecache.getline(frame.f_code.co_filename, entry.tb_lineno, frame.f_globals).strip()[:200]
+        return linecache.getline(frame.f_code.co_filename, entry.tb_lineno, frame.f_globals).strip()
     except BaseException:  # noqa: BLE001  generated code may have no line, and its loader may raise anything
         return ""

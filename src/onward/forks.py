@@ -5,15 +5,16 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import weakref
 from typing import Protocol
 
+from onward.logs import get_logger
+
 __all__ = ["ForkAware", "watch"]
 
-logger = logging.getLogger("onward")
+logger = get_logger("onward")
 
 
 class ForkAware(Protocol):

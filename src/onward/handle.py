@@ -8,9 +8,8 @@ from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
 from onward.backend import Enqueued, Inspection, StoredJob
-from onward.encryption import Encryption
 from onward.errors import DecryptionFailed, JobCancelled, JobDiscarded, JobNotFound, NoWorker, ResultTimeout
-from onward.record import JobRecord, record_of
+from onward.record import JobRecord, Records
 from onward.states import State
 
 __all__ = ["HandleSource", "JobHandle", "looks"]
@@ -37,12 +36,12 @@ class HandleSource:
         self,
         backend: Inspection,
         *,
-        encryption: Encryption,
+        records: Records,
         cancel: Callable[[str, str], State | None],
         hopeless: Callable[[], bool],
     ) -> None:
         self.backend = backend
-        self.encryption = encryption
+        self.records = records
         self.cancel = cancel
         self.hopeless = hopeless  # whether nobody could ever finish a job that waits here
 
@@ -76,7 +75,7 @@ class JobHandle(Generic[T]):
                 f"there is no job {self.id}: it was pruned, it lives in another store, or the transaction that enqueued it "
                 f"is not committed"
             )
-        return record_of(stored, self._source.encryption, returns=self._returns)
+        return self._source.records.record(stored, returns=self._returns)
 
     def state(self) -> State:
         return self.record().state

@@ -8,15 +8,18 @@ from onward import names, pruning
 from onward._ledger import Ledger
 from onward.backend import Backend, Check, Health, Hold, Inspection, Overview, Query, QueueState, Reaped
 from onward.clock import Clock
+from onward.credentials import without_credentials
 from onward.dead_letters import DeadLetters
-from onward.encryption import Encryption
-from onward.errors import KeyInUse, OptionError
+from onward.errors import KeyInUse, OptionError, Unsupported
+from onward.failure import storable
 from onward.pruning import Age, Removed
-from onward.record import JobRecord, SessionRecord, record_of, session_record_of
+from onward.record import JobRecord, Records, SessionRecord, session_record_of
 from onward.states import FINISHED, State
 from onward.telemetry import JobCancelled, QueuePaused, QueueResumed, Telemetry
 
-__all__ = ["Inspector"]
+__all__ = ["BY_REQUEST", "Inspector"]
+
+BY_REQUEST = "cancelled by request"
 
 
 class Inspector:
@@ -31,7 +34,7 @@ class Inspector:
         ledger: Ledger,
         telemetry: Telemetry,
         dead_letters: DeadLetters,
-        encryption: Encryption,
+        records: Records,
         retention: Mapping[State, float | None],
     ) -> None:
         self._backend = backend
@@ -40,12 +43,12 @@ class Inspector:
         self._ledger = ledger
         self._telemetry = telemetry
         self._dead_letters = dead_letters
-        self._encryption = encryption
+        self._records = records
         self._retention = retention
 
     def get(self, job_id: str) -> JobRecord | None:
         stored = self._inspection.get(job_id)
-        return None if stored is None else record_of(stored, self._encryption)
+        return None if stored is None else self._records.record(stored)
 
     def list(
         self,
@@ -58,7 +61,7 @@ class Inspector:
         newest_first: bool = False,
     ) -> Sequence[JobRecord]:
         query = Query(states=_states(state), queue=queue, job=job, limit=limit, after=after, newest_first=newest_first)
-        return [record_of(stored, self._encryption) for stored in self._inspection.list(query)]
+        return [self._records.record(stored) for stored in self._inspection.list(query)]
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
         return self._inspection.counts(queue)
@@ -74,12 +77,25 @@ class Inspector:
         return [session_record_of(session, now) for session in self._inspection.sessions()]
 
     def cancel(self, job_id: str, reason: str) -> State | None:
+        reason = self._storable(job_id, reason)
         answer = self._inspection.cancel([job_id], reason)[0]
         if answer is State.CANCELLED and self._telemetry.wants(JobCancelled):
             stored = self._inspection.get(job_id)
             if stored is not None:
                 self._telemetry.emit(JobCancelled(id=job_id, job=stored.job, queue=stored.queue, reason=reason))
         return answer
+
+    def _storable(self, job_id: str, reason: str) -> str:
+        """A reason as every store keeps it, without what the job keeps secret.  Our own words need no look at the job."""
+        if not isinstance(reason, str):
+            raise OptionError(f"reason must be text, not {type(reason).__name__}")
+        if reason == BY_REQUEST:
+            return reason
+        try:
+            stored = self._inspection.get(job_id)
+        except Unsupported:
+            stored = None
+        return storable((without_credentials if stored is None else self._records.scrubber(stored))(reason))
 
     def retry(self, job_id: str) -> bool:
         if self._inspection.retry([job_id])[0]:

@@ -23,8 +23,12 @@ from typing import Any, Literal, NoReturn, Self
 import msgspec
 
 from onward.errors import OptionError
+from onward.logs import get_logger
+from onward.ownership import key_problem
 
 __all__ = ["MODES", "Key", "KeyRing", "KeySource", "KeyState", "Mode"]
+
+logger = get_logger("onward")
 
 KeyState = Literal["signs", "verifies", "revoked"]
 
@@ -117,6 +121,7 @@ class KeyRing:
     def read(cls, path: Path, where: str = "signing_keys") -> KeyRing:
         """A ring from a file: its text, or what `onward keys` wrote."""
         try:
+            _refuse_open_to_others(path, where)
             content = path.read_bytes()
         except OSError as error:
             raise OptionError(f"{where}: the key file {path} cannot be read: {error.strerror}") from None
@@ -236,6 +241,22 @@ def _checked_id(key_id: Any, where: str) -> str:
             f"{where}: a key's id has letters, digits, '.', '_' and '-', at most 64, and does not start with a sign"
         )
     return key_id
+
+
+def _refuse_open_to_others(path: Path, where: str) -> None:
+    """Whoever reads a key signs with it; whoever writes it chooses who does."""
+    found = key_problem(path)
+    if found is None:
+        return
+    problem, can_be_helped = found
+    if can_be_helped:
+        raise OptionError(f"{where}: the key file {path} is not yours alone: {problem}")
+    if str(path) not in _warned:
+        _warned.add(str(path))
+        logger.warning("the key file %s is not this user's alone: %s", path, problem)
+
+
+_warned: set[str] = set()
 
 
 def _checked_secret(secret: Any, key_id: str, where: str) -> bytes:

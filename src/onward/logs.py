@@ -1,4 +1,8 @@
-"""Loggers that cannot hurt: a log handler or filter that raises costs its line, never a worker."""
+"""The one way into the log, which cannot hurt.
+
+A log handler or filter that raises costs its line, never a worker.  What a line quotes stays one line and does nothing to a
+terminal, whoever formats it; and it has no password of a URL in it.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +12,11 @@ import threading
 import traceback
 from collections.abc import Callable, MutableMapping
 from contextlib import suppress
+from textwrap import indent
 from typing import Any
+
+from onward.credentials import without_credentials
+from onward.failure import escaped, escaped_lines, message_of
 
 __all__ = ["Once", "QuietLogger", "get_logger"]
 
@@ -20,15 +28,25 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
         kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 3
-        self._quietly(level, lambda: self.logger.log(level, msg, *args, **kwargs))
+
+        def log() -> None:
+            if extra := kwargs.get("extra"):
+                kwargs["extra"] = _clean(extra)
+            self.logger.log(level, msg, *map(_clean, args), **kwargs)
+
+        self._quietly(level, log)
 
     def log_traceback(self, level: int, msg: object, *args: object, traceback: str, extra: Any = None) -> None:
-        """With a traceback that is text already, which every formatter shows as it shows that of an exception."""
+        """With a traceback that is text already, which every formatter shows as it shows that of an exception.
+
+        Only that has lines of its own, and none of them looks like the beginning of an entry.
+        """
 
         def log() -> None:
             file, line, function, _ = self.logger.findCaller(stacklevel=4)
-            record = self.logger.makeRecord(self.name, level, file, line, msg, args, None, function, extra)
-            record.exc_text = traceback  # where a formatter keeps it
+            told = tuple(map(_clean, args))
+            record = self.logger.makeRecord(self.name, level, file, line, msg, told, None, function, _clean(extra))
+            record.exc_text = indent(escaped_lines(traceback), "    ")  # where a formatter keeps it
             self.logger.handle(record)
 
         self._quietly(level, log)
@@ -44,6 +62,15 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         return msg, kwargs
+
+
+def _clean(value: Any) -> Any:
+    """Text, and what errors say, as it may be shown; numbers and the like as they are."""
+    if isinstance(value, dict):  # what a template names
+        return {name: _clean(each) for name, each in value.items()}
+    if isinstance(value, BaseException):
+        value = message_of(value)
+    return escaped(without_credentials(value)) if isinstance(value, str) else value
 
 
 class Once:

@@ -1,63 +1,48 @@
-"""What must not be shown: arguments that are secret by their type or by their name, and what looks like a credential.
+"""What must not be shown of a job's arguments: what is secret by its type or by its name.
 
 A job's arguments lie in the store as they were given; whoever may read the store reads them.  But people look at jobs
 through records, error texts and logs, and these are copied, mailed and kept.  There a mask stands in their place.
 
     class             by                                 where
-    `Secret[str]`     the parameter's annotation         in every record and error text
-    a telling name    password, token, secret, …         the same, at any depth
-    a telling shape   a URL's password, a JWT, a key     in error texts
+    `Secret[str]`     an annotation, at any depth        in every record and text
+    a telling name    password, token, secret, …         the same
+    a telling shape   a URL's password, a JWT, a key     in texts (`onward.credentials`)
+
+A letter says where its secrets are: ``card``, ``order/card``, ``cards/3``, ``cards/*`` (every item of a list or an object).
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator
+import dataclasses
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from functools import lru_cache
 from typing import Any, Generic, TypeVar, get_args, get_origin
 
 import msgspec
 
-from onward.failure import Failure
+from onward.credentials import MASK
 from onward.shape import DEEPEST
 
-__all__ = ["MASK", "Secret", "is_telling", "masked", "names_secret", "scrubbed", "scrubbed_text", "without_credentials"]
+__all__ = [
+    "MASK",
+    "Secret",
+    "is_telling",
+    "masked",
+    "names_secret",
+    "parts_of",
+    "place",
+    "secret_values",
+    "secrets_in",
+    "within",
+]
 
-MASK = "***"
 T_co = TypeVar("T_co", covariant=True)
+_Tree = dict[str, Any]  # a part of a place -> what comes below it; "" -> that is all: whatever is there is secret
 
 # The end of a name, so that `db_password` and `X-Api-Key` are found too.
 _TELLING = ("password", "passwd", "passphrase", "secret", "token", "authorization", "apikey", "privatekey")
-# A name that ends so in JSON; or a letter that may be written in another way.
-_MAY_TELL = re.compile(f'(?:{"|".join(_TELLING)})"|\\\\'.encode())
-_SHORTEST = 4  # characters: a shorter secret would mask half of a text and protect nothing
-# What a text must have in it before it is worth a search, which costs fifty times as much.
-_SIGNS = (
-    "://",
-    "SharedAccessKey=",
-    "password=",
-    "eyJ",
-    "earer ",
-    "asic ",
-    "AKIA",
-    "ASIA",
-    "_live_",
-    "_test_",
-    "ghp_",
-    "gho_",
-    "ghs_",
-    "PRIVATE KEY",
-)
-_SHAPES = re.compile(
-    r"(?P<before>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@]*:)[^\s/@]+(?=@)"
-    r"|(?P<named>SharedAccessKey=|password=)[^\s;&'\"]+"
-    r"|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"
-    r"|\b(?P<scheme>[Bb]earer|[Bb]asic)\s+[\w.~+/=-]{8,}"
-    r"|\b(?:AKIA|ASIA)[A-Z0-9]{16}\b"
-    r"|\b(?:sk|rk|pk)_(?:live|test)_\w{8,}"
-    r"|\bgh[pos]_\w{20,}"
-    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)",
-    re.DOTALL,
-)
+_ESCAPES = str.maketrans({"~": "~0", "/": "~1", "*": "~2"})
 
 
 class Secret(Generic[T_co]):
@@ -87,6 +72,25 @@ class Secret(Generic[T_co]):
     def __hash__(self) -> int:
         return hash((Secret, self._value))
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """What makes it a field of a pydantic model.  It is dumped in the clear only where the dump is to be read back."""
+        from pydantic_core import core_schema
+
+        (inner,) = get_args(source) or (Any,)
+        schema = handler.generate_schema(inner)
+        return core_schema.no_info_wrap_validator_function(
+            lambda value, validate: value if isinstance(value, Secret) else Secret(validate(value)),
+            schema,
+            serialization=core_schema.wrap_serializer_function_ser_schema(_dumped, schema=schema, info_arg=True),
+        )
+
+
+def _dumped(value: Secret[Any], dump: Any, info: Any) -> Any:
+    if info.round_trip:
+        return dump(value.reveal())
+    return value if info.mode == "python" else MASK
+
 
 def names_secret(hint: Any) -> bool:
     """Whether an annotation has a `Secret` in it."""
@@ -101,106 +105,114 @@ def is_telling(name: str) -> bool:
     return name.replace("_", "").replace("-", "").replace(" ", "").lower().endswith(_TELLING)
 
 
-def masked(value: Any, secrets: Collection[str] = (), *, depth: int = DEEPEST) -> Any:
-    """Data as it may be shown.  ``secrets`` are names at its top; what lies too deep to be looked at is not shown.
+def place(parts: Iterable[str | None]) -> str:
+    """Where a secret is, as a letter says it.  None stands for every item.
 
-    >>> masked({"user": 7, "card": "4242", "http": {"Authorization": "Basic x"}}, {"card"})
-    {'user': 7, 'card': '***', 'http': {'Authorization': '***'}}
+    >>> place(["orders", None, "card/no"])
+    'orders/*/card~1no'
     """
+    return "/".join("*" if part is None else part.translate(_ESCAPES) for part in parts)
+
+
+def within(name: str, places: Iterable[str]) -> list[str]:
+    """The same places, seen from an object that has it all under a name.
+
+    >>> within("order", ["card", ""])
+    ['order/card', 'order']
+    """
+    return [f"{name}/{each}" if each else name for each in places]
+
+
+def masked(value: Any, secrets: Collection[str] = ()) -> Any:
+    """Data as it may be shown.  ``secrets`` are places in it; what lies too deep to be looked at is not shown.
+
+    >>> masked({"order": {"id": 7, "card": "4242"}, "http": {"Authorization": "Basic x"}}, ["order/card"])
+    {'order': {'id': 7, 'card': '***'}, 'http': {'Authorization': '***'}}
+    """
+    tree = _tree(tuple(secrets)) if secrets else {}
+    return MASK if "" in tree and value is not None else _masked(value, [tree], DEEPEST)
+
+
+def secret_values(value: Any, secrets: Collection[str] = ()) -> Iterator[Any]:
+    """All that `masked` would not show."""
+    tree = _tree(tuple(secrets)) if secrets else {}
+    return iter([value]) if "" in tree else _hidden(value, [tree])
+
+
+def secrets_in(value: Any) -> Iterator[Secret[Any]]:
+    """Every `Secret` in arguments that were decoded, however deep."""
+    waiting, seen = [value], set[int]()
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Secret):
+            yield each
+        elif (parts := parts_of(each)) is not None and id(each) not in seen:  # a default may hold itself
+            seen.add(id(each))
+            waiting += parts.values() if isinstance(parts, Mapping) else parts
+
+
+def parts_of(value: Any) -> Mapping[Any, Any] | Sequence[Any] | None:
+    """What data is made of: by name, or in a row; None if it is one piece."""
+    match value:
+        case Mapping():
+            return value
+        case list() | tuple() | AbstractSet():
+            return list(value)
+        case msgspec.Struct():
+            names = type(value).__struct_fields__
+        case _ if dataclasses.is_dataclass(value) and not isinstance(value, type):
+            names = tuple(field.name for field in dataclasses.fields(value))
+        case _ if hasattr(type(value), "model_validate") or hasattr(type(value), "__attrs_attrs__"):
+            return dict(getattr(value, "__dict__", {}))
+        case _:
+            return None
+    return {name: getattr(value, name) for name in names if hasattr(value, name)}
+
+
+@lru_cache(1_024)
+def _tree(places: tuple[str, ...]) -> _Tree:
+    tree: _Tree = {}
+    for each in places:
+        branch = tree
+        for part in each.split("/") if each else ():
+            name = part if part == "*" else part.replace("~2", "*").replace("~1", "/").replace("~0", "~")
+            branch = branch.setdefault("*" if part == "*" else f".{name}", {})
+        branch[""] = {}
+    return tree
+
+
+def _below(trees: list[_Tree], name: object) -> list[_Tree]:
+    return [tree[part] for tree in trees for part in (f".{name}", "*") if part in tree] if any(trees) else []
+
+
+def _is_secret(name: object, below: list[_Tree]) -> bool:
+    return any("" in tree for tree in below) or (isinstance(name, str) and is_telling(name))
+
+
+def _masked(value: Any, trees: list[_Tree], depth: int) -> Any:
     if not isinstance(value, dict | list):
         return value
     if depth == 0:
         return MASK
-    if isinstance(value, list):
-        return [masked(each, depth=depth - 1) for each in value]
-    return {
-        name: MASK if _is_secret(name, secrets) and each is not None else masked(each, depth=depth - 1)
-        for name, each in value.items()
+    shown = {
+        name: MASK
+        if _is_secret(name, below := _below(trees, name)) and each is not None
+        else _masked(each, below, depth - 1)
+        for name, each in _named(value)
     }
+    return shown if isinstance(value, dict) else list(shown.values())
 
 
-def scrubbed(failure: Failure, payload: bytes | msgspec.Raw, secrets: Collection[str] = ()) -> Failure:
-    """A failure without what its job's arguments keep secret, and without what looks like a credential."""
-    texts = _secret_texts(payload, secrets)
-    if not texts and not _shows_signs(f"{failure.message}\n{failure.traceback}"):
-        return failure
-    return Failure(failure.kind, _scrub(failure.message, texts), _scrub(failure.traceback, texts))
-
-
-def scrubbed_text(text: str, payload: bytes | msgspec.Raw, secrets: Collection[str] = ()) -> str:
-    """The same of a text that a handler gave."""
-    return _scrub(text, _secret_texts(payload, secrets))
-
-
-def without_credentials(text: str) -> str:
-    """A text, such as a URL, that may be shown.
-
-    >>> (
-    ...     without_credentials("postgresql://ann:hunter2@db/shop"),
-    ...     without_credentials("redis+sentinel://a/m?sentinel_password=x"),
-    ... )
-    ('postgresql://ann:***@db/shop', 'redis+sentinel://a/m?sentinel_password=***')
-    """
-    return _scrub(text, ())
-
-
-def _secret_texts(payload: bytes | msgspec.Raw, secrets: Collection[str]) -> list[str]:
-    """The secret values among arguments, as they could appear in a text; the longest first."""
-    if not secrets and not _may_tell(bytes(payload)):
-        return []
-    try:
-        arguments = msgspec.json.decode(payload)
-        found = {text for text in _texts(_secret_values(arguments, secrets)) if len(text) >= _SHORTEST}
-    except (ValueError, RecursionError):
-        return []  # nobody could call a handler with them either
-    return sorted(found, key=len, reverse=True)
-
-
-def _may_tell(payload: bytes) -> bool:
-    """Whether a name in it could be telling: a look at the bytes, which takes a fifth of the time of one at the names."""
-    return not payload.isascii() or _MAY_TELL.search(payload.translate(None, b"_- ").lower()) is not None
-
-
-def _is_secret(name: object, secrets: Collection[str]) -> bool:
-    return name in secrets or (isinstance(name, str) and is_telling(name))
-
-
-def _secret_values(value: Any, secrets: Collection[str]) -> Iterator[Any]:
-    if isinstance(value, dict):
-        for name, each in value.items():
-            if _is_secret(name, secrets):
+def _hidden(value: Any, trees: list[_Tree]) -> Iterator[Any]:
+    if isinstance(value, dict | list):
+        for name, each in _named(value):
+            below = _below(trees, name)
+            if _is_secret(name, below):
                 yield each
             else:
-                yield from _secret_values(each, ())
-    elif isinstance(value, list):
-        for each in value:
-            yield from _secret_values(each, ())
+                yield from _hidden(each, below)
 
 
-def _texts(values: Iterable[Any]) -> Iterator[str]:
-    for value in values:
-        if isinstance(value, str):
-            yield value
-            yield repr(value)[1:-1]  # as an error quotes it
-        elif isinstance(value, dict):
-            yield from _texts(value.values())
-        elif isinstance(value, list):
-            yield from _texts(value)
-        elif value is not None and not isinstance(value, bool):
-            yield str(value)
-
-
-def _scrub(text: str, texts: Iterable[str]) -> str:
-    for secret in texts:
-        text = text.replace(secret, MASK)
-    return _SHAPES.sub(_without, text) if _shows_signs(text) else text
-
-
-def _shows_signs(text: str) -> bool:
-    return any([sign in text for sign in _SIGNS])  # noqa: C419  a generator would cost half as much again
-
-
-def _without(found: re.Match[str]) -> str:
-    if before := found["before"] or found["named"]:
-        return before + MASK
-    return f"{found['scheme']} {MASK}" if found["scheme"] else MASK
+def _named(value: dict[Any, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
+    """What is in it, by name or by number."""
+    return value.items() if isinstance(value, dict) else enumerate(value)

@@ -9,7 +9,7 @@ import msgspec
 
 from onward.durations import seconds
 from onward.errors import JobTimeout
-from onward.failure import kind_of, storable
+from onward.failure import kind_of
 from onward.lease import Lease
 from onward.retry import RetryPolicy, planned
 from onward.signals import Discard, Retry, Snooze
@@ -116,7 +116,8 @@ def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) 
     if issubclass(type(error), Snooze):
         return Snoozed(max(1.0, seconds(error.delay, "Snooze(delay)")))  # type: ignore[attr-defined]
     if issubclass(type(error), Discard):
-        return Dead(storable(str(error.reason)))  # type: ignore[attr-defined]
+        # Whole: it is scrubbed before it is cut.  A subclass of `str` may have methods of its own.
+        return Dead(str.__str__(str(error.reason)))  # type: ignore[attr-defined]
     if issubclass(type(error), Retry):
         if lease.attempts >= job.max_retries:
             return Dead(_exhausted(lease.attempts + 1, job.max_retries))

@@ -12,14 +12,17 @@ import msgspec
 from onward.arguments import decode_result
 from onward.backend import Run, SessionState, StoredJob
 from onward.clock import from_micros, to_micros
+from onward.credentials import without_credentials
 from onward.encryption import Encrypted, Encryption
 from onward.envelope import Letter, Sealed, open_sealed
 from onward.errors import DecryptionFailed, EnvelopeError
 from onward.lease import LAST_INSTANT
 from onward.masking import Secret, masked
+from onward.registry import Registry
+from onward.scrubbing import Scrub
 from onward.states import State
 
-__all__ = ["JobRecord", "Progress", "RunError", "SessionRecord", "payload_of", "record_of", "session_record_of"]
+__all__ = ["JobRecord", "Progress", "Records", "RunError", "SessionRecord", "payload_of", "session_record_of"]
 
 
 T = TypeVar("T")
@@ -126,13 +129,41 @@ def session_record_of(session: SessionState, now: int) -> SessionRecord:
     )
 
 
-def record_of(stored: StoredJob, encryption: Encryption, *, returns: Any = Any) -> JobRecord:
-    """Open a stored job.  One that cannot be opened is shown all the same, with its raw bytes.
+class Records:
+    """Opens stored jobs: with the keys of an application, and by what its own jobs keep secret."""
 
-    What cannot be decrypted here has a marker in its place.
-    """
-    letter = _letter(Sealed(stored.id, stored.queue, stored.data))
-    payload, decrypted = _payload(letter, encryption)
+    def __init__(self, encryption: Encryption, registry: Registry) -> None:
+        self._encryption = encryption
+        self._registry = registry
+
+    def record(self, stored: StoredJob, *, returns: Any = Any) -> JobRecord:
+        """Open a stored job.  One that cannot be opened is shown all the same, with its raw bytes.
+
+        What cannot be decrypted here has a marker in its place.
+        """
+        letter = _letter(Sealed(stored.id, stored.queue, stored.data))
+        secrets = () if letter is None else self.secrets(letter)
+        return _record(stored, letter, secrets, self._encryption, returns)
+
+    def scrubber(self, stored: StoredJob) -> Scrub:
+        """What scrubs a text about a stored job.  If its payload cannot be read here, nobody here has a secret of it."""
+        letter = _letter(Sealed(stored.id, stored.queue, stored.data))
+        if letter is None:
+            return without_credentials
+        try:
+            return self._registry.scrubber(self._encryption.open(letter))
+        except DecryptionFailed:
+            return without_credentials
+
+    def secrets(self, letter: Letter) -> tuple[str, ...]:
+        """The places that are shown to nobody: by whoever enqueued it, and by what is known here."""
+        return tuple(dict.fromkeys((*letter.secrets, *self._registry.secrets_of(letter.job))))
+
+
+def _record(
+    stored: StoredJob, letter: Letter | None, secrets: tuple[str, ...], encryption: Encryption, returns: Any
+) -> JobRecord:
+    payload, decrypted = _payload(letter, secrets, encryption)
     result = encryption.read_result(stored.id, stored.queue, stored.delivery, stored.result)
     return JobRecord(
         id=stored.id,
@@ -161,13 +192,15 @@ def record_of(stored: StoredJob, encryption: Encryption, *, returns: Any = Any) 
         waits=stored.waits,
         parked_since=_when(stored.parked_since),
         raw=stored.data,
-        has_secrets=letter is not None and bool(letter.secrets),
+        has_secrets=bool(secrets),
         withholds_result=isinstance(result, Encrypted),
         decrypted=decrypted,
     )
 
 
-def _payload(letter: Letter | None, encryption: Encryption) -> tuple[Any, Secret[bytes] | None]:
+def _payload(
+    letter: Letter | None, secrets: tuple[str, ...], encryption: Encryption
+) -> tuple[Any, Secret[bytes] | None]:
     """What may be shown of it; and, if it was encrypted, all of it."""
     if letter is None:
         return None, None
@@ -175,7 +208,7 @@ def _payload(letter: Letter | None, encryption: Encryption) -> tuple[Any, Secret
         opened = encryption.open(letter)
     except DecryptionFailed:
         return encryption.marker(letter), None
-    shown = masked(payload_of(opened), letter.secrets)
+    shown = masked(payload_of(opened), secrets)
     return shown, None if letter.enc is None else Secret(bytes(opened.payload))
 
 

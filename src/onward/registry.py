@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import logging
 import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -15,9 +17,11 @@ from onward import names
 from onward.arguments import Arguments, plain
 from onward.context import JobContext
 from onward.definition import JobDefinition
+from onward.envelope import Letter
 from onward.errors import DefinitionError, JobInterrupted, OptionError
-from onward.failure import user_part
+from onward.failure import describe
 from onward.logs import get_logger
+from onward.scrubbing import Scrub, scrubber
 from onward.unique_key import UniqueKey
 
 __all__ = ["Entry", "FunctionEntry", "Handler", "HandlerEntry", "NotAllowed", "Ran", "Registry"]
@@ -73,7 +77,11 @@ class Entry(Protocol):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Parameters that are shown to nobody."""
+        """The places in its payload that are shown to nobody (`onward.masking`)."""
+        ...
+
+    def decoded(self, payload: bytes | msgspec.Raw) -> Any:
+        """What the handler is called with, defaults included.  Raises whatever is wrong with it."""
         ...
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
@@ -98,6 +106,9 @@ class FunctionEntry:
         self.secrets = self.arguments.secrets
         given = definition.unique_key
         self.unique_key = None if given is None else UniqueKey(definition.name, given, self.arguments)
+
+    def decoded(self, payload: bytes | msgspec.Raw) -> Any:
+        return self.arguments.unpack(payload)
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
         args, kwargs = self.arguments.unpack(payload)
@@ -137,6 +148,10 @@ class HandlerEntry:
     def check(self, payload: bytes) -> None:
         self.handler.check(msgspec.json.decode(payload))
 
+    def decoded(self, payload: bytes | msgspec.Raw) -> Any:
+        decoded: Callable[[Any], Any] | None = getattr(self.handler, "decoded", None)
+        return None if decoded is None else decoded(msgspec.json.decode(payload))
+
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
         assert ctx is not None
         return self._run_async(ctx) if self.is_async else self._run(ctx)
@@ -146,10 +161,10 @@ class HandlerEntry:
             self._before(ctx)
             value = self.handler.run(ctx)
         except BaseException as error:
-            with self._unharmed():
+            with self._unharmed(ctx):
                 self._after(ctx, Ran(error=error))
             raise
-        with self._unharmed():
+        with self._unharmed(ctx):
             self._after(ctx, Ran(value))
         return value
 
@@ -158,22 +173,28 @@ class HandlerEntry:
             await _maybe(self._before(ctx))
             value = await _maybe(self.handler.run(ctx))
         except BaseException as error:
-            with self._unharmed():
+            with self._unharmed(ctx):
                 await _maybe(self._after(ctx, Ran(error=error)))
             raise
-        with self._unharmed():
+        with self._unharmed(ctx):
             await _maybe(self._after(ctx, Ran(value)))
         return value
 
     @contextmanager
-    def _unharmed(self) -> Iterator[None]:
+    def _unharmed(self, ctx: JobContext) -> Iterator[None]:
         """What is done is done, whatever is said about it afterwards."""
         try:
             yield
-        except (Exception, SystemExit, JobInterrupted) as error:
-            told = error.with_traceback(user_part(error.__traceback__))
-            logger.error(  # noqa: TRY400  its traceback is shown from where the handler begins
-                "after_run of handler %r failed; the outcome of its run stands", self.definition.name, exc_info=told
+        except (Exception, SystemExit, JobInterrupted) as error:  # noqa: BLE001  it is told, below
+            failure = describe(error, ctx.scrub)  # it may quote what the job keeps secret, or what the run raised
+            logger.log_traceback(
+                logging.ERROR,
+                "after_run of handler %r failed; the outcome of its run stands: %s: %s",
+                self.definition.name,
+                failure.kind,
+                failure.message,
+                extra={"job_id": ctx.id},
+                traceback=failure.traceback.rstrip(),
             )
 
 
@@ -213,6 +234,19 @@ class Registry:
 
     def find(self, name: str) -> Entry | None:
         return self._entries.get(name)
+
+    def secrets_of(self, name: str) -> tuple[str, ...]:
+        """The places that are shown to nobody, if the job is known here."""
+        entry = self._entries.get(name)
+        return () if entry is None else entry.secrets
+
+    def scrubber(self, letter: Letter) -> Scrub:
+        """What scrubs texts about a job: by what whoever enqueued it knew to be secret, and by what is known here."""
+        entry = self._entries.get(letter.job)
+        known = () if entry is None else entry.secrets
+        secrets = {*letter.secrets, *known} if letter.secrets else known
+        decoded = partial(entry.decoded, letter.payload) if entry is not None and known else None
+        return scrubber(letter.payload, secrets, decoded)
 
     def of_function(self, function: Any) -> FunctionEntry | None:
         """The job that a function was made."""

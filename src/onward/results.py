@@ -10,10 +10,11 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from onward.arguments import decode_result, encode_value
+from onward.arguments import decode_result, encode_result
 from onward.failure import kind_of, message_of, storable
 from onward.logs import Once, get_logger
 from onward.registry import Registry
+from onward.scrubbing import Scrub
 
 __all__ = ["Results"]
 
@@ -31,21 +32,21 @@ class Results:
         self._limit = limit
         self._once = Once()
 
-    def encode(self, job: str, value: Any) -> tuple[bytes | None, str | None]:
-        """The result as it is stored; or None, and why there is none."""
+    def encode(self, job: str, value: Any, scrub: Scrub) -> tuple[bytes | None, str | None]:
+        """The result as it is stored; or None, and why there is none.  ``scrub`` takes secrets out of what is told."""
         if value is None:
             return None, None
         try:
-            encoded = encode_value(value)
+            encoded = encode_result(value)
         except KeyboardInterrupt:
             raise
         except BaseException as error:  # noqa: BLE001  a result may raise anything while it is encoded
-            return None, self._no_result(job, f"{kind_of(error)}: {message_of(error)}")
+            return None, self._no_result(job, f"{kind_of(error, scrub)}: {message_of(error, scrub)}")
         if len(encoded) > self._limit:
             return None, self._no_result(job, f"it takes {len(encoded):,} bytes and the limit is {self._limit:,}")
         if not _is_plain(value):
             with suppress(Exception):  # comparing runs code of the value's own, and only a warning depends on it
-                self._compare(job, value, encoded)
+                self._compare(job, value, encoded, scrub)
         return encoded, None
 
     def _no_result(self, job: str, why: str) -> str:
@@ -54,7 +55,7 @@ class Results:
             logger.warning("job %s is completed with %s (return plain data, or a reference to it)", job, note)
         return note
 
-    def _compare(self, job: str, value: Any, encoded: bytes) -> None:
+    def _compare(self, job: str, value: Any, encoded: bytes, scrub: Scrub) -> None:
         entry = self._registry.find(job)
         arrived = decode_result(encoded, Any if entry is None else entry.returns)
         change = _change(value, arrived, "what it returns")
@@ -63,7 +64,9 @@ class Results:
                 "job %s: %s is of type %s and comes back as %s: annotate the function with the type that it returns, or "
                 "return plain data",
                 job,
-                *change,
+                storable(scrub(change.place), 200),
+                change.given,
+                change.arrived,
             )
 
 
@@ -97,7 +100,7 @@ def _change(given: Any, arrived: Any, place: str) -> _Change | None:
         for key in given:
             if key not in arrived:
                 return _Change(f"a key of {place}", type(key).__name__, "str")
-            parts.append((given[key], arrived[key], f"{place}[{key!r:.40}]"))
+            parts.append((given[key], arrived[key], f"{place}[{key!r}]"))
     elif isinstance(given, list | tuple):
         parts += [(*pair, f"{place}[{at}]") for at, pair in enumerate(zip(given, arrived, strict=True))]
     return next((change for part in parts if (change := _change(*part)) is not None), None)

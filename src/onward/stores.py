@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar, cast
 
@@ -17,8 +18,10 @@ from onward.backends.sync import SyncBackend
 from onward.clock import Clock
 from onward.companion import Companion
 from onward.config import Settings
-from onward.errors import BackendMisconfigured
+from onward.credentials import secrets_of_url, unquoted
+from onward.errors import BackendError, BackendMisconfigured
 from onward.names import suggestion
+from onward.scrubbing import scrubber_of_url
 
 __all__ = ["BROKERS", "located", "open_store", "scheme_of", "tables_of"]
 
@@ -37,6 +40,11 @@ def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
 
     Settings, URL and driver are checked; the server is reached by whoever uses it first, or asks it to `connect`.
     """
+    with _discreet(settings):
+        return _open_both(settings, clock)
+
+
+def _open_both(settings: Settings, clock: Clock | None) -> Backend:
     backend = _open(settings, clock)
     if settings.store is None:
         return backend
@@ -90,8 +98,41 @@ def _open(settings: Settings, clock: Clock | None) -> Backend:
     return _chosen(schemes, settings.url)()
 
 
+@contextmanager
+def _discreet(settings: Settings) -> Iterator[None]:
+    """Let no error tell a password, however it was written and wherever a driver took the URL apart."""
+    urls = [url for url in (settings.url, settings.store) if url is not None]
+    for url in urls:
+        _refuse_unquoted(url)
+    try:
+        yield
+    except BackendError as error:
+        scrub = scrubber_of_url([form for url in urls for form in secrets_of_url(url)])
+        told = scrub(str(error))
+        if told != str(error) or scrub(str(error.__cause__)) != str(error.__cause__):
+            error.args = (told, *error.args[1:])
+            raise error from None
+        raise
+
+
+def _refuse_unquoted(url: str) -> None:
+    scheme = scheme_of(url)
+    found = unquoted(url)
+    if found is None and scheme in ("postgresql", "postgres") and re.match("[^/?#]*@[^/?#]*@", url.partition("://")[2]):
+        found = "@"  # others end a password at the last one, libpq at the first
+    if found is not None and scheme != "sqlite":
+        raise BackendMisconfigured(
+            f"{scheme}://: there is a {found!r} in the password of this URL: write %{ord(found):02X} for it"
+        )
+
+
 def tables_of(settings: Settings) -> Tables:
     """The tables of the store that the settings name, which is not opened; of a broker, those of the store beside it."""
+    with _discreet(settings):
+        return _tables_of(settings)
+
+
+def _tables_of(settings: Settings) -> Tables:
     if settings.store is not None:
         settings = replace(settings, url=settings.store, store=None)
     schemes: dict[str, Callable[[], Tables]] = {

@@ -11,6 +11,7 @@ from onward import names
 from onward.arguments import Arguments
 from onward.errors import ArgumentError, DefinitionError
 from onward.masking import Secret
+from onward.scrubbing import scrubber
 
 __all__ = ["UniqueKey"]
 
@@ -45,14 +46,15 @@ class UniqueKey:
         values = self._arguments.by_name(payload)
         try:
             key = self._make(**{name: values[name] for name in self._wanted})
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001  it is the user's own function
+            told = scrubber(payload, self._arguments.secrets)(str(error))
             raise ArgumentError(
-                f"{self._job}: unique_key {self._shown} failed for these arguments: {type(error).__name__}: {error}"
-            ) from error
+                f"{self._job}: unique_key {self._shown} failed for these arguments: {type(error).__name__}: {told}"
+            ) from (error if told == str(error) else None)
         names.key(key, f"{self._job}: what unique_key {self._shown} makes")
-        if _MASKED in key:
+        if self._arguments.secrets and (_MASKED in key or scrubber(payload, self._arguments.secrets)(key) != key):
             raise ArgumentError(
-                f"{self._job}: unique_key {self._shown} makes {key!r:.60}, which is the same for every secret: leave it out"
+                f"{self._job}: unique_key {self._shown} makes a key of what is secret, and keys are shown: leave it out"
             )
         return key
 

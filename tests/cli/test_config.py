@@ -76,6 +76,10 @@ def test_version_names_what_matters(onward):
             "servicebus://Endpoint=sb://shop.servicebus.windows.net/;SharedAccessKeyName=k;SharedAccessKey=hunter2=",
         ),
         ("ONWARD_STORE", "mysql://ann:hunter2@db/shop"),
+        ("ONWARD_URL", "postgresql://ann:hunter2@hunter2@db/shop"),
+        ("ONWARD_URL", "postgresql://ann:hunter2/hunter2@db/shop"),
+        ("ONWARD_URL", "mysql://ann:hunter2 hunter2@db/shop"),
+        ("ONWARD_URL", "postgresql://db/shop?user=ann&sslpassword=hunter2"),
     ],
 )
 @pytest.mark.parametrize("options", [(), ("--json",)])

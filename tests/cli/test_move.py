@@ -151,7 +151,7 @@ def test_one_file_by_two_names_is_one_store(onward, stores, old):
 
 
 def test_a_password_is_not_shown():
-    from onward.masking import without_credentials
+    from onward.credentials import without_credentials
 
     assert without_credentials("postgresql://ann:secret@host/jobs") == "postgresql://ann:***@host/jobs"
     assert without_credentials("sqlite:///jobs.db") == "sqlite:///jobs.db"

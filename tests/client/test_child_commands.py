@@ -22,6 +22,7 @@ def key_file(tmp_path):
     path = tmp_path / "keys.json"
     # As it is between two steps of a rotation: the newest key does not sign yet.
     path.write_bytes(RING.promoting("old").to_file())
+    path.chmod(0o600)
     return path
 
 

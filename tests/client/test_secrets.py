@@ -2,15 +2,18 @@
 
 import json
 import logging
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
+import pydantic
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from onward import ArgumentError, Discard, Secret
+from onward import ArgumentError, Discard, JobContext, OptionError, Secret
 from onward.cli import main
-from onward.masking import MASK, masked, scrubbed_text
+from onward.handlers import TypedHandler
+from onward.masking import MASK, masked
+from onward.scrubbing import scrubber
 from onward.telemetry import Event
 from onward.testing import assert_enqueued
 
@@ -90,6 +93,34 @@ class TestByType:
         assert (record.payload, record.reveal()) == ({"user": 7, "card": "***"}, {"user": 7, "card": CANARY})
         assert CANARY not in shown()
 
+    def test_it_is_masked_by_what_the_worker_knows_also_if_nobody_else_knew(self, open_app, store):
+        jobs = open_app()
+        sender = jobs if store == "memory" else open_app()  # which does not know the job yet
+        handle = sender.enqueue("charge", {"card": CANARY, "user": 7})
+
+        @jobs.job
+        def charge(card: Secret[str], user: int) -> None:
+            raise ValueError(f"{card.reveal()} was declined")
+
+        jobs.drain()
+
+        record = jobs.get(handle.id)
+        assert record.payload == {"card": "***", "user": 7}
+        assert record.errors[0].message == "*** was declined"
+
+    def test_a_note_on_progress_is_kept_without_it(self, jobs):
+        noted = []
+
+        @jobs.job
+        def charge(ctx: JobContext, card: Secret[str]) -> None:
+            ctx.progress(0.5, f"charging {card.reveal()}")
+            noted.append(jobs.get(ctx.id).progress.note)
+
+        charge.enqueue(Secret(CANARY))
+        jobs.drain()
+
+        assert noted == ["charging ***"]
+
     def test_the_copy_of_a_dead_letter_keeps_it_from_sight_and_carries_it(self, open_app):
         jobs = open_app(dead_letter_queue="failed_jobs")
 
@@ -101,7 +132,7 @@ class TestByType:
         assert jobs.process_once("default").status == "dead-lettered"
 
         (copy,) = jobs.list(queue="failed_jobs")
-        assert copy.payload["payload"] == "***"
+        assert copy.payload["payload"] == {"card": "***"}
         assert copy.reveal()["payload"] == {"card": CANARY}
 
     def test_a_refused_call_does_not_tell_it(self, jobs):
@@ -112,6 +143,167 @@ class TestByType:
             charge.enqueue(Secret(CANARY))
 
         assert CANARY not in str(refused.value)
+
+
+class TestRefusals:
+    """What cannot be enqueued is told without what was not to be shown."""
+
+    def test_an_object_that_would_come_back_as_text_is_not_quoted(self, jobs):
+        @jobs.job
+        def charge(options: dict) -> None: ...
+
+        with pytest.raises(ArgumentError, match=r"charge: options=\*\*\* would come back as \*\*\*") as refused:
+            charge.enqueue({"card": Secret(CANARY)})
+
+        assert CANARY not in str(refused.value)
+
+    @pytest.mark.parametrize("way", ["a call", "a name"])
+    def test_nor_is_what_a_model_was_given(self, jobs, way):
+        class Order(pydantic.BaseModel):
+            card: Secret[str]
+            number: int
+
+            @pydantic.field_validator("card")
+            @classmethod
+            def check(cls, card):
+                raise ValueError(f"{card.reveal()} is stolen")
+
+        @jobs.job
+        def charge(order: Order) -> None: ...
+
+        enqueue = charge.enqueue if way == "a call" else lambda order: jobs.enqueue("charge", {"order": order})
+        with pytest.raises(ArgumentError, match=r"number: .*required") as refused:
+            enqueue({"card": CANARY})
+
+        assert CANARY not in str(refused.value)
+
+    def test_nor_is_what_a_handler_was_given(self, open_app):
+        class Payment(pydantic.BaseModel):
+            card: Secret[str]
+            number: int
+
+        class Till(TypedHandler):
+            payload_type = Payment
+
+        jobs = open_app(handlers={"till": Till()}, queue_handlers={"default": ["till"]})
+
+        with pytest.raises(ArgumentError, match="number") as refused:
+            jobs.define("till", {"card": CANARY}).dispatch()
+
+        assert CANARY not in str(refused.value)
+
+    @pytest.mark.parametrize("key", [lambda card: card.reveal(), "{order.card._value}", lambda order: f"{order}"])
+    def test_no_key_is_made_of_it(self, jobs, key):
+        @dataclass
+        class Order:
+            card: Secret[str]
+
+        @jobs.job(unique_key=key)
+        def charge(card: Secret[str], order: Order) -> None: ...
+
+        with pytest.raises(ArgumentError, match="makes a key of what is secret") as refused:
+            charge.enqueue(Secret(CANARY), Order(Secret(CANARY)))
+
+        assert CANARY not in str(refused.value)
+
+    def test_metadata_holds_none(self, jobs):
+        with pytest.raises(OptionError, match="meta must hold plain values"):
+            jobs.enqueue("elsewhere", meta={"a": [Secret(CANARY)]})
+
+    def test_a_pydantic_model_shows_it_to_nobody_who_dumps_it(self):
+        class Order(pydantic.BaseModel):
+            card: Secret[str]
+
+        order = Order(card=Secret(CANARY))
+
+        assert CANARY not in f"{order!r} {order.model_dump()} {order.model_dump_json()}"
+        assert order.model_dump(round_trip=True) == {"card": CANARY}
+        assert Order.model_validate({"card": CANARY}) == order
+
+
+class TestResults:
+    @pytest.mark.parametrize("kind", ["a secret", "a list", "a dataclass", "a model"])
+    def test_a_secret_is_no_result_and_the_job_is_completed(self, jobs, kind, shown):
+        @dataclass
+        class Receipt:
+            card: Secret[str]
+
+        class Model(pydantic.BaseModel):
+            card: Secret[str]
+
+        card = Secret(CANARY)
+        results = {"a secret": card, "a list": [{"a": card}], "a dataclass": Receipt(card), "a model": Model(card=card)}
+
+        @jobs.job
+        def charge(card: Secret[str]):
+            return results[kind]
+
+        handle = charge.enqueue(card)
+        jobs.drain()
+
+        record = jobs.get(handle.id)
+        assert (record.state, record.result) == ("completed", None)
+        assert record.reason.startswith("no result: TypeError: it holds a Secret, and results are shown")
+        assert CANARY not in shown()
+
+    def test_what_a_handler_returns_in_the_clear_is_its_word(self, jobs):
+        @jobs.job
+        def charge(card: Secret[str]) -> str:
+            return card.reveal()
+
+        handle = charge.enqueue(Secret(CANARY))
+        jobs.drain()
+
+        assert handle.result(0) == CANARY
+
+
+class TestLimits:
+    @pytest.mark.parametrize("secret", ["1", "12", "abc"])
+    def test_a_text_is_not_turned_into_stars_by_a_short_secret(self, jobs, secret):
+        @jobs.job
+        def check(pin: Secret[str]) -> None:
+            raise ValueError(f"pin {secret} of abcdef123")
+
+        handle = check.enqueue(Secret(secret))
+        jobs.drain()
+
+        assert jobs.get(handle.id).errors[0].message == f"pin {secret} of abcdef123"
+        assert jobs.get(handle.id).payload == {"pin": "***"}
+
+    @pytest.mark.parametrize("before", range(3_950, 4_110, 7))
+    def test_of_a_secret_at_the_edge_of_a_message_nothing_is_kept(self, jobs, before):
+        @jobs.job
+        def charge(card: Secret[str]) -> None:
+            raise Discard("x" * before + card.reveal()) from ValueError("y" * (before - 3_100) + card.reveal())
+
+        handle = charge.enqueue(Secret(CANARY))
+        jobs.drain()
+
+        record = jobs.get(handle.id)
+        assert not any("can" in text for text in (record.reason, record.errors[0].message))
+        assert f"y{CANARY[:3]}" not in record.errors[0].traceback
+
+    def test_nor_of_one_in_a_text_of_any_length(self, jobs):
+        @jobs.job
+        def charge(card: Secret[str]) -> None:
+            raise ValueError(card.reveal() * 100_000)
+
+        handle = charge.enqueue(Secret(CANARY))
+        jobs.drain()
+
+        assert "can" not in jobs.get(handle.id).errors[0].message
+
+    def test_of_what_a_program_says_last_nothing_is_kept_either(self, open_app):
+        jobs = open_app(handlers={"shell": {"allow": ["/bin/sh"]}}, queue_handlers={"default": ["shell"]})
+        for after in range(484, 502, 3):
+            script = f'printf "%s%s" "$0" {"z" * after} >&2; exit 1'
+            handle = jobs.define("shell", ["/bin/sh", "-c", script, Secret(CANARY)]).dispatch()
+            jobs.drain()
+
+            record = jobs.get(handle.id)
+            assert record.payload == ["/bin/sh", "-c", script, "***"]
+            assert f"{CANARY[-1]}z" not in record.errors[0].message
+            assert record.errors[0].message.startswith("/bin/sh ended with code 1: ")
 
 
 class TestByName:
@@ -201,6 +393,6 @@ def test_the_quick_look_misses_no_secret(payload, spaced):
     """An error text is scrubbed of every value that a record would mask, whichever way its name is written."""
     encoded = json.dumps(payload, ensure_ascii=spaced, separators=(" , ", " : ") if spaced else (",", ":")).encode()
 
-    shown = scrubbed_text("hunter22", encoded)
+    shown = scrubber(encoded)("hunter22")
 
     assert (shown == MASK) == (MASK in str(masked(payload)))

@@ -163,7 +163,7 @@ class TestAFunction:
         @jobs.job(unique_key=lambda token: f"token:{token}")
         def sync(token: Secret[str]): ...
 
-        with pytest.raises(ArgumentError, match="the same for every secret"):
+        with pytest.raises(ArgumentError, match="makes a key of what is secret"):
             sync.enqueue(Secret("s3cret"))
 
 

@@ -42,7 +42,8 @@ from onward.failure import Failure
 from onward.handlers.target import read_url
 from onward.handlers.url import retry_after
 from onward.key_ring import KeyRing
-from onward.masking import masked, scrubbed_text
+from onward.masking import masked
+from onward.scrubbing import scrubber
 from onward.shape import misshapen
 
 __all__ = ["CLEAR", "CORPUS", "ENCRYPTION", "ID", "TARGETS"]
@@ -96,7 +97,7 @@ def payload(data: bytes) -> None:
         value = decode_result(data)
         masked(value, ["a"])
         misshapen(data)
-    scrubbed_text(data.decode("utf-8", "replace"), data, ["a"])
+    scrubber(data, ["a", "*/b"])(data.decode("utf-8", "replace"))
 
 
 def name(data: bytes) -> None:

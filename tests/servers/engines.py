@@ -22,6 +22,13 @@ from tests.servers.stores import TABLES, emptied
 class SqlStore:
     """What a test wants to know, of tables."""
 
+    tables: tuple[str, ...] = TABLES
+
+    def everything(self) -> bytes:
+        """All that is in it, as it lies there."""
+        cells = [cell for table in self.tables for row in self.query(f"SELECT * FROM onward_{table}") for cell in row]
+        return b"\n".join(cell if isinstance(cell, bytes) else str(cell).encode() for cell in cells)
+
     def query(self, sql: str) -> list[tuple[Any, ...]]:
         raise NotImplementedError
 
@@ -44,6 +51,8 @@ class SqlStore:
 
 class SqliteStore(SqlStore):
     """A file."""
+
+    tables = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
 
     def __init__(self, _: Any, folder: Path) -> None:
         self.file = folder / "jobs.db"
@@ -102,6 +111,8 @@ class PostgresStore(SqlStore):
 class MariaDBStore(SqlStore):
     """The tables of the default namespace, empty at first."""
 
+    tables = mariadb.TABLES
+
     def __init__(self, server: Any, _: Path) -> None:
         self._server = server
         server.end_sessions()
@@ -143,6 +154,11 @@ class RedisStore:
         with self._server.client() as client:
             return {owner.decode(): int(at) for owner, at in client.zrange("{onward}:expiry", 0, -1, withscores=True)}
 
+    def everything(self) -> bytes:
+        """All that is in it, as it lies there."""
+        with self._server.client() as client:
+            return b"\n".join(part for key in client.scan_iter() for part in (key, *_parts(client, key)))
+
     def executing(self) -> int:
         with self._server.client() as client:
             return int(client.hget("{onward}:counts", "3") or 0)
@@ -159,6 +175,23 @@ class RedisStore:
                 yield
             finally:
                 client.execute_command("CLIENT", "UNPAUSE")
+
+
+def _parts(client: Any, key: bytes) -> Iterator[bytes]:
+    match client.type(key):
+        case b"string":
+            yield client.get(key)
+        case b"hash":
+            for pair in client.hgetall(key).items():
+                yield from pair
+        case b"zset":
+            yield from client.zrange(key, 0, -1)
+        case b"set":
+            yield from client.smembers(key)
+        case b"list":
+            yield from client.lrange(key, 0, -1)
+        case kind:
+            raise AssertionError(f"{key!r} is a {kind!r}, which nobody reads here")
 
 
 class Engine(NamedTuple):

@@ -15,7 +15,7 @@ NEW = BOTH.promoting()
 
 
 @pytest.fixture
-def path(tmp_path):
+def path(tmp_path, private_files):
     path = tmp_path / "keys"
     path.write_text(OLD.to_text())
     return path

@@ -227,6 +227,7 @@ def test_another_process_is_told_every_setting_by_its_environment(folder, given)
     assert loaded(folder, told) == settings
 
 
+@pytest.mark.usefixtures("private_files")
 def test_keys_of_a_file_are_told_by_its_name(folder):
     path = folder / "keys"
     path.write_text(f"new:{'n' * 40}")

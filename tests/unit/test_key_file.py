@@ -15,6 +15,8 @@ from onward.key_file import KeyFile
 from onward.key_ring import Key, KeyRing
 from tests.waiting import eventually
 
+pytestmark = pytest.mark.usefixtures("private_files")
+
 FIRST = KeyRing([Key.new("k1")])
 SECOND = FIRST.adding(Key.new("k2")).promoting()
 

@@ -11,6 +11,8 @@ from onward.config import Settings, load
 from onward.errors import OptionError
 from onward.key_ring import Key, KeyRing
 
+pytestmark = pytest.mark.usefixtures("private_files")
+
 ONE, TWO, THREE = "one-" * 10, "two-" * 10, "three" * 10
 CANARY = "canary-canary-canary-canary-canary-canary"
 

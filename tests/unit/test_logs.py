@@ -1,9 +1,11 @@
 """Loggers that cannot hurt whoever logs."""
 
 import logging
+from pathlib import Path
 
 import pytest
 
+import onward
 from onward.logs import QuietLogger, get_logger
 
 
@@ -62,12 +64,58 @@ def test_an_exception_comes_with_its_traceback(logger, caplog):
     assert "ValueError: invalid literal" in caplog.text
 
 
+@pytest.mark.promise("CVE-2023-40712")
+@pytest.mark.parametrize("quoted", ["a\nCRITICAL forged", "a\r\x1b[2Jb", "a\u2028b\x00", ValueError("a\nb\x9b")])
+def test_what_a_line_quotes_stays_on_it_whoever_formats_it(logger, caplog, quoted):
+    logger.error("job %s failed: %s", "j1", quoted, extra={"queue": str(quoted)})
+
+    (record,) = caplog.records
+    assert record.getMessage().isprintable()
+    assert record.queue.isprintable()
+    assert "\\" in record.getMessage()
+
+
+def test_numbers_and_templates_are_left_to_whoever_formats(logger, caplog):
+    logger.error("%d of %.1f, %r", 3, 1.25, ["a"])
+
+    (record,) = caplog.records
+    assert (record.msg, record.args, record.getMessage()) == ("%d of %.1f, %r", (3, 1.25, ["a"]), "3 of 1.2, ['a']")
+
+
+def test_no_line_of_a_traceback_looks_like_an_entry_of_its_own(logger, caplog):
+    logger.log_traceback(logging.ERROR, "it failed", traceback="  File x\nValueError: a\nCRITICAL forged\x1b")
+
+    told = caplog.records[0].exc_text
+    assert all(line.startswith("    ") for line in told.split("\n"))
+    assert "\x1b" not in told
+
+
+def test_no_line_has_the_password_of_a_url(logger, caplog):
+    logger.error("cannot reach %s", "postgresql://ann:hun@ter2@db/shop")
+
+    assert caplog.records[0].getMessage() == "cannot reach postgresql://ann:***@db/shop"
+
+
+def test_every_line_of_the_library_goes_this_way():
+    """A logger of the standard library's own would let anything through."""
+    package = Path(onward.__file__).parent
+    allowed = {"logs.py", "cli/main.py", "backends/servicebus/driver.py"}  # this way itself; levels, and nothing said
+    found = {
+        str(file.relative_to(package))
+        for file in package.rglob("*.py")
+        if "logging.getLogger(" in file.read_text() and "testing" not in file.parts
+    }
+
+    assert found == allowed
+
+
 def test_a_traceback_that_is_text_is_shown_by_every_formatter(logger, caplog):
     logger.log_traceback(logging.ERROR, "%s died", "work", traceback='  File "shop.py", line 1\nOSError: away')
 
     (record,) = caplog.records
     assert (record.filename, record.getMessage()) == ("test_logs.py", "work died")
-    assert logging.Formatter("%(message)s").format(record) == 'work died\n  File "shop.py", line 1\nOSError: away'
+    shown = 'work died\n      File "shop.py", line 1\n    OSError: away'
+    assert logging.Formatter("%(message)s").format(record) == shown
 
 
 def test_a_handler_that_raises_at_a_traceback_hurts_as_little(logger, broken, capsys):

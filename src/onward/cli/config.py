@@ -17,9 +17,9 @@ from onward.cli.application import given, load
 from onward.cli.command import Command
 from onward.cli.exits import CommandError, Exit
 from onward.cli.table import Column
+from onward.credentials import shown_url
 from onward.errors import InvalidName, InvalidTime, OptionError
 from onward.key_ring import KeyRing
-from onward.masking import without_credentials
 from onward.retry import RetryPolicy, travels
 from onward.retry_config import worded
 from onward.version import __version__
@@ -111,7 +111,7 @@ def _shown(value: Any) -> Any:
         return _policy(value)
     if isinstance(value, dict):
         return {name: _shown(each) for name, each in value.items()}
-    return without_credentials(value) if isinstance(value, str) else value
+    return shown_url(value) if isinstance(value, str) else value
 
 
 def _policy(policy: RetryPolicy) -> str:

@@ -16,6 +16,7 @@ from onward.cli.parser import parse
 from onward.cli.text import escaped_lines
 from onward.cli.worker import log_level
 from onward.config import unknown_variables
+from onward.credentials import without_credentials
 
 __all__ = ["main"]
 
@@ -40,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return Exit.INTERRUPTED
     except Exception as error:  # noqa: BLE001  whatever it is, it gets a line and a code
         if "--debug" in words:
-            sys.stderr.write(escaped_lines(traceback.format_exc()))
+            sys.stderr.write(escaped_lines(without_credentials(traceback.format_exc())))
         return _failed(error)
     return code
 

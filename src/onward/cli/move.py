@@ -12,8 +12,8 @@ from onward.cli import output, values
 from onward.cli.application import refuse_missing
 from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
+from onward.credentials import shown_url
 from onward.errors import InvalidName, InvalidTime, OptionError
-from onward.masking import without_credentials
 from onward.wording import counted
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def _sum_up(args: Namespace, moved: Sequence[Moved]) -> int:
         output.say(args, "nothing to move")
         return Exit.NOTHING
     names = " ".join(report.queue for report in moved)
-    place = without_credentials(args.target)
+    place = shown_url(args.target)
     output.say(args, f"counted: what was there is there.  Let it run: onward queue resume {names} --url {place}")
     return Exit.OK
 

@@ -12,6 +12,7 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from onward.cli.table import Column, Line, Table
 from onward.cli.text import escaped, json_text
+from onward.credentials import without_credentials
 from onward.numerals import whole
 from onward.states import State
 
@@ -61,7 +62,7 @@ def say(args: Namespace, line: Line | str) -> None:
 
 def fail(message: str) -> None:
     """An error, in one line."""
-    told = " ".join(message.split("\n"))
+    told = without_credentials(" ".join(message.split("\n")))
     sys.stderr.write(f"{_painted([('error:', 'bold red'), (f' {told}', '')], sys.stderr)}\n")
 
 

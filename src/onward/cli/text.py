@@ -6,14 +6,9 @@ from typing import Any
 
 import msgspec
 
-from onward.failure import escaped
+from onward.failure import escaped, escaped_lines
 
 __all__ = ["escaped", "escaped_lines", "json_text"]
-
-
-def escaped_lines(text: str) -> str:
-    """The same, for text that may have lines, such as a traceback."""
-    return "\n".join(map(escaped, text.split("\n")))
 
 
 def json_text(value: Any) -> str:

@@ -21,6 +21,7 @@ from onward.definition import JobDefinition
 from onward.errors import ArgumentError, DefinitionError, OptionError
 from onward.handlers.program import run_program
 from onward.handlers.typed import TypedHandler
+from onward.masking import within
 from onward.names import job_name, suggestion
 from onward.registry import FunctionEntry, NotAllowed
 
@@ -68,7 +69,9 @@ class Commands(TypedHandler[Command]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        return ("arguments",) if any(entry.secrets for entry in self._functions.values()) else ()
+        """Those of all commands, whichever is called."""
+        known = {each for entry in self._functions.values() for each in entry.secrets}
+        return tuple(within("arguments", sorted(known)))
 
     def register(self, name: str, function: F) -> F:
         """Let jobs call a function by this name."""
@@ -88,6 +91,11 @@ class Commands(TypedHandler[Command]):
         elif command.name in self._lines and command.arguments:
             raise ArgumentError(f"command {command.name!r} takes no arguments: its words are the configuration's")
         return command
+
+    def decoded(self, payload: Any) -> Any:
+        command = self.read(payload)
+        entry = self._functions.get(command.name)
+        return None if entry is None else entry.decoded(encode_value(command.arguments))
 
     def handle(self, ctx: JobContext, payload: Command) -> Any:
         entry = self._functions.get(payload.name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -17,7 +17,7 @@ from onward.definition import JobDefinition
 from onward.errors import ArgumentError, DefinitionError
 from onward.failure import escaped
 from onward.handlers.patience import Patience
-from onward.handlers.typed import TypedHandler, secret_fields
+from onward.handlers.typed import TypedHandler
 from onward.names import job_name, suggestion
 from onward.registry import FunctionEntry, NotAllowed
 
@@ -47,11 +47,12 @@ class Events(TypedHandler[Event]):
 
     def __init__(self) -> None:
         self._listeners: dict[str, dict[str, FunctionEntry]] = {}
-        self._told_secrets = False
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        return ("data",) if self._told_secrets else ()
+        """Those of all listeners, whichever event they listen to."""
+        entries = [entry for listeners in self._listeners.values() for entry in listeners.values()]
+        return tuple(sorted({f"data{_below(each)}" for entry in entries for each in entry.secrets}))
 
     def listen(self, event: str, function: F) -> F:
         """Call a function with the data of every such event."""
@@ -68,8 +69,6 @@ class Events(TypedHandler[Event]):
         if listener in listeners:
             raise DefinitionError(f"a listener {listener!r} of {event!r} is there already: give one another name")
         listeners[listener] = entry
-        hints = [get_type_hints(function).get(name) for name in entry.arguments.names]
-        self._told_secrets |= bool(entry.secrets) or any(map(secret_fields, hints))
         return function
 
     def read(self, payload: Any) -> Event:
@@ -81,6 +80,10 @@ class Events(TypedHandler[Event]):
             except ArgumentError as error:
                 raise ArgumentError(f"event {event.name!r:.100}: listener {listener!r}: {error}") from None
         return event
+
+    def decoded(self, payload: Any) -> Any:
+        event = super().read(payload)
+        return [entry.decoded(_arguments(entry, event.data)) for entry in self._listeners.get(event.name, {}).values()]
 
     def handle(self, ctx: JobContext, payload: Event) -> dict[str, Any]:
         listeners = self._listeners.get(payload.name)
@@ -98,7 +101,7 @@ class Events(TypedHandler[Event]):
             except Exception as error:  # noqa: BLE001  the others must hear of it all the same
                 failed[listener] = error
         if failed:
-            raise _failure(payload.name, failed, len(listeners))
+            raise _failure(payload.name, failed, len(listeners), ctx)
         return told
 
 
@@ -106,8 +109,15 @@ def _arguments(entry: FunctionEntry, data: Any) -> bytes:
     return msgspec.json.encode(dict.fromkeys(entry.arguments.names, data))
 
 
-def _failure(event: str, failed: dict[str, Exception], count: int) -> Exception:
+def _below(place: str) -> str:
+    """A place without the parameter that it begins with: data travels without its name."""
+    _, slash, rest = place.partition("/")
+    return slash + rest
+
+
+def _failure(event: str, failed: dict[str, Exception], count: int, ctx: JobContext) -> Exception:
     if count == 1:
         return next(iter(failed.values()))
-    told = "; ".join(f"{name}: {type(error).__name__}: {escaped(str(error)[:300])}" for name, error in failed.items())
+    said = {name: f"{type(error).__name__}: {escaped(ctx.scrub(str(error))[:300])}" for name, error in failed.items()}
+    told = "; ".join(f"{name}: {each}" for name, each in said.items())
     return ListenersFailed(f"{len(failed)} of {count} listeners of {event!r} failed: {told}", list(failed.values()))

@@ -15,7 +15,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from onward.context import JobContext
@@ -29,6 +29,7 @@ __all__ = ["CLEAN_ENVIRONMENT", "CommandFailed", "run_program"]
 CLEAN_ENVIRONMENT = {"PATH": "/usr/local/bin:/usr/bin:/bin", "LANG": "C.UTF-8"}
 _OUTPUT_LIMIT = 64 * 1024
 _TAIL = 500
+_BEFORE = 4_096  # of the end, so that a secret at its edge is found whole
 
 
 class CommandFailed(Exception):
@@ -45,13 +46,13 @@ class _Said:
     def add(self, chunk: bytes) -> None:
         """Past the limit what comes is dropped: a program is never stopped by what it says."""
         self.beginning += chunk[: max(_OUTPUT_LIMIT - len(self.beginning), 0)]
-        self._end = (self._end + chunk)[-_TAIL:]
+        self._end = (self._end + chunk)[-_TAIL - _BEFORE :]
 
     def text(self) -> str:
         return storable(self.beginning.decode("utf-8", "replace"), _OUTPUT_LIMIT)
 
-    def tail(self) -> str:
-        return escaped(self._end.decode("utf-8", "replace").strip()[-_TAIL:])
+    def tail(self, scrub: Callable[[str], str]) -> str:
+        return escaped(scrub(self._end.decode("utf-8", "replace").strip())[-_TAIL:])
 
 
 def run_program(
@@ -86,7 +87,7 @@ def run_program(
     code = process.returncode
     if code not in fine:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
-        said = err.tail() or out.tail()
+        said = err.tail(ctx.scrub) or out.tail(ctx.scrub)
         raise CommandFailed(f"{name} {how}{limits.remark(code, said) if limits else ''}: {said}")
     return {"exit_code": code, "stdout": out.text(), "stderr": err.text()}
 

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, Generic, TypeVar, get_type_hints
+from typing import Any, Generic, TypeVar
+
+import msgspec
 
 from onward.arguments import read_as
 from onward.context import JobContext
 from onward.errors import ArgumentError
-from onward.masking import names_secret
 from onward.registry import NotAllowed, Ran
+from onward.scrubbing import scrubber
+from onward.secret_places import places_of
 from onward.wording import a
 
-__all__ = ["TypedHandler", "secret_fields"]
+__all__ = ["TypedHandler"]
 
 P = TypeVar("P")
 
@@ -37,8 +40,8 @@ class TypedHandler(Generic[P]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The fields of the payload that are shown to nobody."""
-        return secret_fields(self.payload_type)
+        """The places in the payload that are shown to nobody."""
+        return places_of(self.payload_type)
 
     def check(self, payload: Any) -> None:
         self.read(payload)
@@ -56,14 +59,10 @@ class TypedHandler(Generic[P]):
             value: P = read_as(self.payload_type, payload)
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
             kind = getattr(self.payload_type, "__name__", self.payload_type)
-            raise ArgumentError(f"{type(self).__name__}: the payload is not {a(str(kind))}: {error}") from None
+            told = scrubber(msgspec.json.encode(payload), self.secrets)(str(error))
+            raise ArgumentError(f"{type(self).__name__}: the payload is not {a(str(kind))}: {told}") from None
         return value
 
-
-def secret_fields(kind: Any) -> tuple[str, ...]:
-    """Those that are annotated with `Secret[...]`."""
-    try:
-        hints = get_type_hints(kind)
-    except Exception:  # noqa: BLE001  it is no class, or an annotation in quotes is any expression
-        return ()
-    return tuple(name for name, hint in hints.items() if names_secret(hint))
+    def decoded(self, payload: Any) -> Any:
+        """What `handle` gets, for whoever must know its secrets."""
+        return self.read(payload)

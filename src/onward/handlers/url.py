@@ -117,7 +117,7 @@ class Url(TypedHandler[Request]):
             answer = self._ask(ctx, payload, target, patience)
         except TimeoutError:
             raise TimeoutError(f"{target.origin} did not answer in time") from None
-        return self._judged(target, answer)
+        return self._judged(ctx, target, answer)
 
     def _allowed(self, request: Request) -> Target:
         target = read_url(request.url)
@@ -159,7 +159,7 @@ class Url(TypedHandler[Request]):
             named |= {name.lower(): (name, value) for name, value in source.items()}
         return dict(named.values())
 
-    def _judged(self, target: Target, answer: Answer) -> dict[str, Any]:
+    def _judged(self, ctx: JobContext, target: Target, answer: Answer) -> dict[str, Any]:
         status = answer.status
         if 200 <= status < 300:
             return {
@@ -170,17 +170,17 @@ class Url(TypedHandler[Request]):
             }
         said = f"{target.origin} answered {status}"
         if status == 429 or status >= 500:
-            problem = f"{said}: {escaped(self._text(answer).strip()[:500])}"
+            problem = f"{said}: {_quoted(ctx, self._text(answer))}"
             wait = min(retry_after(answer.headers.get("retry-after", "").strip(), self._now()), self._max_retry_after)
             if wait > 0:
                 raise AskedToWait(wait, f"{problem} (again in {wait:g} s, as it asked)")
             raise RequestFailed(problem)
         if 300 <= status < 400:
-            place = escaped(answer.headers.get("location", "nowhere")[:500])
+            place = _quoted(ctx, answer.headers.get("location", "nowhere"))
             raise Discard(
                 f"{said}, a redirect to {place}: redirects are not followed; enqueue the URL that it leads to"
             )
-        raise Discard(f"{said}: {escaped(self._text(answer).strip()[:500])}")
+        raise Discard(f"{said}: {_quoted(ctx, self._text(answer))}")
 
     def _text(self, answer: Answer) -> str:
         """The body.  One that is compressed, though nobody asked for that, is not unpacked: it may have no end."""
@@ -205,6 +205,11 @@ def retry_after(text: str, now: float) -> float:
         return max(0.0, until.timestamp() - now)
     except (ValueError, TypeError, IndexError, OverflowError):
         return 0.0
+
+
+def _quoted(ctx: JobContext, text: str) -> str:
+    """The beginning of what a server said: some repeat what they were sent."""
+    return escaped(ctx.scrub(text.strip())[:500])
 
 
 def _body(request: Request) -> bytes | None:

@@ -102,10 +102,10 @@ def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure],
 class _Handlers:
     """What a handler gets, whether it is awaited or not."""
 
-    def __init__(self, completion: Completion, blocks: Blocks, job: str) -> None:
+    def __init__(self, completion: Completion, blocks: Blocks, context: JobContext) -> None:
         self._completion = completion
         self._blocks = blocks
-        self._job = job
+        self._context = context
         self.left = False
         self.outcome: tuple[bytes | None, str | None] = (None, None)
 
@@ -118,7 +118,7 @@ class _Handlers:
     def complete(self, result: Any = None) -> None:
         """What the job results in; without it, nothing.  It is completed when the block ends."""
         self._refuse_if_left()
-        self.outcome = self._blocks.results.encode(self._job, result)
+        self.outcome = self._blocks.results.encode(self._context.job, result, self._context.scrub)
 
     def _store(self, letters: Letters[H]) -> H:
         self._refuse_if_left()
@@ -177,8 +177,8 @@ class AsyncHandlerTransaction(_Handlers):
     Whoever is cancelled meanwhile is cancelled when the call has ended: else the next one would meet its answer.
     """
 
-    def __init__(self, completion: Completion, blocks: Blocks, job: str, thread: _Thread) -> None:
-        super().__init__(completion, blocks, job)
+    def __init__(self, completion: Completion, blocks: Blocks, context: JobContext, thread: _Thread) -> None:
+        super().__init__(completion, blocks, context)
         self._thread = thread
 
     async def execute(self, statement: str, parameters: Any = (), /) -> Any:
@@ -230,7 +230,7 @@ class Block:
             if completion is not None:  # it was interrupted meanwhile, and nobody leaves a block that was not entered
                 completion.roll_back()
             raise
-        self._given = given = HandlerTransaction(completion, self._blocks, self._context.job)
+        self._given = given = HandlerTransaction(completion, self._blocks, self._context)
         self._begun(completion)
         return given
 
@@ -250,7 +250,7 @@ class Block:
         except BaseException:
             thread.end()
             raise
-        self._given = given = AsyncHandlerTransaction(completion, self._blocks, self._context.job, thread)
+        self._given = given = AsyncHandlerTransaction(completion, self._blocks, self._context, thread)
         self._begun(completion)
         return given
 

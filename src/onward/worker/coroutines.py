@@ -111,7 +111,7 @@ class Coroutines:
                 try:
                     loop.run_forever()
                 except BaseException as error:  # noqa: BLE001  a task that a handler left behind may exit, but not take us along
-                    what = kind_of(error)
+                    what = kind_of(error)  # without its words: whose secrets they could quote is not known
                     logger.error("a callback or task of a handler raised %s: the event loop goes on", what)  # noqa: TRY400
             self._close(loop)
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone

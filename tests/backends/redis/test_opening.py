@@ -173,6 +173,10 @@ def test_a_server_is_reached_through_tls_and_its_certificate_is_checked(redis, o
         assert open_backend(f"{url}?ssl_ca_certs={certificate}").enqueue([an_envelope()])[0].created
         with pytest.raises((BackendMisconfigured, BackendUnavailable), match=r"(?i)certificate"):
             open_backend(url)
+        elsewhere = f"rediss://127.0.0.1:{port}?ssl_ca_certs={certificate}"  # which the certificate does not name
+        with pytest.raises((BackendMisconfigured, BackendUnavailable), match=r"(?i)certificate"):
+            open_backend(elsewhere)
+        assert open_backend(f"{elsewhere}&ssl_check_hostname=false").enqueue([an_envelope()])[0].created
 
 
 def _certificate(folder):

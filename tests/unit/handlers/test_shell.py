@@ -553,4 +553,4 @@ def test_of_a_flood_no_more_is_kept_in_memory_than_can_be_told():
     said.add(b"the end")
 
     assert len(said.beginning) == 64 * 1024
-    assert said.tail().endswith("xxxthe end")
+    assert said.tail(str).endswith("xxxthe end")

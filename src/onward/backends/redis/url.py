@@ -33,6 +33,8 @@ _KINDS: dict[str, tuple[Kind, bool]] = {
 }
 SCHEMES = {**_KINDS, **{scheme.replace("redis", "valkey"): kind for scheme, kind in _KINDS.items()}}
 
+# A certificate that is of another host proves nothing, and drivers before 6.0 do not look.
+_CHECKED = {"ssl_check_hostname": True}
 _TLS = ("ssl_ca_certs", "ssl_ca_path", "ssl_certfile", "ssl_keyfile", "ssl_cert_reqs", "ssl_check_hostname")
 _OURS = ("allow_lossy", "db", "pool_size", "sentinel_password", "sentinel_username", "timeout", *_TLS)
 _PORTS: dict[Kind, int] = {"server": 6379, "unix": 0, "sentinel": 26379, "cluster": 6379}
@@ -122,11 +124,7 @@ def _options(given: dict[str, str]) -> Options:
     options = Options(
         sentinel_username=given.get("sentinel_username"),
         sentinel_password=given.get("sentinel_password"),
-        tls=tuple(
-            (name, flag(name, given[name]) if name == "ssl_check_hostname" else given[name])
-            for name in _TLS
-            if name in given
-        ),
+        tls=tuple((_CHECKED | _tls(given)).items()),
     )
     if "allow_lossy" in given:
         options = options._replace(allow_lossy=flag("allow_lossy", given["allow_lossy"]))
@@ -135,6 +133,15 @@ def _options(given: dict[str, str]) -> Options:
     if "timeout" in given:
         options = options._replace(timeout=float(number("timeout", given["timeout"], 1, 3600)))
     return options
+
+
+def _tls(given: dict[str, str]) -> dict[str, str | bool]:
+    chosen: dict[str, str | bool] = {name: given[name] for name in _TLS if name in given}
+    if "ssl_check_hostname" in given:
+        chosen["ssl_check_hostname"] = flag("ssl_check_hostname", given["ssl_check_hostname"])
+    elif given.get("ssl_cert_reqs") == "none":  # whoever trusts any certificate has no name to compare
+        chosen["ssl_check_hostname"] = False
+    return chosen
 
 
 def _db(given: dict[str, str]) -> int:

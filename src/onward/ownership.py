@@ -1,0 +1,71 @@
+"""Whom a file belongs to, and who else may touch it: a key that others read signs for them, a setting that others write is
+theirs.
+
+Where the owner of a program can put it right, it is refused until that is done.  Where that cannot be helped there is a
+warning: secrets that a container is given lie on a file system that cannot be written, or belong to root; some file systems
+have no modes at all.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from pathlib import Path
+
+__all__ = ["intruder", "key_problem"]
+
+_MOUNTS = Path("/proc/self/mountinfo")
+_WITHOUT_MODES = frozenset({"vfat", "msdos", "exfat", "ntfs", "ntfs3", "fuseblk", "9p", "drvfs", "cifs", "smb3"})
+_GROUP_READS, _GROUP_WRITES, _OTHERS_READ, _OTHERS_WRITE = 0o040, 0o020, 0o004, 0o002
+
+
+def intruder(path: Path) -> str | None:
+    """Who beside its user and root decides what is in a file, or which file it is; None if nobody does."""
+    for each in (path, path.parent):
+        status = each.stat()
+        if status.st_uid not in (0, os.geteuid()):
+            return f"{each} belongs to user {status.st_uid}, who is neither root nor you"
+        if status.st_mode & _OTHERS_WRITE and not (each is not path and status.st_mode & stat.S_ISVTX):
+            return f"every user may write to {each}"
+    return None
+
+
+def key_problem(path: Path) -> tuple[str, bool] | None:
+    """What is wrong with the rights on a key file, with the fix; and whether it is refused until that is done."""
+    status = path.stat()
+    mode, user = status.st_mode, os.geteuid()
+    if not stat.S_ISREG(mode):  # a pipe from another program: it is read once
+        return None
+    fixed = _is_fixed(path, status.st_dev)
+    ours = status.st_uid == user
+    if mode & _OTHERS_WRITE:
+        return f"every user may write it: chmod 600 {path}", not fixed
+    if mode & (_OTHERS_READ | _GROUP_WRITES):
+        who = "every user may read it" if mode & _OTHERS_READ else "its group may write it"
+        return f"{who}: chmod 600 {path}", ours and not fixed
+    if mode & _GROUP_READS and (ours or status.st_gid not in _our_groups()):  # a group may be there to be lent it
+        return f"its group may read it: chmod 600 {path}, unless that is meant", False
+    if status.st_uid not in (0, user):
+        return f"it belongs to user {status.st_uid}, who is neither root nor you: chown {user} {path}", False
+    return None
+
+
+def _our_groups() -> set[int]:
+    return {os.getegid(), *os.getgroups()}
+
+
+def _is_fixed(path: Path, device: int) -> bool:
+    """Whether no mode can be changed there: it cannot be written, or knows no modes."""
+    return bool(os.statvfs(path).f_flag & os.ST_RDONLY) or _file_system(device) in _WITHOUT_MODES
+
+
+def _file_system(device: int) -> str | None:
+    """Its type, by its number."""
+    try:
+        mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return None  # not Linux, or no /proc: nothing can be known
+    number = f"{os.major(device)}:{os.minor(device)}"
+    return next(
+        (line.partition(" - ")[2].split(" ")[0] for line in mounts.splitlines() if number in line.split(" ")[2:3]), None
+    )

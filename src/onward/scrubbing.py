@@ -1,0 +1,116 @@
+"""The one way out for texts about a job: what its arguments keep secret is taken out, and what looks like a credential.
+
+A scrubber is made for a job when there is a text to scrub, which is seldom: a failure, a reason, a note.  It is fed by the
+arguments as they travelled, by name and by place, and as the handler gets them, with its defaults.
+Texts are scrubbed before they are cut: of a secret that a limit cuts in two nothing would be found.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from base64 import b64encode, urlsafe_b64encode
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+from urllib.parse import quote, quote_plus
+
+import msgspec
+
+from onward.credentials import LONGEST, MASK, SHORTEST, looked_at, without_credentials
+from onward.masking import Secret, parts_of, secret_values, secrets_in
+
+__all__ = ["Scrub", "scrubber", "scrubber_of_url"]
+
+Scrub = Callable[[str], str]
+
+# A name that tells, in JSON; or a letter that may be written in another way.
+_MAY_TELL = re.compile(rb'(?:password|passwd|passphrase|secret|token|authorization|apikey|privatekey)"|\\')
+
+
+def scrubber(
+    payload: bytes | msgspec.Raw,
+    secrets: Collection[str] = (),
+    decoded: Callable[[], Any] | None = None,
+) -> Scrub:
+    """What scrubs texts about a job.  ``secrets`` are places in its payload; ``decoded`` gives what its handler gets."""
+    values = list(_at_places(payload, secrets))
+    if decoded is not None:
+        with suppress(Exception):  # whoever cannot read it has no secret of it to tell
+            values += [secret.reveal() for secret in secrets_in(decoded())]
+    return _without(_forms(values)) if values else without_credentials
+
+
+def scrubber_of_url(forms: Iterable[str]) -> Scrub:
+    """What scrubs texts about a store."""
+    return _without(forms)
+
+
+def _at_places(payload: bytes | msgspec.Raw, secrets: Collection[str]) -> Iterator[Any]:
+    if not secrets and not _may_tell(bytes(payload)):
+        return
+    with suppress(ValueError, RecursionError):  # nobody could call a handler with it either
+        yield from secret_values(msgspec.json.decode(payload), secrets)
+
+
+def _may_tell(payload: bytes) -> bool:
+    """Whether a name in it could be telling: a look at the bytes, which takes a fifth of the time of one at the names."""
+    return not payload.isascii() or _MAY_TELL.search(payload.translate(None, b"_- ").lower()) is not None
+
+
+def _without(forms: Iterable[str]) -> Scrub:
+    texts = sorted((form for form in set(forms) if len(form) >= SHORTEST), key=len, reverse=True)
+    edge = max([LONGEST, *map(len, texts)])
+
+    def scrub(text: str) -> str:
+        for secret in texts:
+            text = text.replace(secret, MASK)
+        return without_credentials(text)
+
+    return lambda text: looked_at(text, scrub, edge)
+
+
+def _forms(values: Iterable[Any]) -> Iterator[str]:
+    """The ways in which a text may say them."""
+    for value in values:
+        match value:
+            case None | bool():
+                continue
+            case Secret():
+                yield from _forms([value.reveal()])
+            case str() if len(value) >= SHORTEST:
+                yield from _forms_of_text(value)
+            case str():
+                continue
+            case bytes() | bytearray() | memoryview():
+                yield from _forms_of_bytes(bytes(value))
+                with suppress(UnicodeDecodeError):
+                    yield from _forms_of_text(bytes(value).decode())
+            case _ if (parts := parts_of(value)) is not None:
+                yield from _forms(parts.values() if isinstance(parts, Mapping) else parts)
+            case _:
+                yield from (str(value), repr(value))
+                with suppress(Exception):  # an instant, for one, travels in other words
+                    yield msgspec.json.encode(value).decode().strip('"')
+
+
+def _forms_of_text(text: str) -> Iterator[str]:
+    yield text
+    yield repr(text)[1:-1]  # as an error quotes it
+    for ascii_only in (True, False):
+        yield json.dumps(text, ensure_ascii=ascii_only)[1:-1]
+    with suppress(UnicodeEncodeError):
+        for quoted in (quote(text, safe=""), quote(text), quote_plus(text)):
+            yield quoted
+            yield re.sub("%[0-9A-F]{2}", lambda code: code[0].lower(), quoted)
+        yield from _forms_of_bytes(text.encode())
+
+
+def _forms_of_bytes(data: bytes) -> Iterator[str]:
+    if len(data) < SHORTEST:
+        return
+    yield repr(data)[2:-1]
+    yield from (data.hex(), data.hex().upper())
+    for encoded in (b64encode(data), urlsafe_b64encode(data)):
+        yield encoded.decode()
+        yield encoded.decode().rstrip("=")
