@@ -7,6 +7,8 @@ from typing import NamedTuple
 import psycopg
 import pymysql
 
+from tests.damage.redis_cells import RedisCells
+
 # The tables that hold something in every shop of these tests, and the column that names the row to be damaged.
 ROWS = {
     "jobs": "id",
@@ -119,3 +121,4 @@ class MariaDBCells:
 
 
 CELLS = {"sqlite": SqliteCells, "postgres": PostgresCells, "mariadb": MariaDBCells}
+CELLS["redis"] = RedisCells

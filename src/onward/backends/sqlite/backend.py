@@ -8,8 +8,9 @@ from contextlib import contextmanager
 from os import PathLike
 from pathlib import Path
 
+from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql import text
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.sql.damage import SetsAside
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.steps import Ask, Asks, Rows, rendered
 from onward.backends.sql.tables import emptying
