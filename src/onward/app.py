@@ -15,6 +15,7 @@ import msgspec
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
 from onward.attempt.report import Ledger
+from onward.attempt.settle import Settler
 from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
 from onward.base.durations import Duration
@@ -142,14 +143,20 @@ class Onward:
             retention=settings.retention,
         )
         results = Results(self._registry, settings.max_payload)
+        self._settler = settler = Settler(
+            backend,
+            self._encryption,
+            self.dead_letters.copy_of,
+            keep_completed=settings.retention[State.COMPLETED] != 0,
+            drop_dead=settings.drop_on_dlq_failure,
+        )
         self._joins = joins = Joins(backend, self.client, self._handles)
         blocks = Blocks(
             joins,
             at_most=min(settings.transaction_timeout, settings.lease_for / 3),
             patience=settings.lease_for,
             results=results,
-            keep=settings.retention[State.COMPLETED] != 0,
-            protect=self._encryption.settlement,
+            settler=settler,
         )
         self._runtime = runtime = Runtime(
             registry=self._registry,
@@ -172,10 +179,8 @@ class Onward:
             runtime,
             ledger,
             self.telemetry,
+            settler,
             lease_for=timedelta(seconds=settings.lease_for),
-            keep_completed=settings.retention[State.COMPLETED] != 0,
-            drop_dead=settings.drop_on_dlq_failure,
-            dead_letter_copy=self.dead_letters.copy_of,
         )
 
     def connect(self) -> Self:
@@ -521,9 +526,7 @@ class Onward:
             ledger=self._ledger,
             telemetry=self.telemetry,
             lease_for=timedelta(seconds=self.settings.lease_for),
-            keep_completed=self.settings.retention[State.COMPLETED] != 0,
-            drop_dead=self.settings.drop_on_dlq_failure,
-            dead_letter_copy=self.dead_letters.copy_of,
+            settler=self._settler,
             rescued=self._inspector.rescued,
             reap=self._inspector.reap,
             prune=self._inspector.prune,

@@ -70,6 +70,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         failure: Failure | None = None,
         duration_ms: int = 0,
         keep: bool = True,
+        quotes: bool = False,
     ) -> Settlement:
         """It succeeded.  ``failure``: what is put on record beside that."""
         return cls(
@@ -81,6 +82,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             failure=failure,
             duration_ms=duration_ms,
             keep=keep,
+            quotes=quotes,
         )
 
     @classmethod
@@ -98,10 +100,18 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         duration_ms: int = 0,
         ran: bool = True,
         spent: str | None = None,
+        quotes: bool = False,
     ) -> Settlement:
         """It failed and will be tried again.  ``spent``: it failed for good, but could not be dead-lettered yet."""
         return cls(
-            lease=lease, move="nack", ran=ran, delay=delay, failure=failure, duration_ms=duration_ms, spent=spent
+            lease=lease,
+            move="nack",
+            ran=ran,
+            delay=delay,
+            failure=failure,
+            duration_ms=duration_ms,
+            spent=spent,
+            quotes=quotes,
         )
 
     @classmethod
@@ -114,6 +124,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         failure: Failure | None = None,
         duration_ms: int = 0,
         dead_letter: Envelope | None = None,
+        quotes: bool = False,
     ) -> Settlement:
         """It failed for good: dead-letter it."""
         return cls(
@@ -124,6 +135,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             failure=failure,
             duration_ms=duration_ms,
             dead_letter=dead_letter,
+            quotes=quotes,
         )
 
     @classmethod
@@ -138,10 +150,25 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def cancelled(
-        cls, lease: Lease, reason: str, *, ran: bool = False, failure: Failure | None = None, duration_ms: int = 0
+        cls,
+        lease: Lease,
+        reason: str,
+        *,
+        ran: bool = False,
+        failure: Failure | None = None,
+        duration_ms: int = 0,
+        quotes: bool = False,
     ) -> Settlement:
         """It was stopped, or expired before it started."""
-        return cls(lease=lease, move="cancelled", ran=ran, reason=reason, failure=failure, duration_ms=duration_ms)
+        return cls(
+            lease=lease,
+            move="cancelled",
+            ran=ran,
+            reason=reason,
+            failure=failure,
+            duration_ms=duration_ms,
+            quotes=quotes,
+        )
 
     @classmethod
     def release(cls, lease: Lease) -> Settlement:

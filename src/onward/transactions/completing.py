@@ -26,9 +26,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
-import msgspec
-
 from onward.attempt.attempt import Attempt
+from onward.attempt.settle import Settler
 from onward.base.failure import Failure
 from onward.base.interruption import shield
 from onward.base.logs import get_logger
@@ -40,7 +39,6 @@ from onward.errors import BackendError, BackendUnavailable, LeaseLost, Transacti
 from onward.job.context import JobContext
 from onward.job.lease import Lease
 from onward.job.results import Results
-from onward.job.settlement import Settlement
 from onward.transactions.joining import Call1, Joins, Letters
 
 __all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "remark"]
@@ -71,15 +69,13 @@ class Blocks:
         at_most: float,
         patience: float,
         results: Results,
-        keep: bool,
-        protect: Callable[[Settlement], Settlement],
+        settler: Settler,
     ) -> None:
         self.joins = joins
         self.at_most = at_most  # seconds, where nobody else can write meanwhile
         self.patience = patience  # seconds to find out what became of a commit
         self.results = results
-        self.keep = keep
-        self.protect = protect  # a settlement as it is stored
+        self.settler = settler
 
     def open(self, lease: Lease, context: JobContext) -> Block:
         """The one block of a run."""
@@ -289,11 +285,7 @@ class Block:
             self._context.complete(*self._given.outcome)
 
     def _settle(self) -> None:
-        result, note = self._given.outcome
-        item = Settlement.ack(self._lease, result, reason=note, keep=self._blocks.keep)
-        if note is not None:
-            item = msgspec.structs.replace(item, quotes=True)
-        settled = self._completion.settle(self._blocks.protect(item))
+        settled = self._completion.settle(self._blocks.settler.completion(self._lease, *self._given.outcome))
         if not settled.applied:
             self._context.lose()
             raise LeaseLost(

@@ -24,7 +24,7 @@ from random import uniform
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run_async
 from onward.attempt.first_error import FirstError
 from onward.attempt.report import REJECTIONS, Ledger
-from onward.attempt.settle import DeadLetterCopy, Exchange, exchange, settlement
+from onward.attempt.settle import Exchange, Settler
 from onward.base import forks
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
@@ -71,19 +71,15 @@ class Runner:
         runtime: Runtime,
         ledger: Ledger,
         telemetry: Telemetry,
+        settler: Settler,
         *,
         lease_for: timedelta,
-        keep_completed: bool,
-        drop_dead: bool,
-        dead_letter_copy: DeadLetterCopy,
     ) -> None:
         self._backend = backend
         self._runtime = runtime
         self._ledger = ledger
         self._telemetry = telemetry
-        self._keep = keep_completed
-        self._drop_dead = drop_dead
-        self._dead_letter_copy = dead_letter_copy
+        self._settler = settler
         self._session = _RunnerSession(backend, runtime.clock, lease_for)
         self._loop = LoopThread()
         self._calls = TimedCalls(runtime)
@@ -142,7 +138,7 @@ class Runner:
         while True:
             # A handler that calls this may be interrupted between two cycles, and never in the middle of one.
             with shield(), self._session.in_use() as owner:
-                answer = exchange(self._backend, owner, (), Claim(queues=(queue,), limit=1)).result
+                answer = self._settler.exchange(owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
                     self._ledger.fetched(queue)
                     return self._cycle(answer.leases[0], watch)
@@ -186,8 +182,7 @@ class Runner:
             return conclude(ready, self._runtime, None, error, 0)
 
     def _settle(self, attempt: Attempt) -> WorkerResult:
-        item = settlement(attempt, keep=self._keep, dead_letter_copy=self._dead_letter_copy)
-        made = self._persistently(attempt.lease.owner, item)
+        made = self._persistently(attempt.lease.owner, self._settler.settlement(attempt))
         (really,), (answer,) = made.settlements, made.result.settled
         self._ledger.settled([attempt], [really], [answer])
         return WorkerResult(
@@ -203,14 +198,7 @@ class Runner:
         pause = 0.01
         while True:
             try:
-                return exchange(
-                    self._backend,
-                    owner,
-                    [item],
-                    drop_dead=self._drop_dead,
-                    dead_letter_copy=self._dead_letter_copy,
-                    protect=self._runtime.encryption.settlement,
-                )
+                return self._settler.exchange(owner, [item])
             except BackendUnavailable:
                 if time.monotonic() + pause > deadline:
                     raise

@@ -9,7 +9,7 @@ from datetime import timedelta
 
 from onward.attempt.attempt import Runtime
 from onward.attempt.report import Ledger
-from onward.attempt.settle import DeadLetterCopy
+from onward.attempt.settle import Settler
 from onward.base.durations import Duration, seconds
 from onward.base.names import is_pattern, queue_name, queue_pattern, serves
 from onward.contract.backend import Backend, Reaped
@@ -28,9 +28,7 @@ class WorkerParts:
     ledger: Ledger
     telemetry: Telemetry
     lease_for: timedelta
-    keep_completed: bool
-    drop_dead: bool
-    dead_letter_copy: DeadLetterCopy
+    settler: Settler
     rescued: Callable[[Sequence[Reaped]], None]
     reap: Callable[[], object]
     prune: Callable[[], object]

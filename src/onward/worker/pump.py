@@ -43,7 +43,7 @@ from typing import NamedTuple
 import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, conclude, prepare
-from onward.attempt.settle import exchange, reaped_alone, settlement
+from onward.attempt.settle import reaped_alone
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
 from onward.base.outage import Outage
@@ -223,7 +223,7 @@ class Pump:
     def _settlement(self, attempt: Attempt) -> Settlement:
         if attempt.lease.owner != self._session.owner:  # it was adopted while it ran
             attempt = msgspec.structs.replace(attempt, lease=_under(attempt.lease, self._session.owner))
-        return settlement(attempt, keep=self._parts.keep_completed, dead_letter_copy=self._parts.dead_letter_copy)
+        return self._parts.settler.settlement(attempt)
 
     def _claim(self) -> Claim | None:
         """What to ask for, and what to listen to if there is nothing to ask for."""
@@ -262,15 +262,7 @@ class Pump:
     def _turn(self, claim: Claim | None) -> None:
         outbox = self._outbox
         try:
-            made = exchange(
-                self._parts.backend,
-                self._session.owner,
-                [item for _, item in outbox],
-                claim,
-                drop_dead=self._parts.drop_dead,
-                dead_letter_copy=self._parts.dead_letter_copy,
-                protect=self._parts.runtime.encryption.settlement,
-            )
+            made = self._parts.settler.exchange(self._session.owner, [item for _, item in outbox], claim)
         except BackendError as error:
             self._sent = {_key(item.lease) for _, item in outbox}
             self._may_be_work = True
