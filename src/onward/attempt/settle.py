@@ -14,9 +14,9 @@ from itertools import chain
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.base.failure import Failure, kind_of, message_of, storable
 from onward.base.logs import get_logger
-from onward.contract.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.errors import BackendError, BackendRefused
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease

@@ -28,12 +28,12 @@ from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 from onward.attempt.attempt import Attempt
 from onward.attempt.settle import Settler
+from onward.backend import Backend
 from onward.base.failure import Failure
 from onward.base.interruption import shield
 from onward.base.logs import get_logger
 from onward.client.bound_job import Job
 from onward.client.handle import JobHandle
-from onward.contract.backend import Backend
 from onward.contract.transactions import Completion, Transacts, in_the_way
 from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
 from onward.job.context import JobContext

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from onward.backend import Claim, Reaped, Turn, TurnResult
 from onward.backends.broker.evidence import Evidence
 from onward.backends.broker.header import Header
-from onward.contract.backend import Claim, Reaped, Turn, TurnResult
 from onward.job.lease import Lease
 from onward.job.settlement import Settled, Settlement
 

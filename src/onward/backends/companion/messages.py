@@ -12,8 +12,8 @@ import sys
 
 import msgspec
 
+from onward.backend import Lease, Settlement, StoredJob
 from onward.base.clock import SECOND
-from onward.contract.backend import Lease, Settlement, StoredJob
 from onward.errors import BackendRefused, EnvelopeError, InvalidName, PayloadTooLarge
 from onward.job.envelope import Envelope, Sealed, open_sealed, seal
 from onward.job.settlement import Settled, crash_pause

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onward.backend import Reaped, Run
 from onward.backends.memory.store import HoldKey, Job, Pointer, Store
-from onward.contract.backend import Reaped, Run
 from onward.job.lease import Hold, Lease
 from onward.job.settlement import Leased, Settled, Settlement, applied, fate, judge
 from onward.job.states import FINISHED, State

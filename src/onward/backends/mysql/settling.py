@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
 from onward.backends.sql.turns import released
-from onward.contract.backend import Held
 from onward.job.lease import Hold
 from onward.job.settlement import Fate, Leased, Settled, Settlement, applied, fate, is_due_at_once, judge
 from onward.job.states import FINISHED, State

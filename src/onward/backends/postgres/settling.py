@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
+from onward.backend import Held
 from onward.backends.postgres import enqueueing, holds
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.sql.enqueueing import StartOver
 from onward.backends.sql.turns import released
 from onward.base.clock import SECOND
-from onward.contract.backend import Held
 from onward.job.lease import Hold
 from onward.job.settlement import Settled, Settlement, applied, because, crash_pause, is_due_at_once, judge, on_record
 from onward.job.states import TARGETS, State

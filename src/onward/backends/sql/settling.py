@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from onward.contract.backend import Reaped
+from onward.backend import Reaped
 from onward.job.envelope import Sealed
 from onward.job.lease import Lease
 from onward.job.settlement import Settlement

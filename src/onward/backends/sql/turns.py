@@ -12,7 +12,7 @@ from typing import Protocol
 
 import msgspec
 
-from onward.contract.backend import Turn, TurnResult
+from onward.backend import Turn, TurnResult
 from onward.job.lease import Hold
 from onward.job.settlement import Settled, Settlement
 

@@ -6,12 +6,12 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from onward.backend import Held, Reaped
 from onward.backends.sql.settling import Lost, why
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.settlement_writes import Moves
 from onward.backends.sqlite.transaction import Transaction
 from onward.base.logs import get_logger
-from onward.contract.backend import Held, Reaped
 from onward.job.settlement import Leased
 
 __all__ = ["reap"]
@@ -56,7 +56,7 @@ def reap(
         tx.run("end_expired_sessions", (expired_by, queue))
         leases = [_Lease(*row) for row in tx.rows("orphans", (queue,))]
     else:
-        tx.run("end_session", (owner,))
+        tx.ask("end_session", owner=owner)
         leases = [_Lease(*row) for row in tx.rows("dead_leases", (owner, queue))]
     if not leases:
         return []
