@@ -15,7 +15,7 @@ import msgspec
 
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
-from onward.attempt.report import Ledger
+from onward.attempt.report import Reporter
 from onward.attempt.settle import Settler
 from onward.backend import Backend, Inline, Lease
 from onward.backends.opening import located, open_store
@@ -36,9 +36,9 @@ from onward.operate.inspector import Inspector
 from onward.operate.unsupported_inspection import inspection_of
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
-from onward.transactions.completing import Blocks, remark
+from onward.transactions.completing import Blocks, note_after_completion
 from onward.transactions.joining import Joins
-from onward.worker.inline import Runner
+from onward.worker.inline import InlineRunner
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.worker import Worker
 
@@ -58,14 +58,14 @@ class Parts:
         self.settings = settings
         self.metrics = Metrics(enabled=settings.metrics)
         self.telemetry = Telemetry()
-        self.ledger = Ledger(self.metrics, self.telemetry)
+        self.reporter = Reporter(self.metrics, self.telemetry)
         # Before the store is opened: what should be encrypted must not be stored otherwise.
         self.keys = Keys(
             settings.signing_keys,
             settings.namespace,
             encrypts=settings.encryption,
             signing=settings.signing,
-            unverified=self.ledger.unverified,
+            unverified=self.reporter.unverified,
         )
         self.backend: Backend = open_store(settings, clock)
         self.clock: Clock = getattr(self.backend, "clock", None) or clock or SystemClock()
@@ -101,7 +101,7 @@ class Parts:
             self.backend,
             self.inspection,
             clock=self.clock,
-            ledger=self.ledger,
+            reporter=self.reporter,
             telemetry=self.telemetry,
             dead_letters=self.dead_letters,
             records=records,
@@ -140,15 +140,15 @@ class Parts:
             results=results,
             report=self._report_progress,
             transact=blocks.open,
-            remark=self._remark,
+            note_after_completion=self._note_after_completion,
             encryption=keys.encryption,
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
         )
-        self.runner = Runner(
+        self.runner = InlineRunner(
             self.backend,
             self._runtime,
-            self.ledger,
+            self.reporter,
             self.telemetry,
             self._settler,
             lease_for=timedelta(seconds=settings.lease_for),
@@ -163,7 +163,7 @@ class Parts:
         return WorkerParts(
             backend=self.backend,
             runtime=self._runtime,
-            ledger=self.ledger,
+            reporter=self.reporter,
             telemetry=self.telemetry,
             lease_for=timedelta(seconds=self.settings.lease_for),
             settler=self._settler,
@@ -191,8 +191,8 @@ class Parts:
         """Whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
         return not self.backend.capabilities.shared and not self.running_workers()
 
-    def _remark(self, attempt: Attempt) -> None:
-        remark(self.backend, attempt, self.keys.encryption.failure)
+    def _note_after_completion(self, attempt: Attempt) -> None:
+        note_after_completion(self.backend, attempt, self.keys.encryption.failure)
 
     def _report_progress(self, lease: Lease, fraction: float, note: str | None) -> bool:
         words = None if note is None else storable(note)

@@ -4,7 +4,7 @@
 has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here
 talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome, and if even deciding that
 fails, it is a failed attempt with a critical line in the log.  (A handler may complete its
-job in a transaction of its own; what goes wrong after that is remarked, and changes nothing.)
+job in a transaction of its own; what goes wrong after that is noted, and changes nothing.)
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ class Runtime:
     results: Results
     report: Report
     transact: Transact
-    remark: Callable[[Attempt], None]  # an error that a run met after its job was completed
+    note_after_completion: Callable[[Attempt], None]  # an error that a run met after its job was completed
     encryption: Encryption
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
@@ -247,7 +247,7 @@ def _ended(
             attempt = msgspec.structs.replace(attempt, swallowed=ignored)
     if ready.context is not None and ready.context.completed is not None and (attempt.failure or attempt.swallowed):
         try:
-            runtime.remark(attempt)
+            runtime.note_after_completion(attempt)
         except Exception:
             logger.exception("job %s is completed; an error after that could not be recorded", ready.letter.id)
     return attempt

@@ -37,7 +37,7 @@ from onward.telemetry import (
     Telemetry,
 )
 
-__all__ = ["REJECTIONS", "Ledger"]
+__all__ = ["REJECTIONS", "Reporter"]
 
 logger = get_logger("onward.job")
 
@@ -60,7 +60,7 @@ _SWALLOWED = {"JobTimeout": "jobs_overran", "JobStopped": "jobs_cancel_ignored"}
 REJECTIONS = frozenset({"rejected", "unreadable", "undecryptable"})  # nothing of the job was read
 
 
-class Ledger:
+class Reporter:
     """Counts, tells and logs what was settled.  A settlement repeated after a lost answer is counted once, when answered."""
 
     def __init__(self, metrics: Metrics, telemetry: Telemetry) -> None:

@@ -58,7 +58,7 @@ class Limits:
         said += [f"{_KINDS[name].resource}={most}:{most + _KINDS[name].grace}" for name, most in self._limits.items()]
         return [sys.executable, "-I", "-S", str(_CONFINED), ",".join(said), "=".join(env), executable, *argv]
 
-    def remark(self, code: int, words: str) -> str:
+    def explanation(self, code: int, words: str) -> str:
         """What they have to do with a program that ended like this: said after how it ended."""
         met = [self._told(name) for name in self._limits if _shows(_KINDS[name], code, words)]
         if met:

@@ -88,7 +88,7 @@ def run_program(
     if code not in fine:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         said = err.tail(ctx.scrub) or out.tail(ctx.scrub)
-        raise CommandFailed(f"{name} {how}{limits.remark(code, said) if limits else ''}: {said}")
+        raise CommandFailed(f"{name} {how}{limits.explanation(code, said) if limits else ''}: {said}")
     return {"exit_code": code, "stdout": out.text(), "stderr": err.text()}
 
 

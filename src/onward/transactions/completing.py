@@ -41,7 +41,7 @@ from onward.job.lease import Lease
 from onward.job.results import Results
 from onward.transactions.joining import Call1, Joins, Letters
 
-__all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "remark"]
+__all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "note_after_completion"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -82,7 +82,7 @@ class Blocks:
         return Block(self, lease, context)
 
 
-def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
+def note_after_completion(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
     """Put on record what a run met after its transaction had completed its job, or the interruption that it swallowed."""
     failure = attempt.failure or attempt.swallowed
     assert failure is not None
@@ -93,7 +93,7 @@ def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure],
         )
     if isinstance(store, Transacts):
         with suppress(BackendError):  # it was told, above
-            store.remark(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)
+            store.note_after_completion(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)
 
 
 class _Handlers:

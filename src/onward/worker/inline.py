@@ -23,7 +23,7 @@ from random import uniform
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run_async
 from onward.attempt.first_error import FirstError
-from onward.attempt.report import REJECTIONS, Ledger
+from onward.attempt.report import REJECTIONS, Reporter
 from onward.attempt.settle import Exchange, Settler
 from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
 from onward.base import forks
@@ -42,7 +42,7 @@ from onward.version import __version__
 from onward.worker.event_loop import LoopThread
 from onward.worker.timed_calls import TimedCalls
 
-__all__ = ["Runner", "WorkerResult"]
+__all__ = ["InlineRunner", "WorkerResult"]
 
 _JUMPS = 10_000
 _PATIENCE = 5.0  # seconds in which a settlement whose fate is unknown is repeated
@@ -62,14 +62,14 @@ class WorkerResult:
     id: str | None = None
 
 
-class Runner:
+class InlineRunner:
     """Claims, runs and settles, one job at a time."""
 
     def __init__(
         self,
         backend: Backend,
         runtime: Runtime,
-        ledger: Ledger,
+        reporter: Reporter,
         telemetry: Telemetry,
         settler: Settler,
         *,
@@ -77,10 +77,10 @@ class Runner:
     ) -> None:
         self._backend = backend
         self._runtime = runtime
-        self._ledger = ledger
+        self._reporter = reporter
         self._telemetry = telemetry
         self._settler = settler
-        self._session = _RunnerSession(backend, runtime.clock, lease_for)
+        self._session = _InlineSession(backend, runtime.clock, lease_for)
         self._loop = LoopThread()
         self._calls = TimedCalls(runtime)
         # Follows a handler to the event loop and to its helper threads, as no lock could.
@@ -140,7 +140,7 @@ class Runner:
             with shield(), self._session.in_use() as owner:
                 answer = self._settler.exchange(owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
-                    self._ledger.fetched(queue)
+                    self._reporter.fetched(queue)
                     return self._cycle(answer.leases[0], watch)
                 if answer.alive:
                     return None
@@ -184,7 +184,7 @@ class Runner:
     def _settle(self, attempt: Attempt) -> WorkerResult:
         made = self._persistently(attempt.lease.owner, self._settler.settlement(attempt))
         (really,), (answer,) = made.settlements, made.result.settled
-        self._ledger.settled([attempt], [really], [answer])
+        self._reporter.settled([attempt], [really], [answer])
         return WorkerResult(
             status=_status(attempt, really, answer),
             attempts=attempt.lease.attempts + really.ran,
@@ -206,7 +206,7 @@ class Runner:
             pause = min(pause * 2, 1.0)
 
 
-class _RunnerSession:
+class _InlineSession:
     """Who the runner is to the store, and the helper thread that renews it while something runs.
 
     When anything goes wrong between a claim and its settlement, an answer of the store may have been lost, and with it a

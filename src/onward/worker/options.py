@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from onward.attempt.attempt import Runtime
-from onward.attempt.report import Ledger
+from onward.attempt.report import Reporter
 from onward.attempt.settle import Settler
 from onward.backend import Backend, Reaped
 from onward.base.durations import Duration, seconds
@@ -25,7 +25,7 @@ class WorkerParts:
 
     backend: Backend
     runtime: Runtime
-    ledger: Ledger
+    reporter: Reporter
     telemetry: Telemetry
     lease_for: timedelta
     settler: Settler

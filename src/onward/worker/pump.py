@@ -280,7 +280,7 @@ class Pump:
             self._recorder.end(keys)
             self._quota.ran(sum(item.move != "release" for item in made.settlements))
             attempts = [attempt for attempt, _ in outbox]
-            self._parts.ledger.settled(attempts, made.settlements, answers)
+            self._parts.reporter.settled(attempts, made.settlements, answers)
             self._tell_crashes(attempts, answers)
             self._milestones.note("settled", len(outbox))
         self._milestones.note("turn")
@@ -347,7 +347,7 @@ class Pump:
             else:
                 self._done.append(ready)
         for queue, count in Counter(lease.envelope.queue for lease in leases).items():
-            self._parts.ledger.fetched(queue, count)
+            self._parts.reporter.fetched(queue, count)
         self._milestones.note("claimed", len(leases))
         self._prefetch.claimed(now)
         self._inflight.add(works)

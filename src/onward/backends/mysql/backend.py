@@ -235,10 +235,12 @@ class MySQLBackend(SetsAside, MySQLInspection, MySQLTransfer, Backend):
 
         return self._write(look)
 
-    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
         told = {"kind": failure.kind, "message": failure.message, "traceback": failure.traceback}
         fence = {"id": lease.envelope.id, "token": lease.token}
-        return self._write(lambda tx: tx.ask("remark", **fence, **told, duration_ms=duration_ms).count > 0)
+        return self._write(
+            lambda tx: tx.ask("note_after_completion", **fence, **told, duration_ms=duration_ms).count > 0
+        )
 
     def empty(self) -> None:
         whole = "; ".join(["BEGIN", *emptying(self._prefix), "COMMIT"]).encode()

@@ -252,10 +252,10 @@ class PostgresBackend(SetsAside, PostgresInspection, PostgresTransfer, Backend):
 
         return self._write(look, pipelined=False)
 
-    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
         return bool(
             self._ask(
-                "remark",
+                "note_after_completion",
                 id=lease.envelope.id,
                 token=lease.token,
                 duration_ms=duration_ms,

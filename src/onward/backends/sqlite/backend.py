@@ -289,10 +289,10 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
         with self._reading() as tx:
             return bool(tx.value("is_completed", (lease.envelope.id, lease.token)))
 
-    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
         told = (failure.kind, failure.message, failure.traceback)
         with self._writing() as tx:
-            return tx.run("remark", (lease.envelope.id, lease.token, tx.now, duration_ms, *told)) > 0
+            return tx.run("note_after_completion", (lease.envelope.id, lease.token, tx.now, duration_ms, *told)) > 0
 
     def empty(self) -> None:
         with self._connections.writing() as connection:
