@@ -16,6 +16,8 @@ from onward.job.retry import RetryPolicy, planned
 from onward.job.signals import Discard, Retry, Snooze
 
 __all__ = [
+    "DISCARDS",
+    "REJECTIONS",
     "Budget",
     "Cancelled",
     "Crashed",
@@ -47,6 +49,21 @@ class RetryLater(msgspec.Struct, frozen=True, tag=True):
 
     delay: float
     problem: str | None = None  # what was wrong with the policy that should have said how long
+
+
+# Which counters a discard moves, by its cause.  "failed" and a dead letter stored at last count as failures; the others
+# never were runs of the handler and have counters of their own.
+DISCARDS = {
+    "failed": ("jobs_failed", "jobs_failed_permanently"),
+    "spent": ("jobs_failed", "jobs_failed_permanently"),
+    "rejected": ("jobs_rejected_signature",),
+    "unreadable": ("jobs_unreadable",),
+    "undecryptable": ("jobs_undecryptable",),
+    "refused": ("jobs_refused",),
+    "unknown": ("jobs_unknown",),
+    "misfit": ("jobs_misfit",),
+}
+REJECTIONS = frozenset({"rejected", "unreadable", "undecryptable"})  # nothing of the job was read
 
 
 class Dead(msgspec.Struct, frozen=True, tag=True):

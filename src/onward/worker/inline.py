@@ -23,7 +23,7 @@ from random import uniform
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run_async
 from onward.attempt.first_error import FirstError
-from onward.attempt.report import REJECTIONS, Reporter
+from onward.attempt.report import Reporter, status
 from onward.attempt.settle import Exchange, Settler
 from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
 from onward.base import forks
@@ -34,9 +34,8 @@ from onward.base.interruption import shield
 from onward.base.names import queue_name
 from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.job.context import JobContext
-from onward.job.outcome import Dead, Released
-from onward.job.settlement import Settled, Settlement
-from onward.job.states import State
+from onward.job.outcome import Released
+from onward.job.settlement import Settlement
 from onward.telemetry import JobStarted, Telemetry
 from onward.version import __version__
 from onward.worker.event_loop import LoopThread
@@ -186,7 +185,7 @@ class InlineRunner:
         (really,), (answer,) = made.settlements, made.result.settled
         self._reporter.settled([attempt], [really], [answer])
         return WorkerResult(
-            status=_status(attempt, really, answer),
+            status=status(attempt, really, answer),
             attempts=attempt.lease.attempts + really.ran,
             error=really.failure or attempt.failure,
             id=attempt.lease.envelope.id,
@@ -364,25 +363,3 @@ class _InlineSession:
 
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
-
-
-_STATUS = {
-    "ack": "acked",
-    "skip": "skipped-idempotent",
-    "nack": "requeued",
-    "abandon": "dead-lettered",
-    "snooze": "snoozed",
-    "park": "parked",
-    "cancelled": "cancelled",
-    "release": "released",
-}
-
-
-def _status(attempt: Attempt, item: Settlement, answer: Settled) -> str:
-    if not answer.counts:
-        return "lease-lost"
-    if answer.state is State.CANCELLED:
-        return "cancelled"
-    if item.move == "abandon" and isinstance(attempt.outcome, Dead) and attempt.outcome.cause in REJECTIONS:
-        return "rejected"
-    return _STATUS[item.move]

@@ -52,7 +52,7 @@ from onward.base.wording import counted
 from onward.errors import BackendError, JobTimeout
 from onward.job.outcome import Crashed, Released
 from onward.job.settlement import Settled, Settlement, already_applied
-from onward.job.states import MOVES
+from onward.job.states import TARGETS
 from onward.worker.breaker import Breaker
 from onward.worker.inflight import Inflight, Key, Work
 from onward.worker.isolated import IsolatedProcesses
@@ -71,7 +71,6 @@ _LONGEST_WAIT = 1.0
 _LARGEST_SURPRISE = 1000  # leases that an adoption may bring
 _PARKED_AT_MOST = 1.0
 _QUICK_JOBS_TAKE_LESS = 0.002
-_TARGET = {move.name: move.target for move in MOVES}
 
 
 class SessionHandover(NamedTuple):
@@ -304,7 +303,7 @@ class Pump:
     def _resolve_repeated(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
         """Of what was sent before, that was applied which left no trace or is known to have left the session."""
         certain = [
-            already_applied(_TARGET[item.move])
+            already_applied(TARGETS[item.move])
             if (answer.gone and _key(item.lease) in self._sent)
             or (answer.lease_lost and _key(item.lease) in self._applied)
             else answer
