@@ -11,8 +11,8 @@
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
     │   └── NoWorker                     nobody in sight could ever finish it
     ├── JobEnded
-    │   ├── JobDiscarded                 it was dead-lettered; carries the last error
-    │   └── JobCancelled                 it was cancelled, or it expired
+    │   ├── JobDiscardedError            it was dead-lettered; carries the last error
+    │   └── JobCancelledError            it was cancelled, or it expired
     ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned, purged or not committed yet
     ├── KeyInUse                         an idempotency key that cannot be forgotten: a job that runs holds it
     ├── TransactionError                 a transaction that cannot be joined, or that came to nothing
@@ -63,8 +63,8 @@ __all__ = [
     "EnvelopeTooNew",
     "InvalidName",
     "InvalidTime",
-    "JobCancelled",
-    "JobDiscarded",
+    "JobCancelledError",
+    "JobDiscardedError",
     "JobEnded",
     "JobInterrupted",
     "JobNotFound",
@@ -156,11 +156,11 @@ class JobEnded(OnwardError):
         self.reason = reason
 
 
-class JobDiscarded(JobEnded):
+class JobDiscardedError(JobEnded):
     """The job was dead-lettered.  ``kind`` names the last error's class, ``reason`` why it was given up."""
 
 
-class JobCancelled(JobEnded):
+class JobCancelledError(JobEnded):
     """The job was cancelled, or expired before it could start."""
 
 

@@ -205,7 +205,7 @@ class Telemetry:
     def on(self, kind: type[E], subscriber: Subscriber[E]) -> None:
         """Call ``subscriber`` with every event of this kind, or of a kind below it."""
         if not (isinstance(kind, type) and issubclass(kind, Event)):
-            raise OptionError(f"{kind!r} is not an event: events are in onward.telemetry (errors have similar names)")
+            raise OptionError(f"{kind!r} is not an event: events are the classes of onward.telemetry")
         with self._lock:
             self._subscribers.setdefault(kind, []).append(subscriber)
             self._heard = {}
