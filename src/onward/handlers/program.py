@@ -21,7 +21,7 @@ from typing import Any
 from onward.base.failure import escaped, storable
 from onward.base.interruption import shield
 from onward.handlers.limits import Limits, never_dump
-from onward.handlers.patience import Patience
+from onward.handlers.time_left import TimeLeft
 from onward.job.context import JobContext
 
 __all__ = ["CLEAN_ENVIRONMENT", "CommandFailed", "run_program"]
@@ -77,7 +77,7 @@ def run_program(
             ctx.runs_program(process.pid)
         if not limits:
             never_dump(process.pid)
-        _listen(process, out, err, Patience(ctx))
+        _listen(process, out, err, TimeLeft(ctx))
     except TimeoutError:
         raise TimeoutError(f"{name} did not end in time and was killed") from None
     finally:
@@ -107,7 +107,7 @@ def _start(
     )
 
 
-def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, patience: Patience) -> None:
+def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, time_left: TimeLeft) -> None:
     """Read both streams to their end, and wait for the program's."""
     assert process.stdout is not None
     assert process.stderr is not None
@@ -115,20 +115,20 @@ def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, patience: 
         selector.register(process.stdout, selectors.EVENT_READ, out)
         selector.register(process.stderr, selectors.EVENT_READ, err)
         while selector.get_map():
-            for key, _ in selector.select(patience.nap()):
+            for key, _ in selector.select(time_left.nap()):
                 chunk = os.read(key.fd, 65_536)
                 key.data.add(chunk)
                 if not chunk:
                     selector.unregister(key.fileobj)
-    _wait(process, patience)
+    _wait(process, time_left)
 
 
-def _wait(process: subprocess.Popen[bytes], patience: Patience) -> None:
+def _wait(process: subprocess.Popen[bytes], time_left: TimeLeft) -> None:
     """Until it has ended.  It stays a zombie then, so that its number, which is its group's, remains its own."""
     pause = 0.0005  # nearly always it has closed its streams by ending
     with contextlib.suppress(ChildProcessError):  # somebody in this program waits for everybody's children
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            time.sleep(min(patience.nap(), pause))
+            time.sleep(min(time_left.nap(), pause))
             pause = min(pause * 2, 0.05)
 
 

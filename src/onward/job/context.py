@@ -13,14 +13,14 @@ from onward.base.credentials import without_credentials
 from onward.base.logs import Once, get_logger
 from onward.errors import TransactionError
 
-__all__ = ["Block", "Completed", "JobContext"]
+__all__ = ["Completed", "JobContext", "TransactionBlock"]
 
 logger = get_logger("onward.job")
 
 _warns = Once()
 
 
-class Block(Protocol):
+class TransactionBlock(Protocol):
     """A transaction of a handler's, to be entered with ``with`` or ``async with``."""
 
     def __enter__(self) -> Any: ...
@@ -105,7 +105,7 @@ class JobContext:
         delivery: int,
         deadline: datetime | None = None,
         report: Callable[[float, str | None], bool] | None = None,
-        transact: Callable[[JobContext], Block] | None = None,
+        transact: Callable[[JobContext], TransactionBlock] | None = None,
         scrub: Callable[[], Callable[[str], str]] | None = None,
     ) -> None:
         self.id = id
@@ -171,7 +171,7 @@ class JobContext:
             told = self.scrub(problem)
             logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, told)
 
-    def transaction(self) -> Block:
+    def transaction(self) -> TransactionBlock:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
         the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
         ``conn.enqueue(job, ...)`` enqueues, ``conn.complete(result)`` gives the job's result.  In an async handler it is

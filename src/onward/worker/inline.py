@@ -21,8 +21,9 @@ from dataclasses import dataclass
 from datetime import timedelta
 from random import uniform
 
-from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run_async
+from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, run_async
 from onward.attempt.first_error import FirstError
+from onward.attempt.prepare import prepare
 from onward.attempt.report import Reporter, status
 from onward.attempt.settle import Exchange, Settler
 from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session

@@ -42,7 +42,8 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward.attempt.attempt import Attempt, Ready, conclude, prepare
+from onward.attempt.attempt import Attempt, Ready, conclude
+from onward.attempt.prepare import prepare
 from onward.attempt.settle import reaped_alone
 from onward.backend import Claim, Lease, TurnResult
 from onward.base.ids import random_owner

@@ -32,7 +32,7 @@ from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.literals import literal
-from onward.backends.mysql.settling import LeaseLost, Settling, classify
+from onward.backends.mysql.settling import LeaseNotHeld, Settling, classify
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.transfer import MySQLTransfer
@@ -142,7 +142,7 @@ class MySQLBackend(SetsAside, MySQLInspection, MySQLTransfer, Backend):
         try:
             try:
                 return self._write(lambda tx: _turn(tx, turn, released))
-            except LeaseLost:
+            except LeaseNotHeld:
                 return self._write(lambda tx: _turn(tx, turn, released, careful=True))
         except _SessionLost:
             settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []

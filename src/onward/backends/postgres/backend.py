@@ -32,7 +32,7 @@ from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.queue_marks import Marks
-from onward.backends.postgres.settling import LeaseLost, Settling, classify
+from onward.backends.postgres.settling import LeaseNotHeld, Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
@@ -142,7 +142,7 @@ class PostgresBackend(SetsAside, PostgresInspection, PostgresTransfer, Backend):
         try:
             try:
                 return self._write(lambda tx: _turn(tx, turn, self._marks, released))
-            except (LeaseLost, BackendRefused):
+            except (LeaseNotHeld, BackendRefused):
                 return self._write(lambda tx: _turn(tx, turn, self._marks, released, careful=True))
         except _SessionLost:
             settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []

@@ -166,7 +166,9 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
             return result
         try:
             return self._turn(turn, one_by_one=False)
-        except settling.LeaseLost:  # it was undone; a savepoint in every turn would cost more than this one costs twice
+        except (
+            settling.LeaseNotHeld
+        ):  # it was undone; a savepoint in every turn would cost more than this one costs twice
             return self._turn(turn, one_by_one=True)
 
     def _turn(self, turn: Turn, *, one_by_one: bool) -> TurnResult:
