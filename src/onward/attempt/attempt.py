@@ -253,7 +253,7 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
         outcome: Outcome = Dead(message_of(error, scrubber(ready.letter, runtime)), cause="refused", ran=False)
     else:
         try:
-            outcome = decide(error, ready.lease, ready.terms, runtime.rng)
+            outcome = _DONE if error is None else decide(error, ready.lease, ready.terms, runtime.rng)
         except BaseException as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
             error = broken
             outcome = failed(broken, ready.lease, ready.terms, runtime.rng)

@@ -32,7 +32,8 @@ _LONGEST_HOLD_WAIT = 30.0
 
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     """Everything that can be said before the handler is called."""
-    if not _is_possible(lease):
+    counters = lease.attempts, lease.crashes, lease.interruptions, lease.waits
+    if not (0 < lease.token <= LARGEST_COUNT and min(counters) >= 0 and max(counters) <= LARGEST_COUNT):
         return _impossible(lease)
     try:
         return _prepared(lease, runtime)
@@ -67,17 +68,6 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
     context = _context(lease, letter, terms, runtime) if entry.takes_context else None
     return Ready(lease, letter, entry, terms, context)
-
-
-def _is_possible(lease: Lease) -> bool:
-    """Whether a worker could have counted so."""
-    return (
-        0 < lease.token <= LARGEST_COUNT
-        and 0 <= lease.attempts <= LARGEST_COUNT
-        and 0 <= lease.crashes <= LARGEST_COUNT
-        and 0 <= lease.interruptions <= LARGEST_COUNT
-        and 0 <= lease.waits <= LARGEST_COUNT
-    )
 
 
 def _impossible(lease: Lease) -> Attempt:
