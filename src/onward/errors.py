@@ -9,7 +9,7 @@
     ├── DefinitionError (TypeError)      a handler that cannot become a job
     ├── JobUnfinished
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
-    │   └── NoWorker                     nobody in sight could ever finish it
+    │   └── NoWorker                     no worker in sight could ever finish it
     ├── JobEnded
     │   ├── JobDiscardedError            it was dead-lettered; carries the last error
     │   └── JobCancelledError            it was cancelled, or it expired
@@ -17,10 +17,10 @@
     ├── KeyInUse                         an idempotency key that cannot be forgotten: a job that runs holds it
     ├── TransactionError                 a transaction that cannot be joined, or that came to nothing
     │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened
-    │   └── TransactionTooLong           it kept everybody from writing, and was rolled back
+    │   └── TransactionTooLong           it kept all others from writing, and was rolled back
     ├── EnvelopeError (ValueError)       bytes that are not a sealed job
     │   ├── EnvelopeTooNew               written by a newer Onward
-    │   ├── SignatureRejected            unsigned, or signed by nobody whom this worker trusts
+    │   ├── SignatureRejected            unsigned, or not signed by a key that this worker trusts
     │   └── DecryptionFailed             encrypted, and not for this place, or with a key that is revoked
     │       └── DecryptionKeyMissing     … or with a key that is not known here
     ├── EncryptionUnavailable            encryption is on, and there is no key or no library for it
@@ -190,7 +190,7 @@ class LeaseLost(TransactionError):
 
 
 class TransactionTooLong(TransactionError):
-    """It kept everybody else from writing for too long, and was rolled back: nothing of it happened."""
+    """It kept all others from writing for too long, and was rolled back: nothing of it happened."""
 
 
 class EnvelopeError(OnwardError, ValueError):

@@ -1,10 +1,10 @@
 """One attempt, read as a sentence: verify → open → decrypt → resolve → allow → hold → call → decide.
 
-`prepare` takes a lease as far as it can go without running anybody's code: it is `Ready` to be called, or its `Attempt`
-has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here
-talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome, and if even deciding that
-fails, it is a failed attempt with a critical line in the log.  (A handler may complete its
-job in a transaction of its own; what goes wrong after that is noted, and changes nothing.)
+`prepare` (`onward.attempt.prepare`) takes a lease as far as it goes without running a handler: it is `Ready` to be called, or
+its `Attempt` has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.
+Nothing here talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome, and if even
+deciding that fails, it is a failed attempt with a critical line in the log.  (A handler may complete its job in a transaction
+of its own; what goes wrong after that is noted, and changes nothing.)
 """
 
 from __future__ import annotations
@@ -90,12 +90,12 @@ class Runtime:
 
 
 class Interruptible(Protocol):
-    """Where a handler runs that can be interrupted.  If that happens while it is left, it is left again."""
+    """The place where a handler runs that can be interrupted.  If `leave` itself is interrupted, it is called again."""
 
     def enter(self) -> None: ...
 
     def leave(self) -> type[BaseException] | None:
-        """Gives what the handler was interrupted by."""
+        """Return what the handler was interrupted by."""
         ...
 
 
@@ -194,7 +194,7 @@ def _ended(
     *,
     told: type[BaseException] | None,
 ) -> Attempt:
-    """A run that came to its end, and what it was told meanwhile.  Never raises."""
+    """Conclude a run, and record an interruption that it ignored.  Never raises."""
     duration_ms = (time.perf_counter_ns() - started) // 1_000_000
     attempt = conclude(ready, runtime, value, error, duration_ms)
     if told is not None or ready.terms.timeout is not None:
@@ -226,7 +226,7 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
 def undecided(
     lease: Lease, max_retries: int, failure: Failure, *, letter: Letter | None = None, duration_ms: int = 0
 ) -> Attempt:
-    """Our own code failed on this job: a failed attempt, which nothing of the job's own has a say in."""
+    """Make a failed attempt of an error in our own code: neither the job's policy nor its code is asked."""
     job_id, told = lease.envelope.id, f"{failure.kind}: {failure.message}"
     logger.log_traceback(
         logging.CRITICAL, "the engine failed on job %s: %s", job_id, told, traceback=failure.traceback.rstrip()
@@ -274,7 +274,7 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 
 
 def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
-    """Its transaction is committed, and so is its success, whatever the handler did then."""
+    """Conclude a run whose transaction is committed: it succeeded, whatever its handler did then."""
     assert ready.context is not None
     assert ready.context.completed is not None
     completed = ready.context.completed
@@ -292,12 +292,12 @@ def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 
 
 def _failure(error: BaseException | None, letter: Letter, runtime: Runtime) -> Failure | None:
-    """What is kept and told of an error: not what its job's arguments keep secret."""
+    """Return what is stored and logged of an error, without the secrets of its job's arguments."""
     return None if error is None else describe(error, scrubber(letter, runtime))
 
 
 def scrubber(letter: Letter, runtime: Runtime) -> Scrub:
-    """What scrubs texts about a job.  If its secrets cannot be found out, nothing is told."""
+    """Return what scrubs texts about a job.  If its secrets cannot be found out, all of a text is masked."""
     try:
         return runtime.registry.scrubber(letter)
     except BaseException:  # noqa: BLE001  to decode arguments may run code of the user's own
@@ -309,19 +309,19 @@ def _scrubbed(letter: Letter, runtime: Runtime, text: str) -> str:
 
 
 def _never_run(value: Any) -> Exception:
-    """A plain function around an async one returns a coroutine: nobody awaits it, so its work was not done."""
+    """A plain function around an async one returns a coroutine: without an await its work was not done."""
     if isinstance(value, Coroutine | Generator):
         value.close()
     return TypeError(f"the handler returned {a(kind_of(value))}, which was never run: define it with `async def`")
 
 
 def parked(lease: Lease, reason: str) -> Parked:
-    """Put aside, longer each time."""
+    """Return the outcome of a job that is put aside, longer each time."""
     return Parked(doubling(10.0, lease.waits + 1, _LONGEST_PARKING), storable(reason))
 
 
 def _misfit(ready: Ready, error: BaseException, runtime: Runtime) -> Attempt:
-    """The handler was not called.  A worker with the version of the job that this was enqueued for may come by."""
+    """Park arguments that do not fit, for a worker with the version of the job that they were made for; not for ever."""
     lease, letter = ready.lease, ready.letter
     reason = message_of(error, scrubber(letter, runtime))
     if has_waited(lease, runtime):
@@ -331,6 +331,6 @@ def _misfit(ready: Ready, error: BaseException, runtime: Runtime) -> Attempt:
 
 
 def has_waited(lease: Lease, runtime: Runtime) -> bool:
-    """Whether it has been parked for as long as anything is."""
+    """Whether a job has been parked for as long as any is."""
     since = lease.parked_since
     return since is not None and lease.claimed_at - since >= runtime.unknown_grace * SECOND

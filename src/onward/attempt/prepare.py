@@ -31,7 +31,7 @@ _LONGEST_HOLD_WAIT = 30.0
 
 
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
-    """Everything that can be said before the handler is called."""
+    """Take a lease as far as it goes without running a handler."""
     counters = lease.attempts, lease.crashes, lease.interruptions, lease.waits
     if not (0 < lease.token <= LARGEST_COUNT and min(counters) >= 0 and max(counters) <= LARGEST_COUNT):
         return _impossible(lease)
@@ -79,7 +79,7 @@ def _impossible(lease: Lease) -> Attempt:
 
 
 def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
-    """Bytes that are no job of ours.  Where signatures are required, whatever cannot be verified was not signed."""
+    """Discard bytes that are no job of ours.  Where signatures are required, what cannot be verified was not signed."""
     cause = "unreadable"
     if isinstance(error, DecryptionFailed):
         cause = "undecryptable"
@@ -90,28 +90,28 @@ def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
 
 
 def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
-    """It waits for a worker of its version.  Where signatures are required, not for ever: nobody can say whose it is."""
+    """Park it for a worker of its version.  Where signatures are required, not for ever: its writer cannot be verified."""
     if runtime.requires_signatures and has_waited(lease, runtime):
         return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _locked(lease: Lease, error: DecryptionKeyMissing, runtime: Runtime) -> Attempt:
-    """A worker without the keys must not discard what others could run: it waits for them, but not for ever."""
+    """Park what a worker with the keys could run, but not for ever."""
     if has_waited(lease, runtime):
         return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attempt:
-    """Only its dead letter is still to be stored."""
+    """Store only its dead letter: the job was given up before."""
     reason = runtime.encryption.read_reason(letter.id, letter.queue, stored) or stored
     dead = Dead(reason, cause="spent", ran=False, quotes=reason != stored)
     return Attempt(lease=lease, letter=letter, outcome=dead)
 
 
 def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
-    """A half-deployed fleet must lose nothing: wait for a worker that knows the job, but not for ever."""
+    """Park it for a worker that knows the job, but not for ever: a half-deployed fleet must lose nothing."""
     reason = f"job {letter.job!r} is not registered here: is its module imported?"
     if has_waited(lease, runtime):
         failure = Failure("UnknownJob", reason)

@@ -65,7 +65,7 @@ class Reporter:
         now, key = time.monotonic(), (sealed.queue, problem)
         if now - self._warned.get(key, -_UNVERIFIED_EVERY) < _UNVERIFIED_EVERY:
             return
-        if len(self._warned) >= 1000:  # whoever writes to the store can make up names
+        if len(self._warned) >= 1000:  # who can write to the store can make up names
             self._warned.clear()
         self._warned[key] = now
         _say(
@@ -79,7 +79,7 @@ class Reporter:
 
     def settled(self, attempts: Sequence[Attempt], made: Sequence[Settlement], answers: Sequence[Settled]) -> None:
         counts: Counter[tuple[str, str]] = Counter()
-        # Successes are nearly all there is: where nobody listens to them they are counted, and that is all.
+        # Successes are nearly all there is: without a subscriber and without DEBUG they are only counted.
         unheard = not self._telemetry.wants(JobCompleted) and not logger.isEnabledFor(logging.DEBUG)
         for attempt, item, answer in zip(attempts, made, answers, strict=True):
             queue = attempt.lease.envelope.queue

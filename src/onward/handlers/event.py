@@ -1,4 +1,4 @@
-"""Named events, told to everybody who listens.
+"""Named events, passed to every function that listens.
 
 All listeners of one event are called in one run, one after the other, also after one of them has failed.  If any has, so has
 the run: a retry calls all of them again.

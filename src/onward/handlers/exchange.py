@@ -4,7 +4,7 @@
     connect   to one of them, and for https: a handshake in which the server shows a certificate for the *name*
     exchange  one request, one answer, then the connection is closed
 
-The socket never blocks.  Whoever has to wait does so in naps (`onward.handlers.time_left`), so that one deadline holds for
+The socket never blocks.  Waiting is done in naps (`onward.handlers.time_left`), so that one deadline holds for
 all of it: a server that sends a byte a minute is as late as one that sends none.
 """
 
@@ -154,7 +154,7 @@ class _Asking(http.client.HTTPConnection):
 
 
 class _Stream:
-    """A socket as `http.client` wants it, on which nobody waits longer than there is time_left for."""
+    """A socket as `http.client` wants it, on which no call waits longer than there is time left."""
 
     def __init__(self, connection: socket.socket, time_left: TimeLeft, limit: int) -> None:
         self._connection = connection

@@ -1,8 +1,8 @@
 """Run a program to its end, with nothing inherited and nothing left behind.
 
 It leads a process group of its own, and the group is killed before its leader is waited for: until then its number cannot
-be given to anybody else.  So whatever the program started ends with it, unless it left the group by itself.  If this process
-is killed meanwhile its supervisor knows the number, and does the same.  In a process that runs nothing but this job the
+be given to another process.  So whatever the program started ends with it, unless it left the group by itself.  If this
+process is killed meanwhile its supervisor knows the number, and does the same.  In a process that runs nothing but this job the
 program joins the group that it finds: that one ends with the process.
 """
 
@@ -72,7 +72,7 @@ def run_program(
     process: subprocess.Popen[bytes] | None = None
     out, err = _Said(), _Said()
     try:
-        with shield():  # an interruption waits until somebody knows the process
+        with shield():  # an interruption waits until the process is known here
             process = _start(argv, executable, env, cwd, leads=not ctx.alone)
             ctx.runs_program(process.pid)
         if not limits:
@@ -126,7 +126,7 @@ def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, time_left:
 def _wait(process: subprocess.Popen[bytes], time_left: TimeLeft) -> None:
     """Until it has ended.  It stays a zombie then, so that its number, which is its group's, remains its own."""
     pause = 0.0005  # nearly always it has closed its streams by ending
-    with contextlib.suppress(ChildProcessError):  # somebody in this program waits for everybody's children
+    with contextlib.suppress(ChildProcessError):  # another thread of this program waits for all children
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
             time.sleep(min(time_left.nap(), pause))
             pause = min(pause * 2, 0.05)

@@ -40,7 +40,7 @@ class TypedHandler(Generic[P]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The places in the payload that are shown to nobody."""
+        """The places in the payload that are never shown."""
         return places_of(self.payload_type)
 
     def check(self, payload: Any) -> None:
@@ -64,5 +64,5 @@ class TypedHandler(Generic[P]):
         return value
 
     def decoded(self, payload: Any) -> Any:
-        """What `handle` gets, for whoever must know its secrets."""
+        """Return what `handle` gets, to find its secrets."""
         return self.read(payload)

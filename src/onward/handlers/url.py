@@ -97,7 +97,7 @@ class Url(TypedHandler[Request]):
         self._now = now
 
     def read(self, payload: Any) -> Request:
-        """The request, if it could be sent by somebody who is allowed to."""
+        """Return the request, if a worker that allows its host could send it."""
         request = super().read(payload)
         read_url(request.url)
         if request.method not in METHODS:
@@ -133,7 +133,7 @@ class Url(TypedHandler[Request]):
 
     def _ask(self, ctx: JobContext, request: Request, target: Target, time_left: TimeLeft) -> HttpAnswer:
         addresses = resolve(target, self._resolver, time_left)
-        for address in addresses:  # all of them: which one would answer is somebody else's choice
+        for address in addresses:  # all of them: the name server chooses which one would answer
             if refusal := self._reach.refusal(address):
                 raise NotAllowed(f"host {target.host!r:.100} is not allowed: its address {address} is {refusal}")
         body = _body(request)
@@ -183,7 +183,7 @@ class Url(TypedHandler[Request]):
         raise Discard(f"{said}: {_quoted(ctx, self._text(answer))}")
 
     def _text(self, answer: HttpAnswer) -> str:
-        """The body.  One that is compressed, though nobody asked for that, is not unpacked: it may have no end."""
+        """The body.  One that is compressed, though that was not asked for, is not unpacked: it may have no end."""
         if answer.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
             return ""
         charset = _CHARSET.search(answer.headers.get("content-type", ""))

@@ -218,7 +218,7 @@ def _is_in_class(function: Callable[..., Any]) -> bool:
 
 
 def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str, *, is_method: bool) -> None:
-    """A first parameter whose name says that somebody else fills it in, and whose annotation does not."""
+    """Return a first parameter whose name says that Onward fills it in, and whose annotation does not."""
     if first.name in hints:
         return
     if first.name in ("ctx", "context"):
@@ -322,7 +322,7 @@ def _not_a_number(value: Any) -> str | None:
 
 
 # A secret travels as what it holds.
-# Pydantic models are met by the shape of their methods, so that nobody has to install pydantic.
+# Pydantic models are recognised by their methods, so that pydantic need not be installed.
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Secret):
         return value.reveal()

@@ -122,7 +122,7 @@ class JobContext:
         self._transact = transact
         self._scrub = scrub
         self._attend: Callable[[int], None] | None = None
-        self.alone = False  # whether its process is its own: whoever ends that ends its whole group
+        self.alone = False  # whether its process is its own: then its whole group is ended
         self._began = False
         self.completed: Completed | None = None
         self._cancelled = False
@@ -140,7 +140,7 @@ class JobContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody asked for this run to stop, or it can no longer be settled: wind up and return."""
+        """Whether this run was asked to stop, or can no longer be settled: clean up and return."""
         return self._cancelled or self._lost
 
     @property
@@ -149,7 +149,7 @@ class JobContext:
         return self._lost
 
     def progress(self, fraction: float, note: str | None = None) -> None:
-        """Note how far the run has come, between 0 and 1.  Everybody who looks at the job can see it.
+        """Note how far the run has come, between 0 and 1.  Every view of the job shows it.
 
         It never fails the job: what cannot be noted is left out, and the log says why, once for each job name.
         """
@@ -203,7 +203,7 @@ class JobContext:
             self._attend(pid)
 
     def attend(self, tell: Callable[[int], None]) -> None:
-        """Said by the worker: somebody outlives this process, and will end such a program."""
+        """Report a program that the supervisor ends if this process dies.  Called by the worker."""
         self._attend = tell
 
     def ask_to_stop(self) -> None:

@@ -3,7 +3,7 @@ r"""What travels: a job sealed into bytes once, by the client, and never encoded
     onward/1 <key-id> <signature>\n{"id": …, "queue": …, "job": …, "payload": …}
 
 A dash stands for "unsigned" (`onward.security.signing`).  Every backend stores and returns these very bytes, so
-whoever reads them can verify before parsing.  Beside them a store keeps columns copied out of the letter: *columns
+a reader can verify them before parsing.  Beside them a store keeps columns copied out of the letter: *columns
 decide when* (order, due time, expiry, holds, crash cap), *sealed bytes decide what*: workers act on the bytes alone,
 and compare the id and queue inside with where they were found.
 
@@ -85,12 +85,12 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     single_instance: bool = False
     isolation: Isolation | None = None
     meta: dict[str, Any] = {}
-    secrets: tuple[str, ...] = ()  # arguments that are shown to nobody
+    secrets: tuple[str, ...] = ()  # arguments that are never shown
     enc: str | None = None  # how the payload is encrypted, and with which key
 
     @property
     def key_owner(self) -> str:
-        """The name that its keys belong to: its own, or that of its handler; none, if its keys are everybody's."""
+        """The name that its keys belong to: its own, or that of its handler; none, if its keys are shared by all jobs."""
         return "" if self.key_scope == "global" else self.name or self.job
 
 

@@ -83,7 +83,7 @@ class Snoozed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Parked(msgspec.Struct, frozen=True, tag=True):
-    """Nobody here can run it; perhaps somebody will be able to."""
+    """This worker cannot run it; another one may."""
 
     delay: float
     reason: str

@@ -1,4 +1,4 @@
-"""How deep and how wide a payload may be: what no handler needs, and what makes whoever looks at it slow.
+"""How deep and how wide a payload may be: what no handler needs, and what is slow to look at.
 
 Its size is bounded by `max_payload`, and how many digits a number may have by Python itself.
 """

@@ -77,7 +77,7 @@ class Entry(Protocol):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The places in its payload that are shown to nobody (`onward.job.secrets`)."""
+        """The places in its payload that are never shown (`onward.job.secrets`)."""
         ...
 
     def decoded(self, payload: bytes | msgspec.Raw) -> Any:
@@ -236,12 +236,12 @@ class Registry:
         return self._entries.get(name)
 
     def secrets_of(self, name: str) -> tuple[str, ...]:
-        """The places that are shown to nobody, if the job is known here."""
+        """Return the places that are never shown, if the job is known here."""
         entry = self._entries.get(name)
         return () if entry is None else entry.secrets
 
     def scrubber(self, letter: Letter) -> Scrub:
-        """What scrubs texts about a job: by what whoever enqueued it knew to be secret, and by what is known here."""
+        """Return what scrubs texts about a job: by what its producer knew to be secret, and by what is known here."""
         entry = self._entries.get(letter.job)
         known = () if entry is None else entry.secrets
         secrets = {*letter.secrets, *known} if letter.secrets else known

@@ -328,7 +328,7 @@ def planned(policy: RetryPolicy, retry_no: int, *, job_id: str | None = None, rn
 
 
 def _as_delay(value: Any) -> float:
-    """A number of seconds that somebody's code has answered; what is no delay raises, and none is beyond a year."""
+    """Return the seconds that a policy of the user's answered; what is no delay raises, and none is beyond a year."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise _NoDelayAtAll(f"answered {value!r:.100}")
     delay = min(value, LONGEST)

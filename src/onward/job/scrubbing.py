@@ -36,7 +36,7 @@ def scrubber(
     """What scrubs texts about a job.  ``secrets`` are places in its payload; ``decoded`` gives what its handler gets."""
     values = list(_at_places(payload, secrets))
     if decoded is not None:
-        with suppress(Exception):  # whoever cannot read it has no secret of it to tell
+        with suppress(Exception):  # what cannot be read has no secrets to scrub
             values += [secret.reveal() for secret in secrets_in(decoded())]
     return _without(_forms(values)) if values else without_credentials
 
@@ -49,7 +49,7 @@ def scrubber_of_url(forms: Iterable[str]) -> Scrub:
 def _at_places(payload: bytes | msgspec.Raw, secrets: Collection[str]) -> Iterator[Any]:
     if not secrets and not _may_tell(bytes(payload)):
         return
-    with suppress(ValueError, RecursionError):  # nobody could call a handler with it either
+    with suppress(ValueError, RecursionError):  # no handler could be called with it either
         yield from secret_values(msgspec.json.decode(payload), secrets)
 
 

@@ -1,6 +1,6 @@
 """What must not be shown of a job's arguments: what is secret by its type or by its name.
 
-A job's arguments lie in the store as they were given; whoever may read the store reads them.  But people look at jobs
+A job's arguments lie in the store as they were given; who may read the store reads them.  But people look at jobs
 through records, error texts and logs, and these are copied, mailed and kept.  There a mask stands in their place.
 
     class             by                                 where

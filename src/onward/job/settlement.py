@@ -141,12 +141,12 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def snooze(cls, lease: Lease, delay: float, *, waits: int = 0) -> Settlement:
-        """Not now.  ``waits`` counts on when it waits for somebody else's hold."""
+        """It comes back later.  ``waits`` counts on while another job holds its key."""
         return cls(lease=lease, move="snooze", ran=False, delay=delay, waits=waits)
 
     @classmethod
     def park(cls, lease: Lease, delay: float, reason: str) -> Settlement:
-        """Nobody here knows this job; perhaps somebody will."""
+        """This worker does not know the job; another one may."""
         return cls(lease=lease, move="park", ran=False, delay=delay, reason=reason, waits=lease.waits + 1)
 
     @classmethod
@@ -173,7 +173,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def release(cls, lease: Lease) -> Settlement:
-        """Given back unharmed, by somebody who knows that its code does not run."""
+        """It is given back unharmed, by a process that knows that its handler does not run."""
         return cls(lease=lease, move="release", ran=False, waits=lease.waits)
 
     @classmethod
@@ -183,7 +183,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def given_back(cls, lease: Lease, cause: str, *, started: bool) -> Settlement:
-        """What a session that ended still held: a crash if its handler had started."""
+        """Its session ended: a crash if its handler had started."""
         return cls.crashed(lease, cause) if started else cls.release(lease)
 
 
@@ -326,7 +326,7 @@ def crash_pause(crashes: int) -> int:
 
 
 def under(settlement: Settlement, owner: str) -> Settlement:
-    """The same for the session that has the lease by now."""
+    """Return the same settlement for the session that has the lease by now."""
     return msgspec.structs.replace(settlement, lease=msgspec.structs.replace(settlement.lease, owner=owner))
 
 

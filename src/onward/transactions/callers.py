@@ -1,7 +1,7 @@
 """Connections that callers bring along: which driver they are of, and how to run a statement in their transaction.
 
-No driver is imported here.  A connection of a driver that nobody has imported cannot be.  Nothing here begins, commits or
-rolls back, and errors of a driver go to the caller as they are: they are about his transaction, and he knows what to do.
+No driver is imported here.  A driver that is not imported has no connections.  Nothing here begins, commits or
+rolls back, and errors of a driver go to the caller as they are: they are about the caller's transaction.
 """
 
 from __future__ import annotations

@@ -87,7 +87,7 @@ class InlineRunner:
         self._inline = ContextVar("onward-inline", default=False)
 
     def process_once(self, queue: str) -> WorkerResult:
-        """Exactly one cycle: claim one job, run one attempt, settle it."""
+        """Claim one job, run one attempt, settle it."""
         return self._next(queue_name(queue)) or WorkerResult("empty")
 
     def drain(self, queues: Sequence[str] | None = None, *, raising: bool = False) -> int:
@@ -134,7 +134,7 @@ class InlineRunner:
         return [queue.name for queue in self._backend.queues() if queue.live and not queue.paused]
 
     def _next(self, queue: str, watch: FirstError | None = None) -> WorkerResult | None:
-        """One cycle; None if nothing is due."""
+        """Run one cycle; None if nothing is due."""
         while True:
             # A handler that calls this may be interrupted between two cycles, and never in the middle of one.
             with shield(), self._session.in_use() as owner:
@@ -207,11 +207,11 @@ class InlineRunner:
 
 
 class _InlineSession:
-    """Who the runner is to the store, and the helper thread that renews it while something runs.
+    """The runner's session in the store, and the helper thread that renews it while a handler runs.
 
     When anything goes wrong between a claim and its settlement, an answer of the store may have been lost, and with it a
-    lease that nobody here knows of.  The session is *retired* then: nothing more is claimed under it, other threads finish
-    what they run, and then it is ended, which gives back what it still holds.
+    lease that this process does not know of.  The session is *retired* then: nothing more is claimed under it, other
+    threads finish what they run, and then it is ended, which gives back what it still holds.
     """
 
     def __init__(self, backend: Backend, clock: Clock, lease_for: timedelta) -> None:
@@ -243,7 +243,7 @@ class _InlineSession:
 
     @contextmanager
     def in_use(self) -> Iterator[str]:
-        """Claim, run and settle inside; gives the session's name."""
+        """Hold the session while a job is claimed, run and settled inside; gives its owner."""
         with self._opening:
             self._end_retired()
             owner = self._alive_owner()
@@ -258,7 +258,7 @@ class _InlineSession:
 
     @contextmanager
     def running(self, ready: Ready) -> Iterator[None]:
-        """While a handler runs, it is told of a cancellation or of the loss of its lease."""
+        """Pass a cancellation or the loss of the lease on to the handler that runs inside."""
         key = (ready.lease.envelope.id, ready.lease.token)
         if ready.context is not None:
             self._running[key] = (ready.lease.owner, ready.context)
@@ -268,13 +268,13 @@ class _InlineSession:
             self._running.pop(key, None)
 
     def forget(self, owner: str) -> None:
-        """It is dead in the store."""
+        """Drop a session that is dead in the store."""
         with self._changed:
             if self._owner == owner:
                 self._owner = None
 
     def close(self) -> None:
-        """End politely: whoever still runs something goes on, and its session expires by itself."""
+        """End the session; a thread that still runs a job goes on, and its session expires by itself."""
         with self._changed:
             self._closed = True
             if self._owner is not None:
