@@ -1,10 +1,10 @@
 """One attempt, read as a sentence: verify → open → decrypt → resolve → allow → hold → call → decide.
 
-`prepare` (`onward.attempt.prepare`) takes a lease as far as it goes without running a handler: it is `Ready` to be called, or
-its `Attempt` has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.
-Nothing here talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome, and if even
-deciding that fails, it is a failed attempt with a critical line in the log.  (A handler may complete its job in a transaction
-of its own; what goes wrong after that is noted, and changes nothing.)
+`prepare` (`onward.attempt.prepare`) takes a lease as far as it goes without running a handler: it is `Ready` to be called,
+or its `Attempt` has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an
+outcome.  Nothing here talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome, and if
+even deciding that fails, it is a failed attempt with a critical line in the log.  (A handler may complete its job in a
+transaction of its own; what goes wrong after that is noted, and changes nothing.)
 """
 
 from __future__ import annotations
@@ -309,7 +309,7 @@ def _scrubbed(letter: Letter, runtime: Runtime, text: str) -> str:
 
 
 def _never_run(value: Any) -> Exception:
-    """A plain function around an async one returns a coroutine: without an await its work was not done."""
+    """Return the error of a handler that gives back a coroutine: without an await its work was not done."""
     if isinstance(value, Coroutine | Generator):
         value.close()
     return TypeError(f"the handler returned {a(kind_of(value))}, which was never run: define it with `async def`")

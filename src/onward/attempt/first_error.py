@@ -38,7 +38,7 @@ class FirstError:
         return attempt
 
     def raise_it(self) -> None:
-        """Raise it in the caller, where it has not been yet."""
+        """Raise it in the caller."""
         if self._error is not None:
             raise self._error
 

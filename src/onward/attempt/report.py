@@ -60,7 +60,7 @@ class Reporter:
         self._metrics.add("jobs_fetched", queue, count)
 
     def unverified(self, sealed: Sealed, problem: str) -> None:
-        """A job is run that would be refused if signatures were required.  All are counted; not every one gets a line."""
+        """Count a job that runs and would be refused if signatures were required; not every one gets a log line."""
         self._metrics.add("jobs_unverified", sealed.queue)
         now, key = time.monotonic(), (sealed.queue, problem)
         if now - self._warned.get(key, -_UNVERIFIED_EVERY) < _UNVERIFIED_EVERY:

@@ -158,7 +158,7 @@ class Settler:
         return made
 
     def _alone(self, owner: str, item: Settlement, refusal: BackendRefused) -> _Made:
-        """The store refuses this very settlement: dead-letter the job, or at the least keep it."""
+        """Replace the very settlement that the store refuses: dead-letter the job, or at the least keep it."""
         logger.error("the store refused the %s of job %s: %s", item.move, item.lease.envelope.id, refusal)
         for other in self._instead_of(item, refusal):
             try:
@@ -206,7 +206,7 @@ class _Unexpected(BackendRefused):
 
 
 def reaped_alone(attempt: Attempt, went_to: State) -> Reaped:
-    """A job that crashed in a process of its own, told as if its session had been reaped."""
+    """Return a job that crashed in a process of its own, as if its session had been reaped."""
     assert isinstance(attempt.outcome, Crashed)
     lease = attempt.lease
     return Reaped(

@@ -83,7 +83,7 @@ class Commands(TypedHandler[CommandPayload]):
         return function
 
     def read(self, payload: Any) -> CommandPayload:
-        """The command, if it can be called like that; one that only others know is theirs to judge."""
+        """Return the command, if it can be called like that; one that only others know is theirs to judge."""
         command = super().read({"name": payload} if isinstance(payload, str) else payload)
         entry = self._functions.get(command.name)
         if entry is not None:
@@ -117,6 +117,6 @@ class Commands(TypedHandler[CommandPayload]):
         )
 
     def _environment(self) -> dict[str, str]:
-        """Ours, with the application's settings: the process is our own, and must sign and encrypt as we do."""
+        """Return our environment with the application's settings: the process must sign and encrypt as we do."""
         said = {**os.environ, **(self._store or {})}
         return {name: value for name, value in said.items() if value is not None}

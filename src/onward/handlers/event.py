@@ -72,7 +72,7 @@ class Events(TypedHandler[EventPayload]):
         return function
 
     def read(self, payload: Any) -> EventPayload:
-        """The event, if those who listen here can be told of it."""
+        """Return the event, if those who listen here can be told of it."""
         event = super().read(payload)
         for listener, entry in self._listeners.get(event.name, {}).items():
             try:
@@ -110,7 +110,7 @@ def _arguments(entry: FunctionEntry, data: Any) -> bytes:
 
 
 def _below(place: str) -> str:
-    """A place without the parameter that it begins with: data travels without its name."""
+    """Return a place without the parameter that it begins with: data travels without its name."""
     _, slash, rest = place.partition("/")
     return slash + rest
 

@@ -49,13 +49,13 @@ class TooMuchSaid(Exception):
 
 
 def system_resolver(host: str, port: int) -> Iterable[str]:
-    """The addresses that the system knows for a name."""
+    """Return the addresses that the system knows for a name."""
     answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in answers)
 
 
 def resolve(target: Target, resolver: Resolver, time_left: TimeLeft) -> Sequence[Address]:
-    """All addresses of the target's host.  The system's resolver cannot be told to hurry, so a thread asks it."""
+    """Return all addresses of the target's host.  A thread asks: the system's resolver takes no deadline."""
     if target.address is not None:
         return [target.address]
     answers: list[Address] = []
@@ -80,7 +80,7 @@ def resolve(target: Target, resolver: Resolver, time_left: TimeLeft) -> Sequence
 
 
 def connect(addresses: Iterable[Address], port: int, time_left: TimeLeft) -> socket.socket:
-    """A connection to the first of these addresses that takes one."""
+    """Connect to the first of these addresses that accepts."""
     problem: OSError = OSError("there is no address to connect to")
     for address in addresses:
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
@@ -98,7 +98,7 @@ def connect(addresses: Iterable[Address], port: int, time_left: TimeLeft) -> soc
 
 
 def _connected(connection: socket.socket, place: tuple[str, int], time_left: TimeLeft) -> int:
-    """The system's word for what went wrong, 0 if nothing did."""
+    """Return the system's number for what went wrong, 0 if nothing did."""
     connection.settimeout(0)
     code = connection.connect_ex(place)
     if code == errno.EINPROGRESS:
@@ -120,7 +120,7 @@ def exchange(
     limit: int,
     time_left: TimeLeft,
 ) -> HttpAnswer:
-    """One request and its answer, of whose body at most ``limit`` bytes are read."""
+    """Send one request and read its answer, of its body at most ``limit`` bytes."""
     stream = _Stream(connection, time_left, limit + _HEAD_LIMIT)
     try:
         if tls is not None:
@@ -182,7 +182,7 @@ class _Stream:
         return count
 
     def close(self) -> None:
-        """Said by `http.client` before it reads the body."""
+        """Do nothing: `http.client` calls this before it reads the body."""
 
     def end(self) -> None:
         self._connection.close()

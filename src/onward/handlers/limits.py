@@ -53,7 +53,7 @@ class Limits:
         return bool(self._limits)
 
     def around(self, executable: str, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
-        """The command that runs the program with these limits; no core is dumped either."""
+        """Return the command that runs the program with these limits; no core is dumped either."""
         said = ["RLIMIT_CORE=0:0"]
         said += [f"{_KINDS[name].resource}={most}:{most + _KINDS[name].grace}" for name, most in self._limits.items()]
         return [sys.executable, "-I", "-S", str(_CONFINED), ",".join(said), "=".join(env), executable, *argv]

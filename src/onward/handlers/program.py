@@ -2,8 +2,8 @@
 
 It leads a process group of its own, and the group is killed before its leader is waited for: until then its number cannot
 be given to another process.  So whatever the program started ends with it, unless it left the group by itself.  If this
-process is killed meanwhile its supervisor knows the number, and does the same.  In a process that runs nothing but this job the
-program joins the group that it finds: that one ends with the process.
+process is killed meanwhile its supervisor knows the number, and does the same.  In a process that runs nothing but this job
+the program joins the group that it finds: that one ends with the process.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class _Said:
         self._end = b""
 
     def add(self, chunk: bytes) -> None:
-        """Past the limit what comes is dropped: a program is never stopped by what it says."""
+        """Keep output up to the limit and drop the rest: a program is never stopped by what it writes."""
         self.beginning += chunk[: max(_OUTPUT_LIMIT - len(self.beginning), 0)]
         self._end = (self._end + chunk)[-_TAIL - _BEFORE :]
 
@@ -66,7 +66,7 @@ def run_program(
     fine: Sequence[int] = (0,),
     limits: Limits | None = None,
 ) -> dict[str, Any]:
-    """What it said and how it ended, if it ended well: with one of the codes that are ``fine``."""
+    """Run a program; return what it wrote and how it ended, if with one of the codes that are ``fine``."""
     if limits:
         argv, executable = limits.around(executable, argv, env), sys.executable
     process: subprocess.Popen[bytes] | None = None
@@ -124,7 +124,7 @@ def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, time_left:
 
 
 def _wait(process: subprocess.Popen[bytes], time_left: TimeLeft) -> None:
-    """Until it has ended.  It stays a zombie then, so that its number, which is its group's, remains its own."""
+    """Wait for its end.  It stays a zombie then, so that its number, which is its group's, remains its own."""
     pause = 0.0005  # nearly always it has closed its streams by ending
     with contextlib.suppress(ChildProcessError):  # another thread of this program waits for all children
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
@@ -133,7 +133,7 @@ def _wait(process: subprocess.Popen[bytes], time_left: TimeLeft) -> None:
 
 
 def _end_surely(process: subprocess.Popen[bytes], *, leads: bool) -> None:
-    """An interruption may arrive on the way in; seconds pass before there is another."""
+    """End it, once more if an interruption arrives on the way in; seconds pass before there is another."""
     try:
         with shield():
             _end(process, leads=leads)
@@ -143,7 +143,7 @@ def _end_surely(process: subprocess.Popen[bytes], *, leads: bool) -> None:
 
 
 def _end(process: subprocess.Popen[bytes], *, leads: bool) -> None:
-    """Leave nothing behind: not the program, not its children, not its pipes."""
+    """End the program, its children and its pipes."""
     # One that changed its user is not ours to kill.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         (os.killpg if leads else os.kill)(process.pid, signal.SIGKILL)

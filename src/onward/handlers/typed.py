@@ -29,7 +29,7 @@ class TypedHandler(Generic[P]):
     payload_type: Any = Any
 
     def handle(self, ctx: JobContext, payload: P) -> Any:
-        """One attempt."""
+        """Run one attempt."""
         raise NotImplementedError
 
     def before_run(self, ctx: JobContext) -> Any:
@@ -54,7 +54,7 @@ class TypedHandler(Generic[P]):
         return self.handle(ctx, payload)
 
     def read(self, payload: Any) -> P:
-        """The payload as its type, from plain data."""
+        """Return the payload as its type, from plain data."""
         try:
             value: P = read_as(self.payload_type, payload)
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything

@@ -183,7 +183,7 @@ class Url(TypedHandler[Request]):
         raise Discard(f"{said}: {_quoted(ctx, self._text(answer))}")
 
     def _text(self, answer: HttpAnswer) -> str:
-        """The body.  One that is compressed, though that was not asked for, is not unpacked: it may have no end."""
+        """Return the body.  One that is compressed, though that was not asked for, is not unpacked: it may have no end."""
         if answer.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
             return ""
         charset = _CHARSET.search(answer.headers.get("content-type", ""))
@@ -192,7 +192,7 @@ class Url(TypedHandler[Request]):
 
 
 def retry_after(text: str, now: float) -> float:
-    """The seconds that a server asks to wait, 0 if it says nothing that makes sense.
+    """Return the seconds that a server asks to wait, 0 if it says nothing that makes sense.
 
     >>> retry_after("120", now=0), retry_after("Thu, 01 Jan 1970 00:02:00 GMT", now=60), retry_after("soon", now=0)
     (120.0, 60.0, 0.0)
@@ -208,7 +208,7 @@ def retry_after(text: str, now: float) -> float:
 
 
 def _quoted(ctx: JobContext, text: str) -> str:
-    """The beginning of what a server said: some repeat what they were sent."""
+    """Return the beginning of what a server said: some repeat what they were sent."""
     return escaped(ctx.scrub(text.strip())[:500])
 
 

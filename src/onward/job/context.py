@@ -182,7 +182,7 @@ class JobContext:
         return self._transact(self)
 
     def begin_transaction(self) -> None:
-        """Told by the block as it begins."""
+        """Mark that a transaction began.  Called by its block."""
         if self._began:
             raise TransactionError(
                 "this run has had its transaction: one run is completed once, put it all in one block"
@@ -190,15 +190,15 @@ class JobContext:
         self._began = True
 
     def complete(self, result: bytes | None, note: str | None) -> None:
-        """Told by the block once it is committed."""
+        """Mark the job as completed.  Called by the block once it is committed."""
         self.completed = Completed(result, note)
 
     def scrub(self, text: str) -> str:
-        """A text without what this job's arguments keep secret, for what is to be logged or shown."""
+        """Return a text without what this job's arguments keep secret, to be logged or shown."""
         return without_credentials(text) if self._scrub is None else self._scrub()(text)
 
     def runs_program(self, pid: int) -> None:
-        """Said by a handler: it waits for a program that leads a group of this number; 0: for none any more."""
+        """Report the program that the handler waits for, by the number of its group; 0: none any more."""
         if self._attend is not None:
             self._attend(pid)
 
@@ -207,11 +207,11 @@ class JobContext:
         self._attend = tell
 
     def ask_to_stop(self) -> None:
-        """Told by the worker: the job was cancelled."""
+        """Mark the job as cancelled.  Called by the worker."""
         self._cancelled = True
 
     def lose(self) -> None:
-        """Told by the worker: the lease is lost."""
+        """Mark the lease as lost.  Called by the worker."""
         self._lost = True
 
     def __repr__(self) -> str:
@@ -219,7 +219,7 @@ class JobContext:
 
 
 def _fraction(value: Any) -> float | None:
-    """A number between 0 and 1, of whichever type; None for anything else."""
+    """Return a number between 0 and 1, of whichever type; None for anything else."""
     if isinstance(value, str | bytes | bytearray):  # which `float` would read
         return None
     try:

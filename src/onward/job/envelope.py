@@ -163,7 +163,7 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
 
 
 def owned_key(owner: str, key: str) -> str:
-    """A key as a store keeps it.  No name has a slash in it, so that two owners never share a key."""
+    """Return a key as a store keeps it.  No name has a slash in it, so that two owners never share a key."""
     return f"{owner}/{key}"
 
 
@@ -185,7 +185,7 @@ class Form:
         self._limit = min(limit, LARGEST)
 
     def fill(self, job_id: str, payload: bytes, enqueued_at: int) -> Envelope:
-        """The same as to seal the letter with these."""
+        """Seal the letter with this id and payload."""
         if self._encrypt is not None:
             payload = self._encrypt(job_id, payload)
         body = _encode(_replace(self._letter, id=job_id, payload=msgspec.Raw(payload), enqueued_at=enqueued_at))
@@ -214,7 +214,7 @@ def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify 
 
 
 def parted(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """Key id, signature and sealed bytes."""
+    """Split into key id, signature and sealed bytes."""
     if data.startswith(_UNSIGNED):
         return UNSIGNED, UNSIGNED, data[len(_UNSIGNED) :]
     header, line_end, body = data.partition(b"\n")

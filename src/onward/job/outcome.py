@@ -143,7 +143,7 @@ def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) 
 
 
 def failed(error: BaseException, lease: Lease, job: Budget, rng: Random) -> Dead | RetryLater:
-    """What becomes of a failure, whatever it is.  Never raises."""
+    """Return what becomes of a failure, whatever it is.  Never raises."""
     refusal, problem = None, None
     try:
         refusal = _not_retried(error, job)
@@ -167,7 +167,7 @@ def _not_retried(error: BaseException, job: Budget) -> str | None:
 
 
 def _is_listed(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
-    """A list that names `TimeoutError` or `Exception` means the job's own time-out, too."""
+    """Whether a list names this error; `TimeoutError` or `Exception` means the job's own time-out, too."""
     return isinstance(error, kinds) or (isinstance(error, JobTimeout) and issubclass(TimeoutError, kinds))
 
 

@@ -23,7 +23,7 @@ def refuse_misshapen(payload: bytes, job: str) -> None:
 
 
 def misshapen(payload: bytes) -> str | None:
-    """What is wrong with the shape of a payload.
+    """Return what is wrong with the shape of a payload.
 
     >>> misshapen(b'{"a": [1, 2]}')
     >>> misshapen(b"[" * 65 + b"]" * 65)

@@ -42,7 +42,7 @@ def scrubber(
 
 
 def scrubber_of_url(forms: Iterable[str]) -> Scrub:
-    """What scrubs texts about a store."""
+    """Return what scrubs texts about a store."""
     return _without(forms)
 
 
@@ -71,7 +71,7 @@ def _without(forms: Iterable[str]) -> Scrub:
 
 
 def _forms(values: Iterable[Any]) -> Iterator[str]:
-    """The ways in which a text may say them."""
+    """Return the ways in which a text may say them."""
     for value in values:
         match value:
             case None | bool():

@@ -317,7 +317,7 @@ UNKNOWN_CAUSE = "its process died"
 
 
 def crash_pause(crashes: int) -> int:
-    """Microseconds until a crashed job is due: at once the first time, for it may have been another's crash; then longer.
+    """Return the microseconds until a crashed job is due: 0 the first time, when another job may have crashed the process.
 
     >>> [crash_pause(k) // SECOND for k in (1, 2, 3, 4, 20)]
     [0, 10, 20, 40, 600]

@@ -50,7 +50,7 @@ class State(StrEnum):
 
 
 def state_named(word: str) -> State:
-    """The state that a store names.  A word that is none of ours is shown as it is, and equal to no state.
+    """Return the state that a store names.  A word that is none of ours is shown as it is, and equal to no state.
 
     >>> state_named("completed") is State.COMPLETED, str(state_named("nonsense"))
     (True, 'nonsense')

@@ -113,7 +113,7 @@ class _Handlers:
         return self._completion.connection
 
     def complete(self, result: Any = None) -> None:
-        """What the job results in; without it, nothing.  It is completed when the block ends."""
+        """Set the job's result.  The job is completed when the block ends, with or without one."""
         self._refuse_if_left()
         self.outcome = self._blocks.results.encode(self._context.job, result, self._context.scrub)
 
@@ -135,7 +135,7 @@ class _Handlers:
         return cursor
 
     def _refuse_if_left(self) -> None:
-        """Its connection may be another handler's by now."""
+        """Refuse if the block has ended: its connection may be another handler's by now."""
         if self.left:
             raise TransactionError(
                 "the block of this transaction has ended, and its connection with it: do it inside the block, or enqueue "

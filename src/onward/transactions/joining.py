@@ -60,7 +60,7 @@ class Joins:
         self.connected = False
 
     def connect(self) -> None:
-        """See to it that the tables are there before the first job joins: the caller's connection does not make them."""
+        """Make the tables before the first job joins: the caller's connection does not make them."""
         try:
             with until(time.monotonic() + _FIRST_LOOK):
                 self._backend.connect()
@@ -93,7 +93,7 @@ class Joins:
         return Letters(found.sealed([(args, kwargs)]), lambda answers: found.handle(answers[0]))
 
     def _own(self, job: Job[..., Any, Any, T] | Callable[..., T]) -> Job[..., Any, Any, T]:
-        """A job of this application, given as such or as the function that was made one."""
+        """Return a job of this application, given as such or as the function that was made one."""
         if not isinstance(job, Job):
             entry = self._client.letters.registry.of_function(job)
             if entry is None:

@@ -224,7 +224,7 @@ class _InlineSession:
         forks.watch(self)
 
     def before_fork(self) -> None:
-        """Nothing to do: the child begins anew."""
+        """Do nothing: the child begins anew."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
