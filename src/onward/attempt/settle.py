@@ -17,7 +17,7 @@ from onward.attempt.attempt import Attempt
 from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.base.failure import Failure, kind_of, message_of, storable
 from onward.base.logs import get_logger
-from onward.errors import BackendError, BackendRefused
+from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease
 from onward.job.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
@@ -64,7 +64,10 @@ class Settler:
         self._drop_dead = drop_dead
 
     def settlement(self, attempt: Attempt) -> Settlement:
-        """Return the one move that an outcome means.  Raises only `BackendError`: a dead letter is read from the store."""
+        """Return the one move that an outcome means.
+
+        Raises only `BackendUnavailable`: a dead letter is made of what the store knows.  Any other error would come again.
+        """
         lease, failure, duration_ms = attempt.lease, attempt.failure, attempt.duration_ms
         match attempt.outcome:
             case Done():
@@ -122,7 +125,7 @@ class Settler:
     def _dead_letter(self, attempt: Attempt, dead: Dead) -> Envelope | None:
         try:
             return self._dead_letter_copy(attempt, dead)
-        except BackendError:
+        except BackendUnavailable:
             raise
         except Exception:
             job_id = attempt.lease.envelope.id
