@@ -9,19 +9,19 @@
     ├── DefinitionError (TypeError)      a handler that cannot become a job
     ├── JobUnfinished
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
-    │   └── NoWorker                     nobody in sight could ever finish it
+    │   └── NoWorker                     no worker in sight could ever finish it
     ├── JobEnded
-    │   ├── JobDiscarded                 it was dead-lettered; carries the last error
-    │   └── JobCancelled                 it was cancelled, or it expired
+    │   ├── JobDiscardedError            it was dead-lettered; carries the last error
+    │   └── JobCancelledError            it was cancelled, or it expired
     ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned, purged or not committed yet
     ├── ResultUnreadable (ValueError)    it has ended, and what the store holds of that no worker wrote
     ├── KeyInUse                         an idempotency key that cannot be forgotten: a job that runs holds it
     ├── TransactionError                 a transaction that cannot be joined, or that came to nothing
     │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened
-    │   └── TransactionTooLong           it kept everybody from writing, and was rolled back
+    │   └── TransactionTooLong           it kept all others from writing, and was rolled back
     ├── EnvelopeError (ValueError)       bytes that are not a sealed job
     │   ├── EnvelopeTooNew               written by a newer Onward
-    │   ├── SignatureRejected            unsigned, or signed by nobody whom this worker trusts
+    │   ├── SignatureRejected            unsigned, or not signed by a key that this worker trusts
     │   └── DecryptionFailed             encrypted, and not for this place, or with a key that is revoked
     │       └── DecryptionKeyMissing     … or with a key that is not known here
     ├── EncryptionUnavailable            encryption is on, and there is no key or no library for it
@@ -64,8 +64,8 @@ __all__ = [
     "EnvelopeTooNew",
     "InvalidName",
     "InvalidTime",
-    "JobCancelled",
-    "JobDiscarded",
+    "JobCancelledError",
+    "JobDiscardedError",
     "JobEnded",
     "JobInterrupted",
     "JobNotFound",
@@ -158,11 +158,11 @@ class JobEnded(OnwardError):
         self.reason = reason
 
 
-class JobDiscarded(JobEnded):
+class JobDiscardedError(JobEnded):
     """The job was dead-lettered.  ``kind`` names the last error's class, ``reason`` why it was given up."""
 
 
-class JobCancelled(JobEnded):
+class JobCancelledError(JobEnded):
     """The job was cancelled, or expired before it could start."""
 
 
@@ -200,7 +200,7 @@ class LeaseLost(TransactionError):
 
 
 class TransactionTooLong(TransactionError):
-    """It kept everybody else from writing for too long, and was rolled back: nothing of it happened."""
+    """It kept all others from writing for too long, and was rolled back: nothing of it happened."""
 
 
 class EnvelopeError(OnwardError, ValueError):

@@ -11,8 +11,8 @@ from onward.backend import Enqueued, Inspection, StoredJob
 from onward.client.record import JobRecord, Records
 from onward.errors import (
     DecryptionFailed,
-    JobCancelled,
-    JobDiscarded,
+    JobCancelledError,
+    JobDiscardedError,
     JobNotFound,
     NoWorker,
     ResultTimeout,
@@ -137,11 +137,11 @@ class JobHandle(Generic[T]):
                 result: T = record.result
                 return result
             case State.CANCELLED:
-                raise JobCancelled(self.id, f"job {self.id} was cancelled: {record.reason}", reason=record.reason)
+                raise JobCancelledError(self.id, f"job {self.id} was cancelled: {record.reason}", reason=record.reason)
             case State.DISCARDED:
                 last = record.errors[-1] if record.errors else None
                 told = f"{last.kind}: {last.message}" if last else "no error was recorded"
-                raise JobDiscarded(
+                raise JobDiscardedError(
                     self.id,
                     f"job {self.id} ({record.name}) was discarded, {record.reason}; last error: {told}",
                     kind=last.kind if last else None,
