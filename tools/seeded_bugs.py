@@ -378,8 +378,9 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/supervisor/supervisor.py",
-                "            self._keeper.give_back(Estate(owners, held if process.crashed else [], cause))\n",
-                "            if process.crashed:\n                self._keeper.give_back(Estate(owners, held, cause))\n",
+                "            self._store_thread.give_back(DeadSessions(owners, held if process.crashed else [], cause))\n",
+                "            if process.crashed:\n"
+                "                self._store_thread.give_back(DeadSessions(owners, held, cause))\n",
             ),
         ),
         ("tests/supervisor/test_stopping.py::test_what_runs_at_the_deadline_is_killed_given_back_and_run_by_another",),

@@ -13,6 +13,7 @@ from typing import Literal
 
 import msgspec
 
+from onward.base.backoff import doubling
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
 from onward.job.envelope import Envelope, Sealed
@@ -225,7 +226,7 @@ def crash_pause(crashes: int) -> int:
     >>> [crash_pause(k) // SECOND for k in (1, 2, 3, 4, 20)]
     [0, 10, 20, 40, 600]
     """
-    return 0 if crashes <= 1 else min(10 * 2 ** min(crashes - 2, 10), 600) * SECOND
+    return 0 if crashes <= 1 else int(doubling(10, crashes - 1, 600)) * SECOND
 
 
 def under(settlement: Settlement, owner: str) -> Settlement:

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from random import uniform
 
 from onward.backend import (
     Backend,
@@ -37,6 +36,7 @@ from onward.backends.beanstalk.url import Address, parse_url
 from onward.backends.broker.evidence import Evidence
 from onward.backends.broker.turns import give_back, in_order
 from onward.base import forks
+from onward.base.backoff import jittered
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.interruption import shield
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
@@ -275,7 +275,7 @@ class BeanstalkBackend(Backend):
         tubes = [self._tubes.of(queue) for queue in queues]
         while not any(self._asking().has_ready(tube) for tube in tubes):
             left = deadline - time.monotonic()
-            if left <= 0 or self._closed.wait(min(left, uniform(pause / 2, pause))):
+            if left <= 0 or self._closed.wait(min(left, jittered(pause))):
                 return
             pause = min(pause * 1.5, _LOOK_LATER)
 
