@@ -1,7 +1,7 @@
 """Rows in aligned columns, page after page: a column may grow from page to page, and never narrows again.
 
 On a terminal a row is one line: what has no room is left out (columns that are merely useful) or cut short (those that
-say so).  Elsewhere nothing is lost.
+say so).  Elsewhere nothing is lost.  (A table of rich needs all rows at once, and takes long to import.)
 """
 
 from __future__ import annotations
