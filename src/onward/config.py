@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
-from onward.base import names
+from onward.base import config_file, names
 from onward.base.durations import Duration, seconds
 from onward.base.logs import get_logger
-from onward.base.ownership import intruder
 from onward.errors import OptionError
 from onward.job.retry import RetryPolicy, travels
 from onward.job.retry_config import PolicyLike, read_policy, worded
@@ -160,53 +158,17 @@ def _sources(
 
 
 def _from_file(start: Path) -> tuple[str, dict[str, Any]]:
-    for folder in _climbed(start):
+    for folder in config_file.folders_from(start):
         own, shared = folder / "onward.toml", folder / "pyproject.toml"
-        if _is_ours(own):
-            return str(own), _anchored(_parse(own), folder)
-        if _is_ours(shared):
-            table = _parse(shared).get("tool", {}).get("onward")
+        if config_file.is_trusted(own):
+            return str(own), _anchored(config_file.parse(own), folder)
+        if config_file.is_trusted(shared):
+            table = config_file.parse(shared).get("tool", {}).get("onward")
             if table is not None and not isinstance(table, dict):
                 raise OptionError(f"{shared}: tool.onward must be a table of settings, not {table!r:.60}")
             if table is not None:
                 return f"{shared} [tool.onward]", _anchored(table, folder)
     return "no file", {}
-
-
-def _climbed(start: Path) -> Iterator[Path]:
-    """The folder and those above it: not beyond the home folder, nor beyond the file system that it lies on."""
-    homes = _homes()
-    with suppress(OSError):  # what cannot be looked at ends the way up
-        device = start.stat().st_dev
-        for folder in (start, *start.parents):
-            if folder.stat().st_dev != device:
-                return
-            yield folder
-            if folder in homes:
-                return
-
-
-def _homes() -> tuple[Path, ...]:
-    """The home folder, as it is named and where it really is."""
-    try:
-        return Path.home(), Path.home().resolve()
-    except (OSError, RuntimeError):  # whoever runs this has none
-        return ()
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether there is such a file, and it says what its user or root wants: else others choose the store and the keys."""
-    try:
-        problem = intruder(path) if path.is_file() else None
-    except OSError:  # it has just gone, or is not for our eyes
-        return False
-    if problem is not None and str(path) not in _passed_over:
-        _passed_over.add(str(path))
-        logger.warning("%s is passed over as a configuration file: %s", path, problem)
-    return problem is None and path.is_file()
-
-
-_passed_over: set[str] = set()  # a program may open many applications, and is told once
 
 
 def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
@@ -224,13 +186,6 @@ def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
         if scheme == "sqlite" and path and not path.startswith("/"):
             table = {**table, name: f"{scheme}{slashes}{folder.absolute() / path}"}
     return table
-
-
-def _parse(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{path} cannot be read: {error}") from None
 
 
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
