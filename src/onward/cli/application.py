@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 
 __all__ = ["given", "load", "on_new_store", "on_store", "refuse_missing"]
 
-Run = Callable[["Onward", Namespace], int]
+StoreCommand = Callable[["Onward", Namespace], int]
 
 
-def on_store(run: Run) -> Callable[[Namespace], int]:
+def on_store(run: StoreCommand) -> Callable[[Namespace], int]:
     """A command about a store that is there already: to look must not create one."""
     return lambda args: _run(run, args, creates=False)
 
 
-def on_new_store(run: Run) -> Callable[[Namespace], int]:
+def on_new_store(run: StoreCommand) -> Callable[[Namespace], int]:
     """A command that may be the first to use a store."""
     return lambda args: _run(run, args, creates=True)
 
@@ -59,7 +59,7 @@ def load(name: str, settings: Mapping[str, str], imports: Sequence[str] = ()) ->
         return place.find(module)
 
 
-def _run(run: Run, args: Namespace, *, creates: bool) -> int:
+def _run(run: StoreCommand, args: Namespace, *, creates: bool) -> int:
     with _opened(args, creates=creates) as app:
         if not app.backend.capabilities.shared and not _runs_here(app, args):
             raise CommandError(

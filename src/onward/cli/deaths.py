@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.base.wording import counted
-from onward.cli.table import Column, Line
+from onward.cli.table import Column, StyledLine
 from onward.cli.times import ago
 from onward.job.states import State
 
@@ -116,7 +116,7 @@ class DeathWatch:
         return None if worker.alive else "its session expired"
 
 
-def summary(deaths: Deaths, *, dead: str, expired: int) -> Line:
+def summary(deaths: Deaths, *, dead: str, expired: int) -> StyledLine:
     """A line that is red as soon as there is anything to tell; ``dead`` is how many there are."""
     jobs, died = deaths.jobs, sum(gone.cause is not None for gone in deaths.gone)
     if not jobs and not died and not expired:

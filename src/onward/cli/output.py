@@ -12,7 +12,7 @@ from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from onward.base.credentials import without_credentials
 from onward.base.numerals import whole
-from onward.cli.table import Column, Line, Table
+from onward.cli.table import Column, StyledLine, Table
 from onward.cli.text import escaped, json_text
 from onward.job.states import State
 
@@ -49,12 +49,12 @@ def json_line(value: Any) -> None:
     sys.stdout.write(f"{json_text(value)}\n")
 
 
-def write(line: Line | str) -> None:
+def write(line: StyledLine | str) -> None:
     """A line for people, on stdout."""
     sys.stdout.write(f"{_painted(line, sys.stdout)}\n")
 
 
-def say(args: Namespace, line: Line | str) -> None:
+def say(args: Namespace, line: StyledLine | str) -> None:
     """Talk, which ``--quiet`` silences."""
     if not args.quiet:
         sys.stderr.write(f"{_painted(line, sys.stderr)}\n")
@@ -131,7 +131,7 @@ def quietly_closed() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _painted(line: Line | str, stream: TextIO) -> str:
+def _painted(line: StyledLine | str, stream: TextIO) -> str:
     """The one way to a terminal, so that nothing gets there that could do more than be read."""
     spans = [(escaped(text), style) for text, style in ([(line, "")] if isinstance(line, str) else line)]
     if not _has_colours(stream):

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from onward.cli import deaths, workers
 from onward.cli.output import STATE_STYLES
-from onward.cli.table import Column, Line, Table, cut, measure
+from onward.cli.table import Column, StyledLine, Table, cut, measure
 from onward.cli.text import escaped
 from onward.cli.times import ago, length
 from onward.cli.watching import COUNTED, Look
@@ -52,12 +52,12 @@ class WorkerRow(NamedTuple):
 
 def picture(
     look: Look, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
-) -> list[Line]:
+) -> list[StyledLine]:
     """Numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
 
     ``chosen`` is the id of a running job.  Where nothing died there is no table of deaths.
     """
-    lines: list[Line] = [
+    lines: list[StyledLine] = [
         [(title, "bold"), (f"  {look.at:%H:%M:%S}Z", "dim")],
         [],
         _throughput(look),
@@ -82,7 +82,7 @@ def picture(
     return shown if width is None else [clipped(line, width) for line in shown]
 
 
-def clipped(line: Line, columns: int) -> Line:
+def clipped(line: StyledLine, columns: int) -> StyledLine:
     """As much of a line as there is room for."""
     spans, left = [], columns
     for text, style in line:
@@ -92,13 +92,13 @@ def clipped(line: Line, columns: int) -> Line:
     return spans
 
 
-def _throughput(look: Look) -> Line:
+def _throughput(look: Look) -> StyledLine:
     rate = look.rate
     told = "not known yet" if rate is None else f"{rate:,.1f} jobs/s"
     return [("throughput  ", "dim"), (told, "bold"), (f"  {_bars(look.rates[-_BARS_SHOWN:])}", "green")]
 
 
-def _deaths(look: Look) -> Line:
+def _deaths(look: Look) -> StyledLine:
     expired = sum(not worker.alive for worker in look.workers)
     return deaths.summary(look.deaths, dead=_number(look.overview.counts, State.DISCARDED), expired=expired)
 
@@ -120,7 +120,7 @@ def _bars(rates: Sequence[float]) -> str:
     return "".join(_BARS[round(rate / most * (len(_BARS) - 1))] for rate in rates) if most else ""
 
 
-def _states(look: Look) -> Line:
+def _states(look: Look) -> StyledLine:
     counts = look.overview.counts
     line: list[tuple[str, str]] = []
     for state, word in _WORDS.items():
@@ -137,7 +137,7 @@ def _number(counts: dict[State, int], state: State) -> str:
 
 def _section(
     rows: Sequence[Row], columns: Sequence[Column[Row]], width: int | None, room: int | None, chosen: int | None = None
-) -> Iterator[Line]:
+) -> Iterator[StyledLine]:
     """An empty line and a table, of which the rows around the chosen one are shown."""
     first, shown = 0, rows
     room = None if room is None else max(2, room)  # a row, and that there are more

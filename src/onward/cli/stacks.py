@@ -12,7 +12,7 @@ import msgspec
 from onward.cli import output
 from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find
-from onward.cli.table import Line
+from onward.cli.table import StyledLine
 from onward.cli.times import ago
 from onward.job.states import State
 
@@ -48,7 +48,7 @@ def ask(app: Onward, record: JobRecord) -> Stack:
         raise _told(silence, record) from None
 
 
-def lines(record: JobRecord, stack: Stack) -> Iterator[Line]:
+def lines(record: JobRecord, stack: Stack) -> Iterator[StyledLine]:
     """As in a traceback the innermost frame is the last; the function stands first, since a screen may cut the path off."""
     since = "" if record.started_at is None else f", began {ago(record.started_at)}"
     yield [(record.name, "bold"), (f"  run {record.attempts + 1}{since}", "")]

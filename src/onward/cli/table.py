@@ -12,12 +12,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from onward.cli.text import escaped
 
-__all__ = ["Column", "Line", "Span", "Table"]
+__all__ = ["Column", "Span", "StyledLine", "Table"]
 
 Row = TypeVar("Row")
 
 Span = tuple[str, str]  # text and its style
-Line = Sequence[Span]
+StyledLine = Sequence[Span]
 
 _GAP = 2
 _NARROWEST = 6
@@ -40,7 +40,7 @@ class Table(Generic[Row]):
         self._width = width
         self._naturals: list[int] = []
 
-    def page(self, rows: Sequence[Row]) -> Iterator[Line]:
+    def page(self, rows: Sequence[Row]) -> Iterator[StyledLine]:
         """The lines of some rows, with the headings above the first page."""
         if not rows:
             return
@@ -74,7 +74,7 @@ class Table(Generic[Row]):
             widths[widest] -= 1
         return widths
 
-    def _line(self, spans: Sequence[Span], widths: Sequence[int]) -> Line:
+    def _line(self, spans: Sequence[Span], widths: Sequence[int]) -> StyledLine:
         line: list[Span] = []
         last = len(spans) - 1
         for index, ((text, style), width, column) in enumerate(zip(spans, widths, self._columns, strict=True)):

@@ -10,14 +10,14 @@ from typing import Self
 from rich.color import ColorSystem
 from rich.style import Style
 
-from onward.cli.table import Line
+from onward.cli.table import StyledLine
 
 __all__ = ["Bar", "painted", "spinner"]
 
 _PATIENCE = 0.3  # seconds; what is over sooner needs no bar
 
 
-def painted(line: Line) -> str:
+def painted(line: StyledLine) -> str:
     """A line with its styles as escape sequences, in the terminal's own sixteen colours."""
     return "".join(
         Style.parse(style).render(text, color_system=ColorSystem.STANDARD) if style and text else text

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onward.backend import Overview
     from onward.client.record import JobRecord, SessionRecord
 
-__all__ = ["COUNTED", "Look", "Watch", "as_data"]
+__all__ = ["COUNTED", "Look", "StoreWatch", "as_data"]
 
 COUNTED = 100_000  # of one state in one queue; beyond that it is "more than enough"
 _RUNNING = 50
@@ -41,7 +41,7 @@ class Look(NamedTuple):
         return self.rates[-1] if self.rates else None
 
 
-class Watch:
+class StoreWatch:
     """Each look is a handful of queries that cost the same however much there is in the store."""
 
     def __init__(self, app: Onward) -> None:

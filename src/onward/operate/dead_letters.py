@@ -48,7 +48,7 @@ class Died(NamedTuple):
     queue: str
 
 
-Found = list[Died]
+DeadIds = list[Died]
 
 
 class Replay(int):
@@ -214,8 +214,8 @@ class DeadLetters:
             for start in range(0, len(chosen), _BATCH)
         ]
 
-    def _matching(self, queue: str | None, job: str | None, before: int | None, limit: int | None) -> Found:
-        found: Found = []
+    def _matching(self, queue: str | None, job: str | None, before: int | None, limit: int | None) -> DeadIds:
+        found: DeadIds = []
         query: Query | None = Query(states=_DISCARDED, queue=queue, job=job, limit=_BATCH)
         while query is not None and (limit is None or len(found) < limit):
             page = self._backend.list(query)
@@ -284,7 +284,7 @@ class DeadLetters:
         ]
 
 
-def _died_before(page: Sequence[StoredJob], before: int | None) -> Found:
+def _died_before(page: Sequence[StoredJob], before: int | None) -> DeadIds:
     return [
         Died(stored.id, stored.queue)
         for stored in page
