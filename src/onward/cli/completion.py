@@ -53,7 +53,7 @@ def complete(args: Namespace) -> int:
 
 
 def script(shell: str, tree: Tree, everywhere: Sequence[Argument]) -> str:
-    """The completion script for ``bash``, ``zsh`` or ``fish``."""
+    """Return the completion script for ``bash``, ``zsh`` or ``fish``."""
     places = list(_places(tree, tuple(everywhere)))
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](places)
 
@@ -221,7 +221,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """In single quotes, for any of the three shells."""
+    """Put a text in single quotes, for any of the three shells."""
     return "'" + text.replace("'", "’") + "'"
 
 

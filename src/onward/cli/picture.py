@@ -1,4 +1,4 @@
-"""A look at a store as lines of text, cut to the room there is."""
+"""An overview of a store as lines of text, cut to the size of the screen."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class WorkerRow(NamedTuple):
 def picture(
     look: Look, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
 ) -> list[StyledLine]:
-    """Numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
+    """Draw numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
 
     ``chosen`` is the id of a running job.  Where nothing died there is no table of deaths.
     """
@@ -83,7 +83,7 @@ def picture(
 
 
 def clipped(line: StyledLine, columns: int) -> StyledLine:
-    """As much of a line as there is room for."""
+    """Return as much of a line as there is room for."""
     spans, left = [], columns
     for text, style in line:
         shown = cut(escaped(text), left) if left > 0 else ""
@@ -104,7 +104,7 @@ def _deaths(look: Look) -> StyledLine:
 
 
 def _workers(look: Look) -> list[WorkerRow]:
-    """Those that are gone since one looked, those that expired, and the others: a small screen shows the first only."""
+    """Return the workers that have gone since the first look, then the expired, then the others."""
     gone = [
         WorkerRow(worker, f"gone {ago(at)}", "dim")
         if cause is None
@@ -129,7 +129,7 @@ def _states(look: Look) -> StyledLine:
 
 
 def _number(counts: dict[State, int], state: State) -> str:
-    """Where counting stopped, there are more."""
+    """Return a count; with a + where counting stopped."""
     later = state in (State.SCHEDULED, State.RETRYABLE)
     reached = counts[State.SCHEDULED] + counts[State.RETRYABLE] if later else counts[state]
     return f"{counts[state]:,}{'+' if reached >= COUNTED else ''}"
@@ -138,7 +138,7 @@ def _number(counts: dict[State, int], state: State) -> str:
 def _section(
     rows: Sequence[Row], columns: Sequence[Column[Row]], width: int | None, room: int | None, chosen: int | None = None
 ) -> Iterator[StyledLine]:
-    """An empty line and a table, of which the rows around the chosen one are shown."""
+    """Yield an empty line and a table, of which the rows around the chosen one are shown."""
     first, shown = 0, rows
     room = None if room is None else max(2, room)  # a row, and that there are more
     if room is not None and len(rows) > room:

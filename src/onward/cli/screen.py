@@ -1,4 +1,4 @@
-"""A terminal taken over for a while: lines drawn in place, keys heard one by one, and everything as before at the end."""
+"""A terminal taken over for a while: lines drawn in place, keys read one by one, and the terminal as before at the end."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class Screen:
         self._live.update(Group(*map(_text, lines)), refresh=True)
 
     def keys(self, timeout: float) -> list[KeyPress]:
-        """Those pressed meanwhile; returns with the first."""
+        """Wait for a key; return those pressed, none after ``timeout``."""
         if self._keyboard is None:
             time.sleep(timeout)
             return []

@@ -33,7 +33,7 @@ class Column(NamedTuple, Generic[Row]):
 
 
 class Table(Generic[Row]):
-    """``width`` None: as wide as it likes."""
+    """Rows as lines.  ``width`` None: nothing is cut."""
 
     def __init__(self, columns: Sequence[Column[Row]], *, width: int | None) -> None:
         self._columns = list(columns)
@@ -41,7 +41,7 @@ class Table(Generic[Row]):
         self._naturals: list[int] = []
 
     def page(self, rows: Sequence[Row]) -> Iterator[StyledLine]:
-        """The lines of some rows, with the headings above the first page."""
+        """Yield the lines of some rows, with the headings above the first page."""
         if not rows:
             return
         first = not self._naturals
@@ -91,7 +91,7 @@ class Table(Generic[Row]):
 
 
 def measure(text: str) -> int:
-    """How many columns of a terminal a text takes.
+    """Return how many columns of a terminal a text takes.
 
     >>> measure("héllo"), measure("日本")
     (5, 4)

@@ -1,4 +1,4 @@
-"""Colours and moving parts.  Imported only when there is a terminal to show them on: rich takes its time."""
+"""Colours and moving parts.  Imported only when there is a terminal to show them on: importing rich takes long."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PATIENCE = 0.3  # seconds; what is over sooner needs no bar
 
 
 def painted(line: StyledLine) -> str:
-    """A line with its styles as escape sequences, in the terminal's own sixteen colours."""
+    """Return a line with its styles as escape sequences, in the terminal's own sixteen colours."""
     return "".join(
         Style.parse(style).render(text, color_system=ColorSystem.STANDARD) if style and text else text
         for text, style in line
@@ -26,7 +26,7 @@ def painted(line: StyledLine) -> str:
 
 
 def spinner(label: str) -> AbstractContextManager[object]:
-    """Turns until it is left."""
+    """Show a spinner until the block ends."""
     from rich.console import Console
 
     return Console(stderr=True).status(label)

@@ -1,4 +1,4 @@
-"""One job as a story: what it is, then what happened to it and when."""
+"""One job as a timeline: what it is, then what happened to it and when."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class TimelineEntry(NamedTuple):
 
 
 def show(args: Namespace, record: JobRecord) -> None:
-    """Print it, for people or for machines."""
+    """Print a job, for people or for machines."""
     if args.json:
         output.json_line(as_data(record) | _unreadable(record))
     else:
@@ -43,7 +43,7 @@ def show(args: Namespace, record: JobRecord) -> None:
 
 
 def as_data(record: JobRecord) -> dict[str, Any]:
-    """A record for machines: every field but the sealed bytes, which hold nothing more."""
+    """Return a record for machines: every field but the sealed bytes, which hold nothing more."""
     data = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in _NOT_SHOWN}
     hidden = {"payload": None, "hidden": _HIDDEN} if _hides_payload(record) else {}
     return data | {"result": masked(record.result)} | hidden
@@ -55,7 +55,7 @@ def _hides_payload(record: JobRecord) -> bool:
 
 
 def _unreadable(record: JobRecord) -> dict[str, Any]:
-    """Why the sealed bytes cannot be read, and the bytes, if that is so."""
+    """Return why the sealed bytes cannot be read, and the bytes; nothing if they can."""
     from onward.job.envelope import Sealed, open_sealed
 
     if not record.raw:
@@ -68,7 +68,7 @@ def _unreadable(record: JobRecord) -> dict[str, Any]:
 
 
 def _lines(record: JobRecord) -> Iterator[StyledLine]:
-    """What it is, an empty line, what happened."""
+    """Yield what the job is, an empty line, what happened."""
     yield [(record.name, "bold"), ("  ", ""), (record.state, output.STATE_STYLES[record.state])]
     for label, value in _facts(record):
         yield [(label.ljust(_LABEL), "dim"), (value, "")]
@@ -129,7 +129,7 @@ def _events(record: JobRecord) -> Iterator[TimelineEntry]:
 
 
 def _last_claim(record: JobRecord, claimed_at: datetime) -> str:
-    """What came of the last claim: not every one leads to a run."""
+    """Return what came of the last claim: not every claim leads to a run."""
     if record.is_finished and not record.attempts and not record.crashes:
         return ""  # it was skipped or cancelled, and its end says why
     if not record.waits or any(error.at >= claimed_at for error in record.errors):

@@ -34,7 +34,7 @@ _PATIENCE = 1.0  # seconds that an answer may take to be asked for again
 
 
 def top(app: Onward, args: Namespace) -> int:
-    """Live on a terminal; else one picture."""
+    """Draw live on a terminal; else print one picture."""
     title = f"onward top  {app.settings.url}"
     if args.json:
         for look in _looks(app, args):
@@ -133,7 +133,7 @@ class _View:
             self._chosen = ids[0] if ids else None
 
     def _ask(self, job_id: str) -> None:
-        """A process that does not answer is asked once, not at every look: that takes seconds."""
+        """Ask for the stack once, not at every look: a process that does not answer takes seconds."""
         asked = time.monotonic()
         try:
             record = find(self._app, job_id)
@@ -158,7 +158,7 @@ class _View:
 
 
 def _shown_stack(stack: Sequence[StyledLine], room: Room) -> list[StyledLine]:
-    """Its head, and as much of its end as there is room for: the innermost frame is the last."""
+    """Return the first lines and as many of the last as there is room for: the innermost frame is the last."""
     if len(stack) == 1:  # an error, in words
         ((text, style),) = stack[0]
         return [[(part, style)] for part in textwrap.wrap(escaped(text), room.columns)]
@@ -169,7 +169,7 @@ def _shown_stack(stack: Sequence[StyledLine], room: Room) -> list[StyledLine]:
 def _interval(text: str) -> float:
     seconds = values.duration(text)
     if seconds < 0.1:
-        raise ArgumentTypeError(f"{text!r} is too often: 0.1s is the least")
+        raise ArgumentTypeError(f"{text!r} is too short: at least 0.1s")
     return seconds
 
 

@@ -67,7 +67,7 @@ class StoreWatch:
         return Look(now, overview, longest_first, workers, tuple(self._rates), deaths)
 
     def pause(self, interval: float) -> float:
-        """How long to leave the store alone."""
+        """Return how long to leave the store alone."""
         return max(interval, self._cost / _SHARE)
 
     def _measure(self, now: float, ended: int) -> None:
@@ -78,7 +78,7 @@ class StoreWatch:
 
 
 def as_data(look: Look) -> dict[str, Any]:
-    """A look for machines."""
+    """Return a look for machines."""
     return {
         "at": look.at,
         "ended_per_second": look.rate,

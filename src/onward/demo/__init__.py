@@ -67,7 +67,7 @@ def demo(args: Namespace) -> int:
 
 
 def _is_over(app: Onward, story: Story, worker: subprocess.Popen[bytes]) -> Callable[[], bool]:
-    """When all that was enqueued is finished, or that takes too long."""
+    """Return what says whether all that was enqueued is finished, or takes too long."""
     latest: float | None = None
 
     def over() -> bool:
@@ -116,7 +116,7 @@ def _show(args: Namespace, summary: Summary) -> None:
 
 @contextmanager
 def _worker(settings: Mapping[str, str], folder: Path) -> Iterator[subprocess.Popen[bytes]]:
-    """``onward worker``, as anybody would start it."""
+    """Start ``onward worker`` as a user would."""
     options = [word for name, value in settings.items() for word in (f"--{name}", value)]
     sizes = ["--processes", "2", "--concurrency", "4", "--shutdown-timeout", f"{_SHUTDOWN}s"]
     log = folder / "worker.log"
@@ -128,12 +128,12 @@ def _worker(settings: Mapping[str, str], folder: Path) -> Iterator[subprocess.Po
             stderr=written,
             cwd=folder,
             env={name: value for name, value in os.environ.items() if not name.startswith("ONWARD_")},
-            process_group=0,  # Ctrl-C is for us: we tell it
+            process_group=0,  # Ctrl-C ends the demo, which ends the worker
         )
     try:
         yield worker
     finally:
-        while worker.poll() is None:  # somebody ends us: the second signal kills what runs
+        while worker.poll() is None:  # the demo was told to end: the second signal kills what runs
             worker.terminate()
             with suppress(subprocess.TimeoutExpired):
                 worker.wait(_HURRY)
@@ -157,7 +157,7 @@ def _folder(args: Namespace) -> Iterator[Path]:
 
 @contextmanager
 def _ended_in_order() -> Iterator[None]:
-    """Whoever ends us ends the worker with us."""
+    """End the worker when this process is told to end."""
 
     def end(number: int, _: FrameType | None) -> NoReturn:
         sys.exit(128 + number)

@@ -54,13 +54,13 @@ class Summary:
             self.dead_letters.append(DeadLetter(record.name, record.id, record.reason or ""))
 
     def as_data(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the same for machines."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         letters = [letter._asdict() for letter in self.dead_letters]
         return {**plain, "waiting": self.waiting, "dead_letters": letters}
 
     def lines(self) -> Iterator[StyledLine]:
-        """For people."""
+        """Yield the lines for people."""
         yield _row("enqueued", self.enqueued, f"and {self.duplicates} refused: a live job held their unique key")
         yield _row("completed", self.states[State.COMPLETED], f"in {self.seconds:.1f} s", "green")
         yield _row(

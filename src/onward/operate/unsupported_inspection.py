@@ -1,6 +1,6 @@
-"""A stand-in for `Inspection`, for brokers: they hand jobs out and take them back, and cannot be asked about them.
+"""An `Inspection` for brokers, which hand jobs out and take them back, and cannot be asked about them.
 
-Every question is answered with an error that says what to do, so nothing is silently absent.
+Every question is refused with an error that says what to do, so nothing is silently absent.
 """
 
 from __future__ import annotations
