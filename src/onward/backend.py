@@ -45,7 +45,8 @@ from onward.contract.values import (
     TurnResult,
 )
 from onward.job.envelope import Envelope, Sealed
-from onward.job.lease import Answer, Hold, Lease, Settled, Settlement
+from onward.job.lease import Hold, Lease
+from onward.job.settlement import Answer, Settled, Settlement
 
 __all__ = [
     "DURABLE",

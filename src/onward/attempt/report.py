@@ -19,8 +19,8 @@ from onward.base.failure import Failure
 from onward.base.logs import get_logger
 from onward.base.wording import counted
 from onward.job.envelope import Sealed
-from onward.job.lease import Settled, Settlement
 from onward.job.outcome import Cancelled, Dead, RetryLater
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 from onward.telemetry import (
     JobCancelled,

@@ -19,8 +19,8 @@ from onward.base.failure import Failure, kind_of, message_of, storable
 from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendRefused
 from onward.job.envelope import Envelope
-from onward.job.lease import Settled, Settlement
 from onward.job.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["DeadLetterCopy", "Exchange", "exchange", "reaped_alone", "settlement"]

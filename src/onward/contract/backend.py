@@ -92,7 +92,8 @@ from typing import Protocol
 from onward.contract.capabilities import Capabilities
 from onward.contract.values import Claim, Enqueued, Held, Reaped, Renewal, Session, Turn, TurnResult
 from onward.job.envelope import Envelope
-from onward.job.lease import Lease, Settled, Settlement
+from onward.job.lease import Lease
+from onward.job.settlement import Settled, Settlement
 
 __all__ = ["Backend"]
 

@@ -8,7 +8,8 @@ from datetime import timedelta
 import msgspec
 
 from onward.base.failure import Failure
-from onward.job.lease import Lease, Settled, Settlement
+from onward.job.lease import Lease
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 
 __all__ = [

@@ -38,8 +38,9 @@ from onward.client.handle import JobHandle
 from onward.contract.transactions import Completion, Transacts, in_the_way
 from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
 from onward.job.context import JobContext
-from onward.job.lease import Lease, Settlement
+from onward.job.lease import Lease
 from onward.job.results import Results
+from onward.job.settlement import Settlement
 from onward.transactions.joining import Call1, Joins, Letters
 
 __all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "remark"]

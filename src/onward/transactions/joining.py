@@ -23,7 +23,7 @@ from onward.base.time_limit import until
 from onward.client.bound_job import Call, Job
 from onward.client.client import Client
 from onward.client.handle import HandleSource, JobHandle
-from onward.contract.transactions import Transacts, ahold, hold
+from onward.contract.transactions import Transacts, arun_steps, run_steps
 from onward.errors import ArgumentError, BackendUnreachable, TransactionError
 from onward.job.definition import EnqueueOptions
 from onward.job.envelope import Envelope
@@ -184,10 +184,10 @@ class Joined:
         store, style = self._joins.store, self._caller.speech.style
         with _explained():
             if not self._recognized:
-                hold(store.recognizing(style), self._caller.run)
+                run_steps(store.recognizing(style), self._caller.run)
                 self._recognized = True
             steps = store.joining(letters.envelopes, style)
-            return self._joins.stored(letters, hold(steps, self._caller.run) if letters.envelopes else [])
+            return self._joins.stored(letters, run_steps(steps, self._caller.run) if letters.envelopes else [])
 
 
 class AsyncJoined:
@@ -217,10 +217,10 @@ class AsyncJoined:
         store, style = self._joins.store, self._caller.speech.style
         with _explained():
             if not self._recognized:
-                await ahold(store.recognizing(style), self._caller.run)
+                await arun_steps(store.recognizing(style), self._caller.run)
                 self._recognized = True
             steps = store.joining(letters.envelopes, style)
-            return self._joins.stored(letters, await ahold(steps, self._caller.run) if letters.envelopes else [])
+            return self._joins.stored(letters, await arun_steps(steps, self._caller.run) if letters.envelopes else [])
 
 
 @contextmanager

@@ -34,8 +34,8 @@ from onward.base.interruption import shield
 from onward.base.names import queue_name
 from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.job.context import JobContext
-from onward.job.lease import Settled, Settlement
 from onward.job.outcome import Dead, Released
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 from onward.telemetry import JobStarted, Telemetry
 from onward.version import __version__

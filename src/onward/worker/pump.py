@@ -50,8 +50,8 @@ from onward.base.logs import get_logger
 from onward.base.outage import Outage
 from onward.base.wording import counted
 from onward.errors import BackendError, JobTimeout
-from onward.job.lease import Settled, Settlement, already_applied
 from onward.job.outcome import Crashed, Released
+from onward.job.settlement import Settled, Settlement, already_applied
 from onward.job.states import MOVES
 from onward.worker.breaker import Breaker
 from onward.worker.inflight import Inflight, Key, Work

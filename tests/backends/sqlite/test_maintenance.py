@@ -132,7 +132,7 @@ class TestPruning:
 
         with closing(sqlite3.connect(file, isolation_level=None)) as other:
             other.execute("BEGIN IMMEDIATE")
-            backend._tidy()
+            backend._shrink()
 
 
 def test_expired_jobs_in_the_way_are_passed_over_and_go_turn_by_turn(backend, clock):

@@ -40,7 +40,7 @@ from onward.base.backoff import jittered
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.interruption import shield
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.job.lease import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["BeanstalkBackend"]

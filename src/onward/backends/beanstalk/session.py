@@ -28,7 +28,7 @@ from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.logs import get_logger
 from onward.errors import BackendError
-from onward.job.lease import crash_pause
+from onward.job.settlement import crash_pause
 
 __all__ = ["Reserved", "Session"]
 

@@ -40,7 +40,7 @@ from onward.base.clock import Clock
 from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, OnwardError
 from onward.job.envelope import Envelope, Sealed
-from onward.job.lease import Settled
+from onward.job.settlement import Settled
 from onward.job.states import FINISHED, LIVE, WAITING, State
 
 __all__ = ["Deliveries", "Told"]

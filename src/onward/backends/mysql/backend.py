@@ -35,7 +35,7 @@ from onward.backends.mysql.literals import literal
 from onward.backends.mysql.settling import LeaseLost, Settling, classify
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
-from onward.backends.mysql.transfer import MySQLMoving
+from onward.backends.mysql.transfer import MySQLTransfer
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
 from onward.backends.sql import text
@@ -62,7 +62,7 @@ _TRIES = 10  # how often a transaction is run again that was undone for another'
 _LATE = 2  # and if that was because a lock came too late, for which it has waited long already
 
 
-class MySQLBackend(SetsAside, MySQLInspection, MySQLMoving, Backend):
+class MySQLBackend(SetsAside, MySQLInspection, MySQLTransfer, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"

@@ -45,7 +45,7 @@ from onward.base.clock import Clock, SystemClock
 from onward.base.interruption import shield
 from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.job.lease import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["ServiceBusBackend"]

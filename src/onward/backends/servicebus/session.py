@@ -25,7 +25,7 @@ from onward.backends.servicebus.received import Received
 from onward.base.clock import Clock
 from onward.base.logs import get_logger
 from onward.errors import BackendMisconfigured
-from onward.job.lease import crash_pause
+from onward.job.settlement import crash_pause
 
 __all__ = ["Session", "admit", "give_back_unharmed"]
 
