@@ -92,49 +92,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "onward.app": ("Onward",),
-    "onward.job.context": ("JobContext",),
+    "onward.app": "Onward",
+    "onward.job.context": "JobContext",
     "onward.errors": (
-        "ArgumentError",
-        "BackendError",
-        "BackendMisconfigured",
-        "BackendUnavailable",
-        "InvalidName",
-        "JobCancelled",
-        "JobDiscarded",
-        "JobStopped",
-        "JobTimeout",
-        "OnwardError",
-        "OptionError",
-        "PayloadTooLarge",
-        "ResultTimeout",
-        "SchemaTooNew",
+        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName JobCancelled "
+        "JobDiscarded JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
+        "SchemaTooNew"
     ),
-    "onward.client.handle": ("JobHandle",),
-    "onward.client.bound_job": ("Job",),
-    "onward.job.secrets": ("Secret",),
-    "onward.client.record": ("JobRecord",),
-    "onward.job.retry": (
-        "Additive",
-        "Custom",
-        "Equal",
-        "Exponential",
-        "Fixed",
-        "Full",
-        "Linear",
-        "NoDelay",
-        "PlusMinus",
-        "RetryPolicy",
-    ),
-    "onward.worker.inline": ("WorkerResult",),
-    "onward.job.signals": (
-        "Discard",
-        "Retry",
-        "Snooze",
-    ),
-    "onward.job.states": ("State",),
+    "onward.client.handle": "JobHandle",
+    "onward.client.bound_job": "Job",
+    "onward.job.secrets": "Secret",
+    "onward.client.record": "JobRecord",
+    "onward.job.retry": "Additive Custom Equal Exponential Fixed Full Linear NoDelay PlusMinus RetryPolicy",
+    "onward.worker.inline": "WorkerResult",
+    "onward.job.signals": "Discard Retry Snooze",
+    "onward.job.states": "State",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
