@@ -1,4 +1,4 @@
-"""Looking at jobs and steering them: what people ask of a store, in people's words."""
+"""Looking at jobs and steering them: names and times checked, answers as records."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Inspector:
         return answer
 
     def _storable(self, job_id: str, reason: str) -> str:
-        """A reason as every store keeps it, without what the job keeps secret.  Our own words need no look at the job."""
+        """Return a reason as every store keeps it, without the job's secrets.  The default reason has none."""
         if not isinstance(reason, str):
             raise OptionError(f"reason must be text, not {type(reason).__name__}")
         if reason == BY_REQUEST:
@@ -135,7 +135,7 @@ class Inspector:
         state: State | str | Sequence[State | str] | None = None,
         dry_run: bool = False,
     ) -> Removed:
-        """Completed jobs of an age, or those in the states named; without an age, what its state's retention says."""
+        """Remove completed jobs of an age, or those in the states named; without an age, those past their retention."""
         states = _finished(state)
         if older_than is None:
             before = pruning.cutoffs(self._retention, self._clock.micros())
