@@ -52,6 +52,7 @@ check: setup ## Style, types, layers, limits, promises, documentation
 	$(BIN)/python -m tools.limits check
 	$(BIN)/python -m tools.promises check
 	$(BIN)/python -m tools.lifecycle check
+	$(BIN)/python -m tools.trace check
 	$(BIN)/python -m tools.cli_reference check
 	$(BIN)/python -m tools.options_reference check
 	$(BIN)/zensical build --strict
