@@ -13,6 +13,7 @@ import time
 from collections.abc import Iterator
 
 from onward.base import forks
+from onward.base.backoff import doubling, jittered
 
 __all__ = ["Bell", "Rest", "pauses"]
 
@@ -62,8 +63,8 @@ class Rest:
     def take(self, at_most: float) -> None:
         if self._sent:
             self._in_vain += 1
-            longest = min(_MOMENT * (1 << min(self._in_vain, 10)), _LONGEST_REST)
-            time.sleep(max(0.0, min(random.uniform(0.5, 1) * longest, at_most)))
+            rest = jittered(doubling(2 * _MOMENT, self._in_vain, _LONGEST_REST))
+            time.sleep(max(0.0, min(rest, at_most)))
 
 
 def pauses() -> Iterator[float]:

@@ -27,7 +27,7 @@ import msgspec
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.queries import Statement
-from onward.base import forks
+from onward.base import backoff, forks
 from onward.errors import BackendError
 
 __all__ = ["OVERLAP", "Ear", "Patience", "named", "pauses"]
@@ -91,7 +91,7 @@ class Patience:
         """After it was sent for work and could claim none: perhaps somebody has locked it, and takes his time."""
         self.came_in_vain()
         self._sent_in_vain += 1
-        return random.uniform(0.5, 1) * min(_MOMENT * (1 << min(self._sent_in_vain, 10)), _LONGEST_REST)
+        return backoff.jittered(backoff.doubling(2 * _MOMENT, self._sent_in_vain, _LONGEST_REST))
 
 
 class Ear:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from onward.backend import TOMBSTONE, Query, QueueCounts, QueueState, Replayed, StoredJob
 from onward.base.clock import SECOND
-from onward.contract.backend import TOMBSTONE, Query, QueueCounts, QueueState, Replayed, StoredJob
 from onward.job.lease import Hold, Lease
 from onward.job.states import FINISHED, LIVE, State
 from onward.testing.machine.model import Model

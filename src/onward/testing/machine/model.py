@@ -10,11 +10,12 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from onward.backend import Claim, Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
-from onward.contract.backend import Claim, Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
 from onward.job.envelope import Envelope
-from onward.job.lease import Answer, Hold, Lease, Settled, Settlement
+from onward.job.lease import Hold, Lease
+from onward.job.settlement import Answer, Settled, Settlement
 from onward.job.states import State
 from onward.testing.machine.model_job import GOES_TO, HoldKey, ModelJob
 
