@@ -52,6 +52,7 @@ check: setup ## Style, types, layers, limits, promises, documentation
 	$(BIN)/python -m tools.limits check
 	$(BIN)/python -m tools.promises check
 	$(BIN)/python -m tools.lifecycle check
+	$(BIN)/python -m tools.processes_picture check
 	$(BIN)/python -m tools.trace check
 	$(BIN)/python -m tools.cli_reference check
 	$(BIN)/python -m tools.options_reference check
@@ -62,6 +63,7 @@ format: setup ## Format the code and mend what the linter can
 	$(BIN)/ruff format
 	$(BIN)/python -m tools.promises write
 	$(BIN)/python -m tools.lifecycle write
+	$(BIN)/python -m tools.processes_picture write
 	$(BIN)/python -m tools.cli_reference write
 	$(BIN)/python -m tools.options_reference write
 

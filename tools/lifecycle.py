@@ -109,7 +109,7 @@ MEANINGS = {
     "replay": "Somebody gives it another life: `jobs.dead_letters.replay()`, `jobs.retry(id)`.",
 }
 
-_STYLE = """\
+STYLE = """\
   svg { font: 14px ui-sans-serif, system-ui, sans-serif }
   .paper { fill: #ffffff }
   .frame { fill: none; stroke: #9aa1ac; stroke-dasharray: 5 5 }
@@ -132,7 +132,7 @@ _STYLE = """\
     .note { fill: #9aa1ac }
   }"""
 
-_HEAD = (
+HEAD = (
     '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path class="head" d="M0 0 L8 4 L0 8 z"/></marker>'
 )
@@ -188,8 +188,8 @@ def picture(moves: Sequence[Move]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t d">',
         '<title id="t">The life of a job</title>',
         f'<desc id="d">{escape(_told_in_words(told))}</desc>',
-        f"<style>\n{_STYLE}\n</style>",
-        f"<defs>{_HEAD}</defs>",
+        f"<style>\n{STYLE}\n</style>",
+        f"<defs>{HEAD}</defs>",
         f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" rx="10"/>',
         '<rect class="frame" x="180" y="44" width="220" height="374" rx="12"/>',
         '<text class="note" x="192" y="62">waiting</text>',
