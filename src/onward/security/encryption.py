@@ -9,7 +9,7 @@
     unique and idempotency keys     a keyed hash                                    -
 
 An application whose setting is on encrypts what it writes.  One whose setting is off encrypts nothing of its own, but leaves
-nothing in the clear of a job that came encrypted.  Whoever has the key and `cryptography` decrypts, whatever the setting;
+nothing in the clear of a job that came encrypted.  A process with the key and `cryptography` decrypts, whatever the setting;
 others see a marker.
 
 Whether a job may run that is not encrypted is no question of encryption: who wrote it is, and signatures answer that.
@@ -96,7 +96,7 @@ class Encryption:
     # What workers write
 
     def settlement(self, item: Settlement) -> Settlement:
-        """A settlement as it is stored.  What says nothing of the job's own stays readable for everybody."""
+        """Return a settlement as it is stored.  What says nothing of the job's own stays readable without a key."""
         lease = item.lease
         if not (self.enabled or lease.private) or (item.result is None and item.failure is None and not item.quotes):
             return item
@@ -110,7 +110,7 @@ class Encryption:
         return _replace(item, result=result, failure=failure, reason=reason, spent=spent)
 
     def failure(self, lease: Lease, failure: Failure) -> Failure:
-        """What is stored of an error: its class can be read by everybody."""
+        """Return what is stored of an error: its class stays readable without a key."""
         if not (self.enabled or lease.private):
             return failure
         token = str(lease.token)
@@ -121,7 +121,7 @@ class Encryption:
         )
 
     def note(self, lease: Lease, note: str | None) -> str | None:
-        """What is stored of the words that go with progress."""
+        """Return what is stored of the words that go with progress."""
         return self._words(lease, _NOTE, note) if self.enabled or lease.private else note
 
     def _words(self, lease: Lease, purpose: str, text: str | None, *place: str) -> str | None:
@@ -131,7 +131,7 @@ class Encryption:
         box = self._cipher.closing(purpose, lease.envelope.queue)
         return f"{_START}{box.key_id} {box.close(clear, lease.envelope.id, *place).decode()}"
 
-    # What everybody reads
+    # What is read, with or without a key
 
     def read_result(self, job_id: str, queue: str, token: int, result: bytes | None) -> bytes | Encrypted | None:
         if result is None or not result.startswith(b"onward/"):  # which no JSON does

@@ -173,7 +173,7 @@ class KeyRing:
         return {key.id: key.state for key in self.keys}
 
     def adding(self, key: Key) -> KeyRing:
-        """The same with a new key, which verifies: whoever is not told of it yet would refuse what it signs."""
+        """The same with a new key, which verifies: a process that does not have it yet would refuse what it signs."""
         return KeyRing([replace(key, state="verifies"), *self.keys], path=self.path)
 
     def promoting(self, key_id: str | None = None) -> KeyRing:
@@ -244,7 +244,7 @@ def _checked_id(key_id: Any, where: str) -> str:
 
 
 def _refuse_open_to_others(path: Path, where: str) -> None:
-    """Whoever reads a key signs with it; whoever writes it chooses who does."""
+    """Refuse a file of keys that other users may read, and so sign with, or write."""
     found = key_problem(path)
     if found is None:
         return

@@ -127,7 +127,7 @@ class ContractMachine(RuleBasedStateMachine):
         expected = self.model.open_session(session, adopts=adopts)
         if found is None or expected is None:
             agree("whether there is anything to adopt", found, expected)
-            self._count("adoption of nobody")
+            self._count("adoption of no session")
             return
         agree("what is held", leases(found, ordered=False), leases(expected, ordered=False))
         self.leases += found
@@ -170,7 +170,7 @@ class ContractMachine(RuleBasedStateMachine):
 
     @rule(acts=st.lists(st.tuples(numbers, settlings), max_size=3), claim=st.none() | claims, owner=owners)
     def turn_of(self, acts: list[tuple[int, Act]], claim: Claim | None, owner: str) -> None:
-        """Whoever holds the leases, whether or not its own session lives."""
+        """Take a turn under any owner, whichever session holds the leases, alive or not."""
         self._turn(acts if self.leases else [], claim, owner)
 
     def _turn(self, acts: list[tuple[int, Act]], claim: Claim | None = None, owner: str | None = None) -> None:
@@ -340,7 +340,7 @@ class ContractMachine(RuleBasedStateMachine):
         self._compare_jobs(EVERYTHING)
         for job_id in {*self.ids, *self.model.live, *self.model.finished}:
             expected = self.model.get(job_id)
-            # The list has shown that nobody else's job was touched; tombstones and what is gone it does not show.
+            # The list has shown that no other job was touched; it does not show tombstones and what is gone.
             if expected is None or expected.tombstone or expected != self.got.get(job_id):
                 found = self.backend.get(job_id)
                 agree(f"job {job_id}", [found], jobs([expected], [found]))
