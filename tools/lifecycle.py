@@ -4,7 +4,7 @@
     python -m tools.lifecycle write    bring both up to date
 
 Where a state stands and how an arrow bends is drawn by hand below; which arrows there are, and their names, comes from the
-table.  An arrow of the table that nobody has drawn, a drawn one that the table does not have, and a move without a
+table.  An arrow of the table that is not drawn, a drawn one that the table does not have, and a move without a
 sentence are complaints: the picture can be out of date, but it cannot be wrong in silence.
 """
 
@@ -93,8 +93,8 @@ MEANINGS = {
     "ack": "The handler succeeded.",
     "skip": "It need not run: a job with its idempotency key has succeeded.",
     "nack": "The handler failed and the budget allows another run, after a delay.",
-    "snooze": "The handler asked to come back later, or somebody else holds its key.",
-    "park": "Nobody here knows the job, or a newer Onward sealed it.",
+    "snooze": "The handler asked to come back later, or another job holds its key.",
+    "park": "No handler here has its name, or a newer Onward sealed it.",
     "release": "Given back unharmed: its code does not run.",
     "abandon": "It failed for good, or must not run: it is a dead letter now.",
     "cancelled": "The run was asked to stop, or the job expired before its handler was called.",
@@ -103,10 +103,10 @@ MEANINGS = {
     "reap_poison": "The same, for the last time: `max_crashes` is reached.",
     "reap_unstarted": "Its session ended before it had begun: an interruption.",
     "reap_cancelled": "Its session died, and it had been asked to cancel.",
-    "cancel": "Somebody cancelled it while it waited, or a job with its unique key replaced it.",
+    "cancel": "A person or a program cancelled it while it waited, or a job with its unique key replaced it.",
     "expire": "Its expiry came before a worker did.",
-    "retry": "Somebody wants it now: `jobs.retry(id)`.",
-    "replay": "Somebody gives it another life: `jobs.dead_letters.replay()`, `jobs.retry(id)`.",
+    "retry": "It is wanted now: `jobs.retry(id)`.",
+    "replay": "It is given another life: `jobs.dead_letters.replay()`, `jobs.retry(id)`.",
 }
 
 STYLE = """\
@@ -164,7 +164,7 @@ def find_complaints(moves: Sequence[Move]) -> list[str]:
     drawn, told = set(ARROWS), set(arrows(moves))
     return [
         *(f"tools/lifecycle.py: no place for {state}" for state in State if state not in PLACES),
-        *(f"tools/lifecycle.py: nobody has drawn {_ends(ends)}" for ends in sorted(told - drawn, key=_ends)),
+        *(f"tools/lifecycle.py: no arrow is drawn for {_ends(ends)}" for ends in sorted(told - drawn, key=_ends)),
         *(f"tools/lifecycle.py: the table has no arrow {_ends(ends)}" for ends in sorted(drawn - told, key=_ends)),
         *(f"tools/lifecycle.py: no sentence for {name}" for name in sorted(names - MEANINGS.keys())),
         *(f"tools/lifecycle.py: the table has no move {name}" for name in sorted(MEANINGS.keys() - names)),
