@@ -60,20 +60,20 @@ class Encryption:
     # Payloads and keys
 
     def close(self, letter: Letter, *, private: bool = False) -> Letter:
-        """The letter as it travels.  ``private``: in the clear only where nothing could have been decrypted either."""
+        """Return the letter as it travels.  ``private``: in the clear only where it could not be decrypted either."""
         if not (self.enabled or (private and self._cipher.is_able)):
             return letter
         encrypt = self._payloads(letter)
         return _replace(letter, payload=msgspec.Raw(encrypt(letter.id, bytes(letter.payload))), enc=self._enc(letter))
 
     def form(self, letter: Letter) -> tuple[Letter, Encrypt | None]:
-        """The same for a letter whose id and payload are to come: what encrypts them."""
+        """Do the same for a letter whose id and payload are to come: return what encrypts them."""
         if not self.enabled:
             return letter, None
         return _replace(letter, enc=self._enc(letter)), self._payloads(letter)
 
     def open(self, letter: Letter) -> Letter:
-        """The letter with its payload in the clear; `enc` still says that it was not.  Raises if that cannot be."""
+        """Return the letter with its payload in the clear; `enc` still says that it was not.  Raises if that cannot be."""
         if letter.enc is None:
             return letter
         algorithm, _, key_id = letter.enc.partition(" ")
@@ -83,7 +83,7 @@ class Encryption:
         return _replace(letter, payload=msgspec.Raw(box.open(written[1:-1] if quoted else b"", letter.id, letter.job)))
 
     def key(self, kind: str, owner: str, key: str | None) -> str | None:
-        """A unique or an idempotency key as it travels."""
+        """Return a unique or an idempotency key as it travels."""
         return self._cipher.digest(kind, owner, key) if self.enabled and key is not None else key
 
     def _payloads(self, letter: Letter) -> Encrypt:
@@ -153,7 +153,7 @@ class Encryption:
         return None if note is None else self._read_text(note, _NOTE, queue, job_id)
 
     def marker(self, letter: Letter) -> str:
-        """What is shown of a payload that cannot be decrypted."""
+        """Return what is shown of a payload that cannot be decrypted."""
         return str(_marker((letter.enc or "").partition(" ")[2]))
 
     def is_encrypted(self, text: str) -> bool:
@@ -164,7 +164,7 @@ class Encryption:
         return found.decode("utf-8", "surrogatepass") if isinstance(found, bytes) else str(found or text)
 
     def _read(self, text: str, purpose: str, queue: str, *place: str) -> bytes | Encrypted | None:
-        """None if it is not encrypted."""
+        """Decrypt a text; None if it is not encrypted."""
         if not text.startswith("onward/") or (written := _WRITTEN.fullmatch(text)) is None:
             return None
         algorithm, key_id, ciphertext = written.groups()

@@ -82,7 +82,7 @@ class KeyFile:
         self._closed.set()
 
     def before_fork(self) -> None:
-        """Nothing to do: a look is short, and leaves nothing half done."""
+        """Do nothing: a look is short, and leaves nothing half done."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:

@@ -190,13 +190,13 @@ class Signing:
         return body, self._signer.refusal(sealed.queue, key_id, signature, body)
 
     def _refuse(self, queue: str) -> Callable[[bytes], bytes]:
-        """No worker that is set up like this program would run it."""
+        """Raise: no worker that is set up like this program would run it."""
         self.refuse_without_key()
         raise AssertionError("there is a key after all")
 
 
 def _prepare(key: bytes, start: bytes) -> _Mac:
-    """HMAC up to where the sealed bytes begin: two states to copy, for less than half of what it costs from the start."""
+    """Compute HMAC up to where the sealed bytes begin: copying two states costs less than half of starting anew."""
     block = key.ljust(_BLOCK, b"\0")
     inner, outer = sha256(block.translate(_INNER)), sha256(block.translate(_OUTER))
     inner.update(start)
@@ -213,7 +213,7 @@ def _prepare(key: bytes, start: bytes) -> _Mac:
 
 
 def _key_of_queue(secret: bytes, namespace: str, queue: str) -> bytes:
-    """RFC 5869, for one block: a key that is lent for one queue says nothing about the others, nor about the secret."""
+    """Derive a key by RFC 5869, for one block: that of one queue says nothing about the others or the secret."""
     extracted = hmac.digest(b"onward/1 signing keys", secret, "sha256")
     named = _parts(b"onward/1 envelope", namespace.encode(), queue.encode("utf-8", "surrogatepass"))
     return hmac.digest(extracted, named + b"\x01", "sha256")

@@ -97,7 +97,7 @@ themes = st.sampled_from(
 
 
 def an_envelope(job_id: str, plan: Options, now: int, can: Capabilities) -> Envelope:
-    """The job of a plan, as far as this backend can carry it."""
+    """Make the job of a plan, as far as this backend can carry it."""
     keys = ("unique_key", "idempotency_key", "single_instance") if can.deduplicates else ()
     asked = {key: plan[key] for key in ("queue", "job", "max_crashes", *keys) if key in plan}
     if can.deduplicates and "replaces" in plan:

@@ -262,7 +262,7 @@ class ContractMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.finished) > 1)
     @rule(age=spans, states=st.frozensets(st.sampled_from(State)), limit=st.integers(1, 4))
     def prune(self, age: float, states: frozenset[State], limit: int) -> None:
-        """A whole walk, in batches."""
+        """Prune to the end, in batches."""
         cutoffs = dict.fromkeys(states, self.clock.micros() - round(age * SECOND))
         removed: Counter[State] = Counter()
         after: str | None = ""
@@ -324,7 +324,7 @@ class ContractMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.backend.capabilities.shared)
     @rule(reopen=st.booleans())
     def go_on_with_another_client(self, reopen: bool) -> None:
-        """A second one that is open too; or, when all were closed, a new one."""
+        """Use a second client that is open too; or, when all were closed, a new one."""
         self.others.append(self.backend)
         if reopen and self.backend.capabilities.durable:
             for client in self.others:
