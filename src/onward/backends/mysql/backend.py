@@ -25,6 +25,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.damage import set_aside_and_repeat
 from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema
 from onward.backends.mysql.completing import MySQLCompletion
 from onward.backends.mysql.connection import Connection, Connections
@@ -39,7 +40,7 @@ from onward.backends.mysql.transfer import MySQLTransfer
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
 from onward.backends.sql import text
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.sql.damage import SetsAside
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.reaping import singly
 from onward.backends.sql.rows import Row

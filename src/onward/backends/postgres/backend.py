@@ -25,6 +25,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.damage import set_aside_and_repeat
 from onward.backends.postgres import claiming, enqueueing, errors, health, queries, reaping, tables
 from onward.backends.postgres.completing import Lender, PostgresCompletion
 from onward.backends.postgres.connection import Connection, Connections
@@ -37,7 +38,7 @@ from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.sql.damage import SetsAside
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.reaping import singly
 from onward.backends.sql.same_database import same_home

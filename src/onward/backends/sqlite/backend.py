@@ -24,8 +24,9 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql import text
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.sql.damage import SetsAside
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
 from onward.backends.sql.tables import emptying
