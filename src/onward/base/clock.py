@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
-__all__ = ["EPOCH", "SECOND", "Clock", "JumpingClock", "SystemClock", "from_micros", "to_micros"]
+__all__ = ["EPOCH", "SECOND", "Clock", "JumpingClock", "SystemClock", "boottime", "from_micros", "to_micros"]
 
 SECOND = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -50,6 +50,11 @@ class JumpingClock:
 
     def jump_to(self, instant: int) -> None:
         self._ahead += max(0, instant - self.micros())
+
+
+def boottime() -> float:
+    """Return seconds on a clock that does not stop while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
 
 
 def from_micros(instant: int) -> datetime:

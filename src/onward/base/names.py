@@ -18,6 +18,7 @@ __all__ = [
     "queue_pattern",
     "serves",
     "suggestion",
+    "whole",
 ]
 
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -25,6 +26,7 @@ _QUEUE_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,99}")
 _JOB = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _KEY_LIMIT = 400
+_MOST_DIGITS = 18  # Python refuses to read thousands of them, and no user means that many
 
 
 def queue_name(name: str) -> str:
@@ -91,6 +93,15 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     words = sorted(map(str, known))  # an enum's member is known by its word
     close = difflib.get_close_matches(word, words, n=1)
     return f": did you mean {close[0]!r}?" if close else f"; it knows {', '.join(words)}"
+
+
+def whole(text: str) -> int | None:
+    """Return the number that a user has written, or None if the text is anything else.
+
+    >>> whole("42"), whole("-1"), whole("٤٢"), whole("9" * 5000)
+    (42, None, None, None)
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
 
 
 def _checked(pattern: re.Pattern[str], name: str, what: str, rule: str) -> str:

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from onward.base.credentials import without_credentials
-from onward.base.numerals import whole
+from onward.base.names import whole
 from onward.cli.table import Column, Line, Table
 from onward.cli.text import escaped, json_text
 from onward.job.states import State

@@ -15,7 +15,7 @@ from onward.base.logs import get_logger
 from onward.contract.backend import Held, Reaped, Renewal
 from onward.errors import JobTimeout
 from onward.supervisor.messages import AdoptSession, Draining, Renewed, Rescued, RescueReported, SessionAdopted, Stop
-from onward.worker.pump import SessionHandover
+from onward.worker.recovery import SessionHandover
 from onward.worker.worker import Worker
 
 __all__ = ["ENGINE_FAILED", "Supervised"]

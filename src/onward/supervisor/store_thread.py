@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from onward.base.backoff import doubling, jittered
-from onward.base.clock import SystemClock
+from onward.base.clock import SystemClock, boottime
 from onward.base.logs import get_logger
 from onward.base.names import serves
 from onward.base.outage import Outage
@@ -22,14 +22,14 @@ from onward.contract.backend import Advising, Backend, Counting, Held, Inspectio
 from onward.errors import BackendError
 from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed
-from onward.worker.store_contact import Contact, boottime
+from onward.worker.store_contact import StoreContact
+from onward.worker.sweep import Sweep
 
 __all__ = ["DeadSessions", "Sessions", "StoreThread"]
 
 logger = get_logger("onward.supervisor")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
-_PRUNE_EVERY = 60.0
 _NOBODY = ""  # no session has this name
 
 Sessions = Callable[[], Sequence[tuple[int, str]]]  # the sessions to renew, each with the number of its process
@@ -72,11 +72,10 @@ class StoreThread:
         self._gave_back = gave_back
         self._died = died
         self._interval = settings.lease_for / 3
-        self._contact = Contact(settings.lease_for)
+        self._contact = StoreContact(settings.lease_for)
+        self._sweep = Sweep(self._contact, reap=self._reap, prune=self._prune)
         self._dead_sessions: deque[DeadSessions] = deque()
         self._next_renewal = 0.0
-        self._next_sweep = 0.0
-        self._next_prune = boottime() + _PRUNE_EVERY
         self._failures = 0
         self._outage = Outage(logger)
         self._changed = threading.Condition()
@@ -141,15 +140,10 @@ class StoreThread:
         if boottime() >= self._next_renewal:
             self._renew()
         self._give_back()
-        if boottime() >= self._next_sweep and self._contact.may_judge():
-            self._next_sweep = boottime() + self._interval
-            self._tell(self._backend.reap())
-        if boottime() >= self._next_prune and self._contact.may_judge():
-            self._next_prune = boottime() + _PRUNE_EVERY
-            for _ in self._prune():
-                self._give_back()
-                if boottime() >= self._next_renewal:
-                    self._renew()
+        for _ in self._sweep.run():
+            self._give_back()
+            if boottime() >= self._next_renewal:
+                self._renew()
 
     def _give_back(self) -> None:
         while self._dead_sessions:
@@ -176,7 +170,10 @@ class StoreThread:
                 number,
                 Renewed(owner=owner, asked=asked, alive=renewal.alive, cancel_requested=renewal.cancel_requested),
             )
-        self._contact.made(asked)
+        self._contact.answered(asked)
+
+    def _reap(self) -> None:
+        self._tell(self._backend.reap())
 
     def _prune(self) -> Iterator[object]:
         if not isinstance(self._backend, Inspection):
@@ -189,7 +186,7 @@ class StoreThread:
             self._rescued(reaped)
 
     def _failed(self, error: BackendError | OSError) -> None:
-        self._contact.broken()
+        self._contact.failed()
         self._failures += 1
         self._next_renewal = 0.0  # renew first when it is back
         self._outage.failed(error)

@@ -8,9 +8,10 @@ import contextvars
 import threading
 from collections.abc import Callable
 
-from onward.attempt.attempt import Attempt, Runtime, conclude, run_async
+from onward.attempt.attempt import Runtime, conclude, run_async
 from onward.base.failure import kind_of
 from onward.base.logs import get_logger
+from onward.worker.events import WorkerEvents
 from onward.worker.inflight import Inflight, Work
 from onward.worker.loop_watch import LoopWatch
 
@@ -28,28 +29,22 @@ class HandlerTasks:
         self,
         inflight: Inflight,
         runtime: Runtime,
+        events: WorkerEvents,
         *,
         blocked_loop_after: float,
-        started: Callable[[Work], None],
-        left: Callable[[Work], None],
-        finished: Callable[[Attempt], None],
-        died: Callable[[BaseException], None],
     ) -> None:
         self._inflight = inflight
         self._line = inflight.coroutines
-        self._line.call = self._call
+        self._line.wake = self._wake
         self._runtime = runtime
-        self._started = started
-        self._ran = left
-        self._finished = finished
-        self._died = died
+        self._events = events
         self._tasks: dict[asyncio.Task[None], Work] = {}
         self._watch = LoopWatch(blocked_loop_after, self._tasks)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._starting = threading.Lock()
         self._context = contextvars.copy_context()  # of every task: what a handler sets is not the next one's
-        self._called = False  # and it has not looked since
+        self._woken = False  # and it has not looked since
         self._stopping = False
 
     def cancel(self, work: Work) -> bool:
@@ -74,15 +69,15 @@ class HandlerTasks:
     def __contains__(self, thread: int) -> bool:
         return thread == self._thread
 
-    def _call(self, count: int) -> None:
-        if self._called:
+    def _wake(self, count: int) -> None:
+        if self._woken:
             return  # it will see this too
-        self._called = True
+        self._woken = True
         try:
             if self._loop is None:
                 self._start()
         except RuntimeError as error:  # a handler may have started too many threads; what waits is given back
-            self._called = False
+            self._woken = False
             logger.error("no thread can be started for async jobs: %s", error)  # noqa: TRY400
         self._soon(self._begin_what_may)
 
@@ -115,7 +110,7 @@ class HandlerTasks:
                     logger.error("a callback or task of a handler raised %s: the event loop goes on", what)  # noqa: TRY400
             self._close(loop)
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
-            self._died(error)
+            self._events.on_died(error)
 
     def _close(self, loop: asyncio.AbstractEventLoop) -> None:
         """Cancel what handlers left behind, and give it a moment."""
@@ -131,7 +126,7 @@ class HandlerTasks:
             loop.close()
 
     def _begin_what_may(self) -> None:
-        self._called = False
+        self._woken = False
         try:
             while (work := self._inflight.begin(self._line)) is not None:
                 # Not by the loop's own method: a handler may have given it a factory for tasks.
@@ -142,15 +137,13 @@ class HandlerTasks:
                 self._watch.begin()
                 task.add_done_callback(self._left)
         except BaseException as error:  # noqa: BLE001  the loop would only log it
-            self._died(error)
+            self._events.on_died(error)
 
     async def _run(self, work: Work) -> None:
-        self._started(work)
+        self._events.on_started(work)
         attempt = await run_async(work.ready, self._runtime)
-        if work.ready.terms.timeout is not None:
-            self._ran(work)
         # In this order: at every moment it is known as running or as finished.
-        self._finished(attempt)
+        self._events.on_finished(work, attempt)
         self._inflight.end(work, self._line)
         self._begin_what_may()
 
@@ -159,10 +152,12 @@ class HandlerTasks:
         if work.key not in self._inflight.running or self._stopping:
             return
         if not task.cancelled():
-            self._died(task.exception() or RuntimeError(f"the task of job {work.key[0]} ended without an outcome"))
+            self._events.on_died(
+                task.exception() or RuntimeError(f"the task of job {work.key[0]} ended without an outcome")
+            )
             return
         # A handler cancelled every task that it found on the loop, before this one could begin.
         error = asyncio.CancelledError("its task was cancelled before it began")
-        self._finished(conclude(work.ready, self._runtime, None, error, 0))
+        self._events.on_finished(work, conclude(work.ready, self._runtime, None, error, 0))
         self._inflight.end(work, self._line)
         self._begin_what_may()

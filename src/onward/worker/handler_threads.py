@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
 
-from onward.attempt.attempt import Attempt, Runtime, run
+from onward.attempt.attempt import Runtime, run
 from onward.base.logs import get_logger
+from onward.worker.events import WorkerEvents
 from onward.worker.inflight import Inflight, Work
 from onward.worker.interrupt import Deadlines, Slot
 from onward.worker.isolated import IsolatedProcesses
@@ -29,23 +29,17 @@ class HandlerThreads:
         inflight: Inflight,
         runtime: Runtime,
         deadlines: Deadlines,
+        events: WorkerEvents,
         *,
         isolated: IsolatedProcesses | None,
-        started: Callable[[Work], None],
-        left: Callable[[Work], None],
-        finished: Callable[[Attempt], None],
-        died: Callable[[BaseException], None],
     ) -> None:
         self._inflight = inflight
         self._line = inflight.calls
-        self._line.call = self._call
+        self._line.wake = self._wake_or_start
         self._runtime = runtime
         self._deadlines = deadlines
         self._isolated = isolated
-        self._started = started
-        self._left = left
-        self._finished = finished
-        self._died = died
+        self._events = events
         self._parked: deque[threading.Lock] = deque()
         self._threads = 0
         self._idents: set[int] = set()
@@ -60,7 +54,7 @@ class HandlerThreads:
     def __contains__(self, thread: int) -> bool:
         return thread in self._idents
 
-    def _call(self, count: int) -> None:
+    def _wake_or_start(self, count: int) -> None:
         missing = count - self._wake(count)
         if missing > 0 and self._threads < self._inflight.concurrency:
             self._start(missing)
@@ -98,7 +92,7 @@ class HandlerThreads:
                 else:
                     self._park(wakeup)
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
-            self._died(error)
+            self._events.on_died(error)
 
     def _park(self, wakeup: threading.Lock) -> None:
         """Sit down until somebody calls."""
@@ -112,7 +106,7 @@ class HandlerThreads:
             wakeup.acquire()
 
     def _run(self, work: Work, slot: Slot) -> None:
-        self._started(work)
+        self._events.on_started(work)
         slot.work = work
         work.thread = slot.thread
         attempt = (
@@ -120,8 +114,6 @@ class HandlerThreads:
             if work.isolated and self._isolated is not None
             else run(work.ready, self._runtime, slot if work.ready.entry.definition.interrupt else None)
         )
-        if work.ready.terms.timeout is not None:
-            self._left(work)
         # In this order: at every moment it is known as running or as finished.
-        self._finished(attempt)
+        self._events.on_finished(work, attempt)
         self._inflight.end(work, self._line)

@@ -57,24 +57,34 @@ class Work(msgspec.Struct, eq=False):
 class WaitingLine:
     """Works of one kind that wait for a slot, the oldest first; ``call`` tells those who run them that one is free."""
 
-    __slots__ = ("call", "works")
+    __slots__ = ("wake", "works")
 
     def __init__(self) -> None:
         self.works: deque[Work] = deque()
-        self.call: Callable[[int], None] = _nobody
+        self.wake: Callable[[int], None] = _wake_none
 
 
-def _nobody(count: int) -> None:
-    """Nobody serves this line yet."""
+def _wake_none(count: int) -> None:
+    """Do nothing: no thread serves this line yet."""
 
 
 class Inflight:
     """All that one worker may begin or has begun."""
 
     def __init__(
-        self, concurrency: int, fresh: Callable[[], bool], *, clock: Callable[[], float] = time.perf_counter
+        self,
+        concurrency: int,
+        fresh: Callable[[], bool],
+        *,
+        isolates: bool = False,
+        clock: Callable[[], float] = time.perf_counter,
     ) -> None:
+        """``isolates``: whether jobs can be given processes of their own."""
         self.concurrency = concurrency
+        self._isolates = isolates
+        self.unsettled: dict[
+            Key, str
+        ] = {}  # every lease and its queue, until it is settled; changed by the pump's thread
         self._clock = clock
         self.calls = WaitingLine()  # for runner threads
         self.coroutines = WaitingLine()  # for the event loop
@@ -88,16 +98,18 @@ class Inflight:
     def add(self, works: Iterable[Work]) -> None:
         with self._lock:
             for work in works:
-                line = self.coroutines if work.ready.entry.is_async and not work.isolated else self.calls
+                entry = work.ready.entry
+                work.isolated = self._isolates and (work.lease.crashes > 0 or entry.definition.isolation == "process")
+                line = self.coroutines if entry.is_async and not work.isolated else self.calls
                 line.works.append(work)
-        self.call()
+        self.wake_idle()
 
-    def call(self) -> None:
+    def wake_idle(self) -> None:
         """Tell whoever could begin something."""
         room = self._open - len(self.running)
         for line in (self.calls, self.coroutines):
             if line.works and room > 0:
-                line.call(min(room, len(line.works)))
+                line.wake(min(room, len(line.works)))
 
     def begin(self, line: WaitingLine) -> Work | None:
         """The next work of this line, now running; None if it has to wait."""
@@ -111,7 +123,7 @@ class Inflight:
             other = self._other(line)
             pass_on = bool(line.works) and self._may_begin(other)
         if pass_on:
-            other.call(1)
+            other.wake(1)
         return None
 
     def may_begin(self, line: WaitingLine) -> bool:
@@ -124,13 +136,13 @@ class Inflight:
             del self.running[work.key]
             opened = work.begun is not None and self._tells(self._clock() - work.begun)
             other = self._other(line)
-            call_other = bool(other.works) and (
+            wake_other = bool(other.works) and (
                 not line.works or other.works[0].order < line.works[0].order or self._open - len(self.running) > 1
             )
         if opened:
-            self.call()
-        elif call_other:
-            other.call(1)
+            self.wake_idle()
+        elif wake_other:
+            other.wake(1)
 
     @property
     def holds_back(self) -> bool:
@@ -142,7 +154,7 @@ class Inflight:
         with self._lock:
             self._open = self.concurrency
             self._took.clear()
-        self.call()
+        self.wake_idle()
 
     def withdraw(self, *, older_than: float | None = None) -> list[Work]:
         """Take back what has not begun: all of it, or what has waited since before an instant."""
@@ -152,7 +164,7 @@ class Inflight:
                 while line.works and (older_than is None or line.works[0].claimed <= older_than):
                     chosen.append(line.works.popleft())
         if chosen:
-            self.call()  # the first in one line may have kept the last slot from the other
+            self.wake_idle()  # the first in one line may have kept the last slot from the other
         return chosen
 
     def drop(self, work: Work) -> bool:
@@ -164,7 +176,7 @@ class Inflight:
                     break
             else:
                 return False
-        self.call()
+        self.wake_idle()
         return True
 
     def close(self) -> None:

@@ -109,9 +109,6 @@ class IsolatedProcesses:
         self._busy: dict[Key, _Process] = {}
         self._lock = threading.Lock()
 
-    def wants(self, work: Work) -> bool:
-        return work.lease.crashes > 0 or work.ready.entry.definition.isolation == "process"
-
     def run(self, work: Work) -> Attempt:
         """One attempt in another process.  Waits for its end."""
         suspect = work.lease.crashes > 0
@@ -168,12 +165,12 @@ class IsolatedProcesses:
             process.kill("cancelled")
             return True
 
-    def lose(self, work: Work) -> None:
-        """Its lease is lost: say so to its handler."""
+    def lease_lost(self, work: Work) -> None:
+        """Tell the handler that its lease is lost."""
         with self._lock:
             process = self._busy.get(work.key)
             if process is not None:
-                process.lose()
+                process.lease_lost()
 
     def close(self) -> None:
         with self._lock:
@@ -286,7 +283,7 @@ class _Process:
                     self.begun = True
                 case HandlerProgress(fraction, note):
                     if not report(work.lease, fraction, note):
-                        self.lose()
+                        self.lease_lost()
                 case AttemptEnded() as ran:
                     return ran
 
@@ -298,7 +295,7 @@ class _Process:
                 if self._popen.returncode is None:
                     kill_group(self.pid)
 
-    def lose(self) -> None:
+    def lease_lost(self) -> None:
         self._channel.send(LeaseIsLost())
 
     def end(self) -> int:
