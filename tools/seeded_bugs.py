@@ -145,7 +145,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "M4",
         "a crash is not counted (memory)",
-        (Edit(f"{MEMORY}/settling.py", "    job.crashes += 1\n", ""),),
+        (Edit(f"{MEMORY}/settling.py", "    job.crashes += what.crashes\n", ""),),
         (f"{ON_MEMORY}::test_a_job_that_crashes_too_often_is_discarded_and_says_why",),
     ),
     Mutant(
@@ -206,11 +206,11 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{MEMORY}/settling.py",
-                "    store.place(job, state, available_at=now + round(settlement.delay * SECOND))\n",
+                "    store.place(job, what.to, available_at=what.due)\n",
                 """\
     store.remove(job)
     kept = {"attempts": job.attempts, "waits": job.waits, "parked_since": job.parked_since, "spent": job.spent}
-    store.add(Job(job.envelope, state, now + round(settlement.delay * SECOND), **kept))
+    store.add(Job(job.envelope, what.to, job.available_at if what.due is None else what.due, **kept))
 """,
             ),
         ),
@@ -224,13 +224,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "the time of a write is read before the lock is held (sqlite)",
         (
             Edit(
-                f"{SQLITE}/backend.py",
+                f"{SQLITE}/transaction.py",
                 """\
         with self._connections.writing() as connection:
-            tx = Transaction(connection, self._sql, self.clock.micros())
+            tx = Transaction(connection, self._sql, self._clock.micros())
 """,
                 """\
-        now = self.clock.micros()
+        now = self._clock.micros()
         with self._connections.writing() as connection:
             tx = Transaction(connection, self._sql, now)
 """,
@@ -246,8 +246,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "the host's clock decides about leases, not the store's (sqlite)",
         (
             Edit(
-                f"{SQLITE}/backend.py",
-                "            tx = Transaction(connection, self._sql, self.clock.micros())\n            yield tx\n",
+                f"{SQLITE}/transaction.py",
+                "            tx = Transaction(connection, self._sql, self._clock.micros())\n            yield tx\n",
                 '            now = __import__("time").time_ns() // 1000\n'
                 "            tx = Transaction(connection, self._sql, now)\n            yield tx\n",
             ),
@@ -344,17 +344,17 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "CREATE INDEX onward_jobs_held_idx",
             ),
             Edit(
-                f"{SQLITE}/backend.py",
+                f"{SQLITE}/enqueueing.py",
                 """\
-        with self._writing() as tx:
-            return enqueueing.enqueue(""",
+    with transactions.writing() as tx:
+        return enqueue(""",
                 """\
-        with self._reading() as tx:
-            holders = [tx.row("key_holder", (envelope.unique_key,)) for envelope in envelopes]
-        if any(holders):
-            return [Enqueued(each.id, created=False, existing_id=holder[1]) for each, holder in zip(envelopes, holders)]
-        with self._writing() as tx:
-            return enqueueing.enqueue(""",
+    with transactions.reading() as tx:
+        holders = [tx.row("key_holder", (envelope.unique_key,)) for envelope in envelopes]
+    if any(holders):
+        return [Enqueued(each.id, created=False, existing_id=holder[1]) for each, holder in zip(envelopes, holders)]
+    with transactions.writing() as tx:
+        return enqueue(""",
             ),
         ),
         (f"{CROWDS}::test_a_unique_key_goes_to_one_of_many_processes",),

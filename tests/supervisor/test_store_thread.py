@@ -77,7 +77,7 @@ def keep(backend, told):
 def lease(backend, owner, *, queue="default"):
     """A job that this owner runs, as its id and token."""
     with Onward("memory://") as jobs:
-        sealed = jobs.client.seal_by_name("job", {}, EnqueueOptions.check({"queue": queue}))
+        sealed = jobs.client.letters.seal_by_name("job", {}, EnqueueOptions.check({"queue": queue}))
     backend.enqueue([sealed])
     backend.open_session(Session(owner=owner, lease_for=timedelta(seconds=LEASE), host="here", pid=1, version="0"))
     (taken,) = backend.turn(Turn(owner=owner, claim=Claim(queues=(queue,), limit=1))).leases

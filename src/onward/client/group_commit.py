@@ -15,10 +15,10 @@ from contextlib import suppress
 from math import inf
 from typing import Protocol
 
+from onward.backend import Enqueued
 from onward.base import forks
 from onward.base.backoff import jittered
 from onward.base.time_limit import until
-from onward.contract.backend import Enqueued
 from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable, StoreFull
 from onward.job.envelope import Envelope
 

@@ -2,7 +2,7 @@
 
 **Joining.**  A job is stored within somebody else's transaction: it exists if and only if that one commits.  The connection
 is the caller's, and so is the driver.  So the store does not talk to it; it says which statements to run, one after the
-other, and is given what each of them found (`Steps`).  Whoever has the connection runs them, blocking or not.
+other, and is given the rows of each (`Steps`).  The caller of the store runs them, by `run_steps` or `arun_steps`.
 
 **Completing.**  A handler works in a transaction of ours (`Completion`), in which its job is settled too: its writes, the
 jobs it enqueues and its success are committed together, or nothing is.  The settlement comes last, just before the
@@ -18,26 +18,28 @@ from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from onward.base.failure import Failure
-from onward.contract.backend import Enqueued
+from onward.contract.values import Enqueued
 from onward.errors import TransactionError
 from onward.job.envelope import Envelope
-from onward.job.lease import Lease, Settled, Settlement
+from onward.job.lease import Lease
+from onward.job.settlement import Settled, Settlement
 
 __all__ = [
     "Completion",
     "Dialect",
-    "Found",
+    "Rows",
     "Statement",
     "Steps",
     "Style",
     "Transacts",
-    "ahold",
-    "hold",
+    "arun_steps",
     "in_the_way",
     "refuse_to_wait",
+    "run_steps",
 ]
 
 T = TypeVar("T")
+Step = TypeVar("Step")
 
 Dialect = Literal["postgresql", "mysql", "sqlite"]
 
@@ -52,18 +54,12 @@ class Statement(NamedTuple):
     values: Sequence[Any] = ()
 
 
-class Found(NamedTuple):
-    """What a statement found: its rows, if it has any, and how many it wrote, where the driver says so."""
-
-    rows: Sequence[Sequence[Any]] = ()
-    written: int = -1
+Rows = Sequence[Sequence[Any]]
+Steps = Generator[Statement, Rows, T]  # yields statements, is sent the rows of each, and returns its result
 
 
-Steps = Generator[Statement, Found, T]
-
-
-def hold(steps: Steps[T], run: Callable[[Statement], Found]) -> T:
-    """Run the statements, one after the other."""
+def run_steps(steps: Generator[Step, Rows, T], run: Callable[[Step], Rows]) -> T:
+    """Run the statements, one after the other; return the result of the generator."""
     try:
         statement = next(steps)
         while True:
@@ -73,8 +69,8 @@ def hold(steps: Steps[T], run: Callable[[Statement], Found]) -> T:
         return result
 
 
-async def ahold(steps: Steps[T], run: Callable[[Statement], Awaitable[Found]]) -> T:
-    """The same without blocking."""
+async def arun_steps(steps: Steps[T], run: Callable[[Statement], Awaitable[Rows]]) -> T:
+    """Run the statements without blocking."""
     try:
         statement = next(steps)
         while True:

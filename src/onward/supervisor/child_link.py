@@ -10,9 +10,9 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
+from onward.backend import Held, Reaped, Renewal
 from onward.base.ipc import IpcChannel, IpcMessage
 from onward.base.logs import get_logger
-from onward.contract.backend import Held, Reaped, Renewal
 from onward.errors import JobTimeout
 from onward.supervisor.messages import AdoptSession, Draining, Renewed, Rescued, RescueReported, SessionAdopted, Stop
 from onward.worker.recovery import SessionHandover

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onward.contract.backend import Held
+from onward.backend import Held
 from onward.supervisor.messages import AdoptSession
 from onward.supervisor.pending_messages import PendingMessages
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from onward.backend import Held, Reaped
 from onward.base.ipc import IpcMessage
 from onward.config import Settings
-from onward.contract.backend import Held, Reaped
 
 __all__ = [
     "DECODE_ABOVE",

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import msgspec
 
+from onward.backend import Held
 from onward.base.clock import boottime
 from onward.base.ipc import IpcChannel, IpcMessage
 from onward.base.process_end import describe_end, end_orphan, kill_group
-from onward.contract.backend import Held
 from onward.supervisor.messages import DECODE_BELOW, Hello, Stop
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.run_board import RunBoard

@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from onward.backend import Advising, Backend, Counting, Held, Inspection, Reaped
 from onward.base.backoff import doubling, jittered
 from onward.base.clock import SystemClock, boottime
 from onward.base.logs import get_logger
 from onward.base.names import serves
 from onward.base.outage import Outage
 from onward.config import Settings
-from onward.contract.backend import Advising, Backend, Counting, Held, Inspection, Reaped
 from onward.errors import BackendError
 from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed

@@ -31,10 +31,10 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
+from onward.backend import Backend, Held, Reaped
 from onward.base.ipc import IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
 from onward.config import Settings
-from onward.contract.backend import Backend, Held, Reaped
 from onward.supervisor.fleet import Fleet
 from onward.supervisor.handovers import SessionHandovers
 from onward.supervisor.mailbox import Mailbox

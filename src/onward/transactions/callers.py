@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal, NamedTuple, Protocol
 
 from onward.base.wording import a
-from onward.contract.transactions import Dialect, Found, Statement, Style
+from onward.contract.transactions import Dialect, Rows, Statement, Style
 from onward.errors import TransactionError
 
 __all__ = ["AsyncCaller", "Caller", "caller_of"]
@@ -38,7 +38,7 @@ class Caller(Protocol):
         """Refuse if what is run here would be committed at once."""
         ...
 
-    def run(self, statement: Statement) -> Found: ...
+    def run(self, statement: Statement) -> Rows: ...
 
 
 class AsyncCaller(Protocol):
@@ -49,7 +49,7 @@ class AsyncCaller(Protocol):
 
     async def check(self) -> None: ...
 
-    async def run(self, statement: Statement) -> Found: ...
+    async def run(self, statement: Statement) -> Rows: ...
 
 
 class _Sync:
@@ -79,11 +79,11 @@ class _Psycopg(_Sync):
         if connection.autocommit and connection.info.transaction_status == _IDLE:
             _refuse("with connection.transaction(): ...")
 
-    def run(self, statement: Statement) -> Found:
+    def run(self, statement: Statement) -> Rows:
         psycopg = sys.modules["psycopg"]
         with psycopg.Cursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
             cursor.execute(statement.sql.encode(), statement.values)
-            return _found(cursor)
+            return _rows(cursor)
 
 
 class _AsyncPsycopg(_Async):
@@ -94,11 +94,12 @@ class _AsyncPsycopg(_Async):
         if connection.autocommit and connection.info.transaction_status == _IDLE:
             _refuse("async with connection.transaction(): ...")
 
-    async def run(self, statement: Statement) -> Found:
+    async def run(self, statement: Statement) -> Rows:
         psycopg = sys.modules["psycopg"]
         async with psycopg.AsyncCursor(self._connection, row_factory=psycopg.rows.tuple_row) as cursor:
             await cursor.execute(statement.sql.encode(), statement.values)
-            return Found(await cursor.fetchall() if cursor.description else (), cursor.rowcount)
+            rows: Rows = await cursor.fetchall() if cursor.description else ()
+            return rows
 
 
 class _Psycopg2(_Sync):
@@ -108,11 +109,11 @@ class _Psycopg2(_Sync):
         if self._connection.autocommit and self._connection.info.transaction_status == _IDLE:
             _refuse("connection.autocommit = False")
 
-    def run(self, statement: Statement) -> Found:
+    def run(self, statement: Statement) -> Rows:
         plain = sys.modules["psycopg2.extensions"].cursor
         with self._connection.cursor(cursor_factory=plain) as cursor:
             cursor.execute(statement.sql, statement.values)
-            return _found(cursor)
+            return _rows(cursor)
 
 
 class _Asyncpg(_Async):
@@ -122,8 +123,8 @@ class _Asyncpg(_Async):
         if not self._connection.is_in_transaction():
             _refuse("async with connection.transaction(): ...")
 
-    async def run(self, statement: Statement) -> Found:
-        return Found([tuple(row) for row in await self._connection.fetch(statement.sql, *statement.values)])
+    async def run(self, statement: Statement) -> Rows:
+        return [tuple(row) for row in await self._connection.fetch(statement.sql, *statement.values)]
 
 
 # MySQL and MariaDB
@@ -136,10 +137,10 @@ class _PyMySQL(_Sync):
         if self._connection.get_autocommit() and not self._connection.server_status & _IN_TRANSACTION:
             _refuse("connection.begin()")
 
-    def run(self, statement: Statement) -> Found:
+    def run(self, statement: Statement) -> Rows:
         with self._connection.cursor(sys.modules["pymysql.cursors"].Cursor) as cursor:
             cursor.execute(statement.sql, statement.values or None)
-            return _found(cursor)
+            return _rows(cursor)
 
 
 class _Mysqlclient(_Sync):
@@ -149,15 +150,15 @@ class _Mysqlclient(_Sync):
         if self._connection.get_autocommit() and not self._has_begun():
             _refuse("connection.autocommit(False)")
 
-    def run(self, statement: Statement) -> Found:
+    def run(self, statement: Statement) -> Rows:
         with self._connection.cursor(sys.modules["MySQLdb.cursors"].Cursor) as cursor:
             cursor.execute(statement.sql, statement.values or None)
-            return _found(cursor)
+            return _rows(cursor)
 
     def _has_begun(self) -> bool:
         """The driver does not say; MariaDB does when it is asked, and MySQL cannot be."""
         try:
-            ((begun,),) = self.run(Statement("SELECT @@in_transaction")).rows
+            ((begun,),) = self.run(Statement("SELECT @@in_transaction"))
         except sys.modules["MySQLdb"].Error:
             return False
         return bool(begun)
@@ -172,11 +173,11 @@ class _Sqlite(_Sync):
     def check(self) -> None:
         _check_sqlite(self._connection)
 
-    def run(self, statement: Statement) -> Found:
+    def run(self, statement: Statement) -> Rows:
         cursor = self._connection.cursor(sqlite3.Cursor)
         cursor.row_factory = None
         cursor.execute(statement.sql, statement.values)
-        return _found(cursor)
+        return _rows(cursor)
 
 
 class _Aiosqlite(_Async):
@@ -185,9 +186,9 @@ class _Aiosqlite(_Async):
     async def check(self) -> None:
         _check_sqlite(self._connection)
 
-    async def run(self, statement: Statement) -> Found:
+    async def run(self, statement: Statement) -> Rows:
         async with self._connection.execute(statement.sql, statement.values) as cursor:
-            return Found([tuple(row) for row in await cursor.fetchall()], cursor.rowcount)
+            return [tuple(row) for row in await cursor.fetchall()]
 
 
 def _check_sqlite(connection: Any) -> None:
@@ -212,7 +213,7 @@ class _Alchemy(_Sync):
         if _commits_by_itself(self._connection):
             _refuse("an engine, or execution_options, without AUTOCOMMIT")
 
-    def run(self, statement: Statement) -> Found:
+    def run(self, statement: Statement) -> Rows:
         return _result(self._connection.exec_driver_sql(statement.sql, tuple(statement.values) or None))
 
 
@@ -229,7 +230,7 @@ class _AsyncAlchemy(_Async):
         if await self._connection.run_sync(_commits_by_itself):
             _refuse("an engine, or execution_options, without AUTOCOMMIT")
 
-    async def run(self, statement: Statement) -> Found:
+    async def run(self, statement: Statement) -> Rows:
         return _result(await self._connection.exec_driver_sql(statement.sql, tuple(statement.values) or None))
 
 
@@ -254,10 +255,10 @@ class _Django(_Sync):
         if self._connection.get_autocommit() and not self._connection.in_atomic_block:
             _refuse("with transaction.atomic(): ...")
 
-    def run(self, statement: Statement) -> Found:
+    def run(self, statement: Statement) -> Rows:
         with self._connection.cursor() as cursor:
             cursor.execute(statement.sql, list(statement.values) or None)
-            return _found(cursor)
+            return _rows(cursor)
 
 
 # Telling them apart
@@ -314,12 +315,14 @@ def _ours(database: str) -> Dialect:
     raise TransactionError(f"there are no jobs in a database of {database}: pass a connection to the one that has them")
 
 
-def _found(cursor: Any) -> Found:
-    return Found(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+def _rows(cursor: Any) -> Rows:
+    rows: Rows = cursor.fetchall() if cursor.description else ()
+    return rows
 
 
-def _result(result: Any) -> Found:
-    return Found(result.fetchall() if result.returns_rows else (), result.rowcount)
+def _result(result: Any) -> Rows:
+    rows: Rows = result.fetchall() if result.returns_rows else ()
+    return rows
 
 
 def _refuse(instead: str) -> None:

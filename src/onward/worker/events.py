@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from onward.attempt.attempt import Attempt
-from onward.contract.backend import Renewal
+from onward.backend import Renewal
 from onward.worker.inflight import Work
 from onward.worker.milestones import Milestones
 

@@ -10,9 +10,9 @@ from datetime import timedelta
 from onward.attempt.attempt import Runtime
 from onward.attempt.report import Ledger
 from onward.attempt.settle import DeadLetterCopy
+from onward.backend import Backend, Reaped
 from onward.base.durations import Duration, seconds
 from onward.base.names import is_pattern, queue_name, queue_pattern, serves
-from onward.contract.backend import Backend, Reaped
 from onward.errors import OptionError
 from onward.telemetry import Telemetry
 

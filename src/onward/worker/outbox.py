@@ -14,12 +14,12 @@ import msgspec
 
 from onward.attempt.attempt import Attempt
 from onward.attempt.settle import Exchange, exchange, reaped_alone, settlement
+from onward.backend import Claim, Lease
 from onward.base.logs import get_logger
 from onward.base.wording import counted
-from onward.contract.backend import Claim, Lease
 from onward.errors import BackendError
-from onward.job.lease import Settled, Settlement, already_applied
 from onward.job.outcome import Crashed, Released
+from onward.job.settlement import Settled, Settlement, already_applied
 from onward.job.states import MOVES
 from onward.worker.inflight import Key, Work
 from onward.worker.options import WorkerParts

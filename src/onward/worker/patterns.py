@@ -13,8 +13,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from onward.backend import Backend, Inspection
 from onward.base.names import is_pattern, matcher
-from onward.contract.backend import Backend, Inspection
 from onward.errors import Unsupported
 from onward.worker.options import QueuePlan, WorkerOptions
 

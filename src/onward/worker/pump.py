@@ -33,7 +33,7 @@ from collections.abc import Sequence
 
 from onward.attempt.attempt import Attempt, Ready, prepare
 from onward.attempt.settle import Exchange
-from onward.contract.backend import Claim, Lease
+from onward.backend import Claim, Lease
 from onward.errors import BackendError
 from onward.worker.breaker import Breaker
 from onward.worker.events import WorkerEvents

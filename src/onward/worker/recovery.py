@@ -22,10 +22,10 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare
+from onward.backend import Lease
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
 from onward.base.outage import Outage
-from onward.contract.backend import Lease
 from onward.errors import BackendError, JobTimeout
 from onward.job.outcome import Released
 from onward.worker.breaker import Breaker

@@ -13,8 +13,8 @@ import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+from onward.backend import Backend, Lease, Renewal, Session
 from onward.base.backoff import doubling, jittered
-from onward.contract.backend import Backend, Lease, Renewal, Session
 from onward.errors import BackendError
 from onward.version import __version__
 from onward.worker.events import WorkerEvents

@@ -13,11 +13,11 @@ from typing import Self
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.backend import Renewal
 from onward.base.backoff import jittered
 from onward.base.clock import boottime
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
-from onward.contract.backend import Renewal
 from onward.errors import BackendError, JobStopped, OnwardError
 from onward.job.lease import Lease
 from onward.job.outcome import Released

@@ -9,32 +9,7 @@ from contextlib import suppress
 from math import inf
 from typing import TypeVar
 
-from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema
-from onward.backends.mysql.completing import MySQLCompletion
-from onward.backends.mysql.connection import Connection, Connections
-from onward.backends.mysql.driver import pymysql
-from onward.backends.mysql.inspection import MySQLInspection
-from onward.backends.mysql.joining import foreign, joining
-from onward.backends.mysql.literals import literal
-from onward.backends.mysql.settling import LeaseLost, Settling, classify
-from onward.backends.mysql.tables import preparation
-from onward.backends.mysql.transaction import Reply, Transaction
-from onward.backends.mysql.transfer import MySQLMoving
-from onward.backends.mysql.url import parse_url
-from onward.backends.mysql.wake import Bell, Rest, pauses
-from onward.backends.sql import text
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
-from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
-from onward.backends.sql.reaping import singly
-from onward.backends.sql.rows import Row
-from onward.backends.sql.same_database import same_home
-from onward.backends.sql.sections import prefix_of
-from onward.backends.sql.settling import why
-from onward.backends.sql.tables import emptying
-from onward.backends.sql.turns import in_two, is_parted
-from onward.base.clock import SECOND, Clock
-from onward.base.failure import Failure
-from onward.contract.backend import (
+from onward.backend import (
     DURABLE,
     LOSSY,
     Backend,
@@ -50,6 +25,31 @@ from onward.contract.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema
+from onward.backends.mysql.completing import MySQLCompletion
+from onward.backends.mysql.connection import Connection, Connections
+from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql.inspection import MySQLInspection
+from onward.backends.mysql.joining import foreign, joining
+from onward.backends.mysql.literals import literal
+from onward.backends.mysql.settling import LeaseLost, Settling, classify
+from onward.backends.mysql.tables import preparation
+from onward.backends.mysql.transaction import Reply, Transaction
+from onward.backends.mysql.transfer import MySQLTransfer
+from onward.backends.mysql.url import parse_url
+from onward.backends.mysql.wake import Bell, Rest, pauses
+from onward.backends.sql import text
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
+from onward.backends.sql.reaping import singly
+from onward.backends.sql.rows import Row
+from onward.backends.sql.same_database import same_home
+from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.settling import why
+from onward.backends.sql.tables import emptying
+from onward.backends.sql.turns import in_two, is_parted
+from onward.base.clock import SECOND, Clock
+from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Steps, Style
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 
@@ -62,7 +62,7 @@ _TRIES = 10  # how often a transaction is run again that was undone for another'
 _LATE = 2  # and if that was because a lock came too late, for which it has waited long already
 
 
-class MySQLBackend(SetsAside, MySQLInspection, MySQLMoving, Backend):
+class MySQLBackend(SetsAside, MySQLInspection, MySQLTransfer, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"

@@ -19,10 +19,10 @@ from onward.backends.mysql.queries import Statement, singly
 from onward.backends.mysql.settling import Settling, classify
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.base.interruption import shield
-from onward.contract.transactions import Found, Steps, Style, hold
+from onward.contract.transactions import Rows, Steps, Style, run_steps
 from onward.contract.transactions import Statement as Foreign
 from onward.errors import TransactionError
-from onward.job.lease import Settled, Settlement, under
+from onward.job.settlement import Settled, Settlement, under
 
 __all__ = ["MySQLCompletion"]
 
@@ -54,7 +54,7 @@ class MySQLCompletion:
         self._over = False
 
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
-        return hold(steps("format"), self._execute)
+        return run_steps(steps("format"), self._execute)
 
     def check(self) -> None:
         """Nobody but its handler ends it."""
@@ -100,10 +100,11 @@ class MySQLCompletion:
                 "has rolled it back: let that error leave the block"
             ) from error
 
-    def _execute(self, statement: Foreign) -> Found:
+    def _execute(self, statement: Foreign) -> Rows:
         with self.connection.cursor() as cursor:
             cursor.execute(statement.sql, statement.values or None)
-            return Found(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+            rows: Rows = cursor.fetchall() if cursor.description else ()
+            return rows
 
     def _end(self) -> None:
         if not self._over:

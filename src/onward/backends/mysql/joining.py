@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from onward.backend import Enqueued
 from onward.backends.mysql import enqueueing
 from onward.backends.mysql.queries import CLOCK, Statement, singly
 from onward.backends.sql.enqueueing import existing
-from onward.backends.sql.steps import Asks, Rows, ask
-from onward.contract.backend import Enqueued
-from onward.contract.transactions import Found, Steps
+from onward.backends.sql.statements import NamedSteps, ask
+from onward.contract.transactions import Rows, Steps
 from onward.contract.transactions import Statement as Foreign
 from onward.errors import BackendUnavailable
 from onward.job.envelope import Envelope
@@ -34,7 +34,7 @@ _ROOM = 1 << 20  # bytes of one statement: every server takes that
 _encode = msgspec.json.Encoder().encode
 
 
-def joining(envelopes: Sequence[Envelope]) -> Asks[list[Enqueued]]:
+def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
     """Store them, or say which live job stands for each."""
     answers: dict[int, Enqueued] = {}
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in envelopes]))}
@@ -59,7 +59,7 @@ def _is_plain(envelope: Envelope) -> bool:
     return envelope.unique_key is None and envelope.idempotency_key is None and envelope.single_instance is None
 
 
-def _keyed(envelope: Envelope) -> Asks[Enqueued]:
+def _keyed(envelope: Envelope) -> NamedSteps[Enqueued]:
     for _ in range(_TRIES):
         yield from ask("join", **_columns(envelope))
         if (yield from ask("is_live", id=envelope.id)):
@@ -96,16 +96,16 @@ def _bytes(key: str | None) -> bytes | None:
     return None if key is None else key.encode()
 
 
-def foreign(statements: Mapping[str, Statement], asks: Asks[T], moved: int | None) -> Steps[T]:
+def foreign(statements: Mapping[str, Statement], steps: NamedSteps[T], moved: int | None) -> Steps[T]:
     """The conversation in statements for any driver of this database; of a section of several, one after the other."""
     clock = (CLOCK if moved is None else b"%d" % moved).decode()
     try:
-        asked = next(asks)
+        step = next(steps)
         while True:
-            found = Found()
-            for single in singly(statements[asked.name]):
-                found = yield _formatted(single, asked.parameters, clock)
-            asked = asks.send(found.rows)
+            rows: Rows = ()
+            for single in singly(statements[step.name]):
+                rows = yield _formatted(single, step.parameters, clock)
+            step = steps.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result

@@ -1,38 +1,24 @@
-"""Moving house with the jobs of a database."""
+"""Transfer between stores: the rows of a database."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from onward.backends.mysql.literals import as_json
 from onward.backends.mysql.transaction import Transaction
-from onward.backends.sql.transfer import SqlMoving
+from onward.backends.sql.transfer import SqlTransfer
 from onward.contract.transfer import Parcel
 
-__all__ = ["MySQLMoving"]
+__all__ = ["MySQLTransfer"]
 
-Result = TypeVar("Result")
 Item = TypeVar("Item")
 
 _STATEMENT = 8_000  # bytes of a statement without its values, and more
 
 
-class MySQLMoving(SqlMoving):
+class MySQLTransfer(SqlTransfer):
     """The `Movable` half of the backend."""
-
-    @abstractmethod
-    def _read(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    @abstractmethod
-    def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    def _looking(self, act: Callable[[Any], Result]) -> Result:
-        return self._read(act)
-
-    def _moving(self, act: Callable[[Any], Result]) -> Result:
-        return self._write(act)
 
     def _store_parcels(self, tx: Transaction, transit: str, live: Sequence[Parcel], dead: Sequence[Parcel]) -> None:
         for name, parcels in (("accept_live", live), ("accept_dead", dead)):

@@ -9,31 +9,7 @@ from contextlib import nullcontext, suppress
 from math import inf
 from typing import TypeVar
 
-from onward.backends.postgres import claiming, enqueueing, errors, health, queries, reaping, tables
-from onward.backends.postgres.completing import Lender, PostgresCompletion
-from onward.backends.postgres.connection import Connection, Connections
-from onward.backends.postgres.driver import psycopg
-from onward.backends.postgres.inspection import PostgresInspection
-from onward.backends.postgres.joining import foreign
-from onward.backends.postgres.queue_marks import Marks
-from onward.backends.postgres.settling import LeaseLost, Settling, classify
-from onward.backends.postgres.transaction import Reply, Row, Transaction
-from onward.backends.postgres.transfer import PostgresMoving
-from onward.backends.postgres.url import parse_url
-from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
-from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
-from onward.backends.sql.reaping import singly
-from onward.backends.sql.same_database import same_home
-from onward.backends.sql.sections import prefix_of
-from onward.backends.sql.settling import why
-from onward.backends.sql.steps import rendered
-from onward.backends.sql.tables import emptying
-from onward.backends.sql.turns import in_two, is_parted
-from onward.base.clock import SECOND, Clock
-from onward.base.failure import Failure
-from onward.base.ids import random_owner
-from onward.contract.backend import (
+from onward.backend import (
     DURABLE,
     LOSSY,
     Backend,
@@ -49,6 +25,30 @@ from onward.contract.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.postgres import claiming, enqueueing, errors, health, queries, reaping, tables
+from onward.backends.postgres.completing import Lender, PostgresCompletion
+from onward.backends.postgres.connection import Connection, Connections
+from onward.backends.postgres.driver import psycopg
+from onward.backends.postgres.inspection import PostgresInspection
+from onward.backends.postgres.joining import foreign
+from onward.backends.postgres.queue_marks import Marks
+from onward.backends.postgres.settling import LeaseLost, Settling, classify
+from onward.backends.postgres.transaction import Reply, Row, Transaction
+from onward.backends.postgres.transfer import PostgresTransfer
+from onward.backends.postgres.url import parse_url
+from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
+from onward.backends.sql.reaping import singly
+from onward.backends.sql.same_database import same_home
+from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.settling import why
+from onward.backends.sql.statements import as_statements
+from onward.backends.sql.tables import emptying
+from onward.backends.sql.turns import in_two, is_parted
+from onward.base.clock import SECOND, Clock
+from onward.base.failure import Failure
+from onward.base.ids import random_owner
 from onward.contract.transactions import Dialect, Steps, Style
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 
@@ -59,7 +59,7 @@ Result = TypeVar("Result")
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
 
 
-class PostgresBackend(SetsAside, PostgresInspection, PostgresMoving, Backend):
+class PostgresBackend(SetsAside, PostgresInspection, PostgresTransfer, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "postgresql"
@@ -221,15 +221,15 @@ class PostgresBackend(SetsAside, PostgresInspection, PostgresMoving, Backend):
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         now = {"now": None if self._clock is None else self._clock.micros()}
-        return rendered(
+        return as_statements(
             enqueueing.joining(envelopes),
-            lambda asked: foreign(self._sql[asked.name], {**now, **asked.parameters}, style),
+            lambda step: foreign(self._sql[step.name], {**now, **step.parameters}, style),
         )
 
     def recognizing(self, style: Style) -> Steps[None]:
         if self._home is None:
             self.connect()
-        return rendered(same_home(self._home), lambda asked: foreign(self._sql[asked.name], {}, style))
+        return as_statements(same_home(self._home), lambda step: foreign(self._sql[step.name], {}, style))
 
     def begin(self, *, at_most: float) -> PostgresCompletion:
         """Nobody else has to wait for it, so it may take its time."""

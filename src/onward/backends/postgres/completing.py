@@ -23,10 +23,10 @@ from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.base import forks
 from onward.base.interruption import shield
-from onward.contract.transactions import Found, Steps, Style, hold
+from onward.contract.transactions import Rows, Steps, Style, run_steps
 from onward.contract.transactions import Statement as Foreign
 from onward.errors import BackendError, TransactionError
-from onward.job.lease import Settled, Settlement, under
+from onward.job.settlement import Settled, Settlement, under
 
 __all__ = ["Lender", "PostgresCompletion"]
 
@@ -125,7 +125,7 @@ class PostgresCompletion:
         self._over = False
 
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
-        return hold(steps("format"), self._execute)
+        return run_steps(steps("format"), self._execute)
 
     def check(self) -> None:
         """Nobody but its handler ends it."""
@@ -175,10 +175,10 @@ class PostgresCompletion:
                 "ROLLBACK out of it"
             ) from error
 
-    def _execute(self, statement: Foreign) -> Found:
+    def _execute(self, statement: Foreign) -> Rows:
         with self._plain_cursor() as cursor:
             cursor.execute(statement.sql.encode(), statement.values)
-            return Found(cursor.fetchall() if cursor.description else (), cursor.rowcount)
+            return cursor.fetchall() if cursor.description else ()
 
     def _plain_cursor(self) -> psycopg.Cursor[Row]:
         return psycopg.Cursor(self.connection, row_factory=psycopg.rows.tuple_row)

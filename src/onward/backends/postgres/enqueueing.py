@@ -7,12 +7,13 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
+from onward.backend import Enqueued
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import named
 from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
-from onward.backends.sql.steps import Asks, Rows, ask
-from onward.contract.backend import Enqueued
+from onward.backends.sql.statements import NamedSteps, ask
+from onward.contract.transactions import Rows
 from onward.errors import BackendUnavailable
 from onward.job.envelope import Envelope
 
@@ -113,12 +114,12 @@ def _number(key: str) -> int:
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
     """Store them in their order, or say which live job stands for each."""
-    answers, _ = tx.hold(_storing(envelopes, retried=retried))
+    answers, _ = tx.run_steps(_storing(envelopes, retried=retried))
     tx.wakes |= due_queues(_new(envelopes, answers))
     return answers
 
 
-def joining(envelopes: Sequence[Envelope]) -> Asks[list[Enqueued]]:
+def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
     """The same within somebody else's transaction, whose end we do not see: who waits is told by its commit."""
     answers, somebody_waits = yield from _storing(envelopes, patient=True)
     if somebody_waits and (queues := due_queues(_new(envelopes, answers))):
@@ -132,7 +133,7 @@ def _new(envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> Iterable
 
 def _storing(
     envelopes: Sequence[Envelope], *, retried: bool = False, patient: bool = False
-) -> Asks[tuple[list[Enqueued], bool]]:
+) -> NamedSteps[tuple[list[Enqueued], bool]]:
     """One answer for each, and whether somebody waits to be told.  ``patient``: the transaction cannot be run again."""
     answers: dict[int, Enqueued] = {}
     waiting = dict(enumerate(envelopes))
@@ -147,7 +148,7 @@ def _storing(
     return [answers[at] for at in range(len(envelopes))], somebody_waits
 
 
-def _repeated(batch: dict[int, Envelope]) -> Asks[tuple[dict[int, Enqueued], bool]]:
+def _repeated(batch: dict[int, Envelope]) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
     """Envelopes that may have been here before: then they may be among the finished."""
     done = yield from _finished(batch.values())
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in done}
@@ -157,7 +158,7 @@ def _repeated(batch: dict[int, Envelope]) -> Asks[tuple[dict[int, Enqueued], boo
     return answers | stored, somebody_waits
 
 
-def _round(batch: dict[int, Envelope], *, patient: bool = False) -> Asks[tuple[dict[int, Enqueued], bool]]:
+def _round(batch: dict[int, Envelope], *, patient: bool = False) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
     """Envelopes of different ids and keys."""
     answers: dict[int, Enqueued] = {}
     somebody_waits = False
@@ -176,7 +177,7 @@ def _round(batch: dict[int, Envelope], *, patient: bool = False) -> Asks[tuple[d
     raise BackendUnavailable("a unique key changed hands again and again while it was asked for: try again")
 
 
-def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> Asks[dict[int, Enqueued]]:
+def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> NamedSteps[dict[int, Enqueued]]:
     """Which live jobs stand for these; what is in the way of the others is removed."""
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in batch.values()]))}
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
@@ -200,7 +201,7 @@ def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> Asks[dict[int, 
     return answers
 
 
-def _finished(envelopes: Iterable[Envelope]) -> Asks[set[str]]:
+def _finished(envelopes: Iterable[Envelope]) -> NamedSteps[set[str]]:
     ids = [envelope.id for envelope in envelopes]
     return {job_id for (job_id,) in (yield from ask("finished_among", ids=ids))} if ids else set()
 

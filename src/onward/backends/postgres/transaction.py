@@ -11,7 +11,8 @@ from typing import Protocol, TypeVar
 
 from onward.backends.postgres.queries import Statement
 from onward.backends.postgres.wire import Reply, Row
-from onward.backends.sql.steps import Asks, answered
+from onward.backends.sql.statements import NamedSteps
+from onward.contract.transactions import run_steps
 
 __all__ = ["Reply", "Row", "Transaction"]
 
@@ -36,9 +37,9 @@ class Transaction:
         self.wakes: set[str] = set()  # queues in which something became due: tell who waits, after the commit
         self.woken: set[str] = set()  # who waited for a key, and is due now
 
-    def hold(self, asks: Asks[T]) -> T:
-        """Hold a conversation that waits for every answer."""
-        return answered(asks, lambda asked: self.ask(asked.name, **asked.parameters).rows())
+    def run_steps(self, steps: NamedSteps[T]) -> T:
+        """Run steps, each of which waits for its rows."""
+        return run_steps(steps, lambda step: self.ask(step.name, **step.parameters).rows())
 
     def ask(self, name: str, **parameters: object) -> Reply:
         """Send a statement."""

@@ -1,35 +1,20 @@
-"""Moving house with the jobs of a database."""
+"""Transfer between stores: the rows of a database."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Transaction
-from onward.backends.sql.transfer import SqlMoving
+from onward.backends.sql.transfer import SqlTransfer
 from onward.contract.transfer import Parcel
 
-__all__ = ["PostgresMoving"]
-
-Result = TypeVar("Result")
+__all__ = ["PostgresTransfer"]
 
 
-class PostgresMoving(SqlMoving):
+class PostgresTransfer(SqlTransfer):
     """The `Movable` half of the backend."""
-
-    @abstractmethod
-    def _read(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    @abstractmethod
-    def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    def _looking(self, act: Callable[[Any], Result]) -> Result:
-        return self._read(act)
-
-    def _moving(self, act: Callable[[Any], Result]) -> Result:
-        return self._write(act)
 
     def _store_parcels(self, tx: Transaction, transit: str, live: Sequence[Parcel], dead: Sequence[Parcel]) -> None:
         if live:

@@ -16,8 +16,8 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from onward.backends.sql.asking import Asking
-from onward.backends.sql.transfer import SqlMoving
+from onward.backends.sql.statements import Transaction
+from onward.backends.sql.transfer import SqlTransfer
 from onward.base.clock import SystemClock
 from onward.base.ids import IdMaker
 from onward.base.logs import get_logger
@@ -68,7 +68,7 @@ _COLUMNS = (
 _new_id = IdMaker(SystemClock())
 
 
-class SetsAside(SqlMoving):
+class SetsAside(SqlTransfer):
     """A backend that can find and set aside damaged rows."""
 
     def __init__(self) -> None:
@@ -84,12 +84,12 @@ class SetsAside(SqlMoving):
         with self._one_looks:
             if time.monotonic() - self._found_nothing_at < _LOOK_AGAIN_AFTER:
                 return 0
-            found = self._repair_text() + self._moving(self._set_aside)
+            found = self._repair_text() + self._write(self._set_aside)
             if not found:
                 self._found_nothing_at = time.monotonic()
             return found
 
-    def _set_aside(self, tx: Asking) -> int:
+    def _set_aside(self, tx: Transaction) -> int:
         damaged = [dict(zip(_COLUMNS, row, strict=True)) for row in tx.ask("damaged_jobs").rows()]
         for row in damaged:
             self._set_aside_one(tx, row)
@@ -99,7 +99,7 @@ class SetsAside(SqlMoving):
             logger.critical("session %s was ended: its row holds times that no worker writes", owner)
         return len(damaged) + len(sessions)
 
-    def _set_aside_one(self, tx: Asking, row: Mapping[str, Any]) -> None:
+    def _set_aside_one(self, tx: Transaction, row: Mapping[str, Any]) -> None:
         reason = f"set aside: {'; '.join(_problems(row))}: no worker writes that"
         parcel = _dead(row, reason)
         if len(tx.ask("known", ids=[parcel.id]).rows()) > 1:  # there is a finished job of this id as well

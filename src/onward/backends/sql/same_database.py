@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from onward.backends.sql.steps import Asks, ask
+from onward.backends.sql.statements import NamedSteps, ask
 from onward.errors import TransactionError
 
 __all__ = ["same_home"]
 
 
-def same_home(ours: Sequence[Any] | None) -> Asks[None]:
+def same_home(ours: Sequence[Any] | None) -> NamedSteps[None]:
     """Refuse another database, and one of the same name on another server or in another schema."""
     if ours is None:
         return

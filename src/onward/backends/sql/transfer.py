@@ -1,4 +1,4 @@
-"""Moving house, where no database decides how: the statements are named alike in every dialect."""
+"""Transfer between stores, where no database decides how: the statements are named alike in every dialect."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from onward.backends.sql.asking import Asking
+from onward.backend import Query
 from onward.backends.sql.inspection import page
 from onward.backends.sql.rows import Row, runs_by_job
-from onward.contract.backend import Query
+from onward.backends.sql.statements import Transaction
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.states import state_named
 
-__all__ = ["SqlMoving"]
+__all__ = ["SqlTransfer"]
 
 Result = TypeVar("Result")
 
 _encode = msgspec.json.Encoder().encode
 
 
-class SqlMoving:
+class SqlTransfer:
     """The `Movable` half of a backend.  How rows are inserted is for the dialect to say."""
 
     @abstractmethod
-    def _looking(self, act: Callable[[Any], Result]) -> Result:
+    def _read(self, act: Callable[[Any], Result]) -> Result:
         """Run it in one snapshot."""
 
     @abstractmethod
-    def _moving(self, act: Callable[[Any], Result]) -> Result:
+    def _write(self, act: Callable[[Any], Result]) -> Result:
         """Run it as one transaction."""
 
     @abstractmethod
@@ -46,25 +46,25 @@ class SqlMoving:
         """Tell who waits, after the commit, that there may be work."""
 
     def withhold(self, queue: str, transit: str, *, after: str = "", limit: int = 500) -> Sequence[str]:
-        def act(tx: Asking) -> Sequence[str]:
+        def act(tx: Transaction) -> Sequence[str]:
             if queue not in {name for (name,) in tx.ask("paused_queues").rows()}:
                 return []
             ids = page(tx, Query(queue=queue, after=after, limit=limit), MOVABLE)
             _requeue(tx, ids, queue, transit)
             return ids
 
-        return self._moving(act)
+        return self._write(act)
 
     def export(self, transit: str, ids: Sequence[str]) -> Sequence[Parcel]:
-        def look(tx: Asking) -> Sequence[Parcel]:
+        def look(tx: Transaction) -> Sequence[Parcel]:
             found, runs = tx.ask("moving", ids=list(ids), queue=transit), tx.ask("runs_of", ids=list(ids))
             runs_of = runs_by_job(runs.rows())
             return [_parcel(row, runs_of) for row in sorted(found.rows(), key=lambda row: str(row[0]))]
 
-        return self._looking(look) if ids else []
+        return self._read(look) if ids else []
 
     def accept(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[Accepted]:
-        def act(tx: Asking) -> Sequence[Accepted]:
+        def act(tx: Transaction) -> Sequence[Accepted]:
             ids = [parcel.id for parcel in parcels]
             staged = _staged(tx, ids, transit)
             _drop(tx, staged, staged, transit)
@@ -80,39 +80,39 @@ class SqlMoving:
             holders: dict[str, str] = dict(tx.ask("key_holders", keys=keys).rows()) if keys else {}
             return [_accepted(each, stored, there, holders) for each in parcels]
 
-        return self._moving(act) if parcels else []
+        return self._write(act) if parcels else []
 
     def forget(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[str]:
-        def act(tx: Asking) -> Sequence[str]:
+        def act(tx: Transaction) -> Sequence[str]:
             live = _lock(tx, "lock_moving_live", transit, [each for each in parcels if not each.is_dead])
             dead = _lock(tx, "lock_moving_dead", transit, [each for each in parcels if each.is_dead])
             _drop(tx, live, dead, transit)
             return [*live, *dead]
 
-        return self._moving(act) if parcels else []
+        return self._write(act) if parcels else []
 
     def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
-        def act(tx: Asking) -> int:
+        def act(tx: Transaction) -> int:
             staged = _staged(tx, ids, transit)
             _requeue(tx, staged, transit, queue)
             self._rouse(tx, queue)
             return len(staged)
 
-        return self._moving(act) if ids else 0
+        return self._write(act) if ids else 0
 
 
-def _staged(tx: Asking, ids: Sequence[str], transit: str) -> list[str]:
+def _staged(tx: Transaction, ids: Sequence[str], transit: str) -> list[str]:
     """Those of them that are at rest there."""
     return sorted({job_id for (job_id,) in tx.ask("staged", ids=list(ids), queue=transit).rows()})
 
 
-def _requeue(tx: Asking, ids: Sequence[str], queue: str, onto: str) -> None:
+def _requeue(tx: Transaction, ids: Sequence[str], queue: str, onto: str) -> None:
     if ids:
         tx.ask("requeue_live", ids=list(ids), queue=queue, onto=onto)
         tx.ask("requeue_dead", ids=list(ids), queue=queue, onto=onto)
 
 
-def _lock(tx: Asking, name: str, transit: str, parcels: Sequence[Parcel]) -> list[str]:
+def _lock(tx: Transaction, name: str, transit: str, parcels: Sequence[Parcel]) -> list[str]:
     """Which of them still are what these parcels say; they are ours until the commit."""
     if not parcels:
         return []
@@ -131,7 +131,7 @@ def _lock(tx: Asking, name: str, transit: str, parcels: Sequence[Parcel]) -> lis
     return [job_id for (job_id,) in tx.ask(name, seen=_encode(seen).decode(), queue=transit).rows()]
 
 
-def _drop(tx: Asking, live: Sequence[str], dead: Sequence[str], transit: str) -> None:
+def _drop(tx: Transaction, live: Sequence[str], dead: Sequence[str], transit: str) -> None:
     if live:
         tx.ask("drop_moving_live", ids=list(live), queue=transit)
     if dead:
@@ -140,7 +140,7 @@ def _drop(tx: Asking, live: Sequence[str], dead: Sequence[str], transit: str) ->
         tx.ask("forget_runs", ids=ids)
 
 
-def _confirm(tx: Asking, parcels: Sequence[Parcel]) -> None:
+def _confirm(tx: Transaction, parcels: Sequence[Parcel]) -> None:
     """A key that a success confirmed in the old store counts here, too, as long as it would have there."""
     found = {
         each.idempotency_key: (each.idempotency_key, each.confirmed.job_id, each.confirmed.token, each.confirmed.until)

@@ -3,15 +3,31 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
+from typing import TypeVar
 
+from onward.backend import (
+    DURABLE,
+    LOSSY,
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
 from onward.backends.sql import text
 from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.sections import prefix_of
-from onward.backends.sql.steps import Ask, Asks, Rows, rendered
+from onward.backends.sql.statements import Named, NamedSteps, as_statements
 from onward.backends.sql.tables import emptying
 from onward.backends.sqlite import (
     claiming,
@@ -28,39 +44,25 @@ from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
-from onward.backends.sqlite.transaction import Transaction
-from onward.backends.sqlite.transfer import SqliteMoving
+from onward.backends.sqlite.transaction import Transaction, Transactions
+from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
 from onward.backends.sqlite.wake import Bell, Watch
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
-from onward.contract.backend import (
-    DURABLE,
-    LOSSY,
-    Backend,
-    Capabilities,
-    Check,
-    Enqueued,
-    Envelope,
-    Held,
-    Lease,
-    Reaped,
-    Renewal,
-    Session,
-    Turn,
-    TurnResult,
-)
-from onward.contract.transactions import Dialect, Steps, Style, refuse_to_wait
+from onward.contract.transactions import Dialect, Rows, Steps, Style, refuse_to_wait
 from onward.errors import BackendMisconfigured, TransactionError
 
 __all__ = ["SqliteBackend"]
+
+Result = TypeVar("Result")
 
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
+class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
@@ -73,6 +75,8 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
         self._bell = bell
         self._prefix = prefix
         self._sql = queries.load(prefix)
+        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=bell.ring)
+        self._writing, self._reading = self._transactions.writing, self._transactions.reading
 
     @classmethod
     def open(
@@ -129,32 +133,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
 
     @set_aside_and_repeat
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        if not envelopes:
-            return []
-        if not retried and all(envelope.unique_key is None for envelope in envelopes):
-            try:
-                return self._enqueue_new(envelopes)
-            except enqueueing.Taken:
-                pass  # nothing of it was stored
-        with self._writing() as tx:
-            return enqueueing.enqueue(tx, envelopes, retried=retried)
-
-    def _enqueue_new(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-        """Store what nothing is expected to be in the way of."""
-        if not enqueueing.is_one_statement(envelopes):
-            with self._writing() as tx:
-                return enqueueing.add_new(tx, envelopes)
-        # To begin and to end a transaction are two more statements at which the driver lets go of the interpreter's lock:
-        # where many threads enqueue, waiting for it costs more than the disk does.
-
-        def write(connection: sqlite3.Connection) -> tuple[Transaction, list[Enqueued]]:
-            tx = Transaction(connection, self._sql, self.clock.micros())
-            return tx, enqueueing.add_new(tx, envelopes)
-
-        tx, answers = self._connections.alone(write)
-        if tx.wakes:
-            self._bell.ring()
-        return answers
+        return enqueueing.store(self._transactions, envelopes, retried=retried) if envelopes else []
 
     @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
@@ -176,7 +155,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
             if adopts is None:
                 return []
             if adopts != session.owner:
-                tx.run("end_session", (adopts,))
+                tx.ask("end_session", owner=adopts)
                 tx.run("adopt", (adopts, session.owner))
             return claiming.adopted(tx, session.owner, tx.now + lease_for)
 
@@ -294,13 +273,13 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         steps = enqueueing.joining(envelopes, self.clock.micros())
-        return rendered(steps, lambda asked: foreign(self._sql[asked.name], asked.parameters, style))
+        return as_statements(steps, lambda step: foreign(self._sql[step.name], step.parameters, style))
 
     def recognizing(self, style: Style) -> Steps[None]:
-        def look() -> Asks[None]:
-            self._check_file((yield Ask("home", ())))
+        def look() -> NamedSteps[None]:
+            self._check_file((yield Named("home", ())))
 
-        return rendered(look(), lambda asked: foreign(self._sql[asked.name], asked.parameters, style))
+        return as_statements(look(), lambda step: foreign(self._sql[step.name], step.parameters, style))
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
         refuse_to_wait(self)
@@ -338,20 +317,13 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
                     connection.execute(*row.update(_AS_BYTES, "?", if_taken="OR REPLACE"))
         return len(found)
 
-    @contextmanager
-    def _writing(self) -> Iterator[Transaction]:
-        """Hold the write lock; the time is read once it is held, so that waiting for it shortens no lease."""
-        refuse_to_wait(self)
-        with self._connections.writing() as connection:
-            tx = Transaction(connection, self._sql, self.clock.micros())
-            yield tx
-        if tx.wakes:
-            self._bell.ring()
+    def _write(self, act: Callable[[Transaction], Result]) -> Result:
+        with self._writing() as tx:
+            return act(tx)
 
-    @contextmanager
-    def _reading(self) -> Iterator[Transaction]:
-        with self._connections.reading() as connection:
-            yield Transaction(connection, self._sql, self.clock.micros())
+    def _read(self, act: Callable[[Transaction], Result]) -> Result:
+        with self._reading() as tx:
+            return act(tx)
 
     def _check_file(self, files: Rows) -> None:
         """A job that is stored in another file than the workers look at would be lost."""
@@ -363,7 +335,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteMoving, Backend):
                 f"jobs of the same file"
             )
 
-    def _tidy(self) -> None:
+    def _shrink(self) -> None:
         with self._connections.tidying() as connection:
             maintenance.tidy(connection, self._connections.path)
 

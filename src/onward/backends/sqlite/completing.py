@@ -20,9 +20,9 @@ from onward.backends.sqlite.handler_connection import HandlerConnection
 from onward.backends.sqlite.transaction import Transaction
 from onward.base.clock import Clock
 from onward.base.interruption import shield
-from onward.contract.transactions import Found, Statement, Steps, Style, hold
+from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import TransactionError, TransactionTooLong
-from onward.job.lease import Settled, Settlement, under
+from onward.job.settlement import Settled, Settlement, under
 
 __all__ = ["SqliteCompletion"]
 
@@ -71,7 +71,7 @@ class SqliteCompletion:
         self.check()
         self._refuse_if_ended()
         with self._as_we_know_it():
-            return hold(steps("qmark"), self._execute)
+            return run_steps(steps("qmark"), self._execute)
 
     def settle(self, settlement: Settlement) -> Settled:
         with shield(), self._lock, self._connections.translated(), self._as_we_know_it():
@@ -108,9 +108,10 @@ class SqliteCompletion:
                 self._undo()
                 self._end()
 
-    def _execute(self, statement: Statement) -> Found:
+    def _execute(self, statement: Statement) -> Rows:
         cursor = self.connection.execute(statement.sql, statement.values)
-        return Found(cursor.fetchall(), cursor.rowcount)
+        rows: Rows = cursor.fetchall()
+        return rows
 
     def _expire(self) -> None:
         with self._deciding:

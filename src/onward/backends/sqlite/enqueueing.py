@@ -8,15 +8,16 @@ from __future__ import annotations
 import sqlite3
 from collections import defaultdict
 from collections.abc import Hashable, Sequence
+from functools import partial
 from operator import attrgetter
 
-from onward.backends.sql.steps import Ask, Asks
-from onward.backends.sqlite.transaction import Row, Transaction, as_json
-from onward.contract.backend import Enqueued
+from onward.backend import Enqueued
+from onward.backends.sql.statements import Named, NamedSteps
+from onward.backends.sqlite.transaction import Row, Transaction, Transactions, as_json
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
-__all__ = ["Taken", "add_new", "cancel_waiting", "enqueue", "is_one_statement", "joining"]
+__all__ = ["cancel_waiting", "enqueue", "joining", "store"]
 
 _LARGEST = 16 * 1024 * 1024  # bytes in one parameter
 _FEW = 100
@@ -36,17 +37,62 @@ _kind = attrgetter(
 )
 
 
-class Taken(Exception):
+class _Taken(Exception):
     """Some id of the batch is there already: what was written must be undone, and the batch enqueued one by one."""
 
 
-def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+def store(transactions: Transactions, envelopes: Sequence[Envelope], *, retried: bool) -> list[Enqueued]:
     """Store them in their order, or say which live job stands for each."""
+    if not retried and all(envelope.unique_key is None for envelope in envelopes):
+        try:
+            _store_new(transactions, envelopes)
+        except _Taken:
+            pass  # nothing of it was stored
+        else:
+            return [Enqueued(envelope.id) for envelope in envelopes]
+    with transactions.writing() as tx:
+        return enqueue(tx, envelopes, retried=retried)
+
+
+def _store_new(transactions: Transactions, envelopes: Sequence[Envelope]) -> None:
+    """Store envelopes without unique keys, all of them or none.  Raises `_Taken` if one is there already."""
+    one = len(envelopes) == 1
+    writes = [partial(_store_one, envelopes[0])] if one else [batch.store for batch in _alike(envelopes)]
+    # To begin and to end a transaction are two more statements at which the driver lets go of the interpreter's lock:
+    # where many threads enqueue, waiting for it costs more than the disk does.
+    if len(writes) == 1 and len(envelopes) <= _FEW:
+        transactions.alone(writes[0])
+        return
+    with transactions.writing() as tx:
+        for write in writes:
+            write(tx)
+
+
+def _store_one(envelope: Envelope, tx: Transaction) -> None:
+    tx.wakes = tx.wakes or _due(envelope, tx.now) <= tx.now
+    if not tx.run("enqueue", _row(envelope, tx.now)):
+        raise _Taken
+
+
+def _alike(envelopes: Sequence[Envelope]) -> Sequence[_Batch]:
+    """Envelopes that differ in their ids and bytes only go together, as many as fit into one parameter."""
+    full: list[_Batch] = []
+    batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
+    for envelope in envelopes:
+        kind = _kind(envelope)
+        batches[kind].add(envelope)
+        if batches[kind].length > _LARGEST:
+            full.append(batches.pop(kind))
+    return [*full, *batches.values()]
+
+
+def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
+    """The same within a transaction."""
     tx.wakes = tx.wakes or any(_due(envelope, tx.now) <= tx.now for envelope in envelopes)
-    return [tx.hold(_adding(envelope, tx.now, retried=retried)) for envelope in envelopes]
+    return [tx.run_steps(_adding(envelope, tx.now, retried=retried)) for envelope in envelopes]
 
 
-def joining(envelopes: Sequence[Envelope], now: int) -> Asks[list[Enqueued]]:
+def joining(envelopes: Sequence[Envelope], now: int) -> NamedSteps[list[Enqueued]]:
     """The same within somebody else's transaction."""
     answers: dict[int, Enqueued] = {}
     batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
@@ -57,7 +103,7 @@ def joining(envelopes: Sequence[Envelope], now: int) -> Asks[list[Enqueued]]:
             answers[at] = yield from _adding(envelope, now)
     stored: set[str] = set()
     for batch in batches.values():
-        rows = yield Ask("enqueue_alike_or_not", batch.parameters(now))
+        rows = yield Named("enqueue_alike_or_not", batch.parameters(now))
         stored.update(job_id for (job_id,) in rows)
     for at, envelope in enumerate(envelopes):
         if envelope.unique_key is None:
@@ -65,35 +111,6 @@ def joining(envelopes: Sequence[Envelope], now: int) -> Asks[list[Enqueued]]:
             answers[at] = Enqueued(envelope.id) if envelope.id in stored else _existing(envelope.id)
             stored.discard(envelope.id)
     return [answers[at] for at in range(len(envelopes))]
-
-
-def add_new(tx: Transaction, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-    """Store envelopes without unique keys, all at once.  Raises `Taken` if one is there already."""
-    if len(envelopes) == 1:
-        tx.wakes = tx.wakes or _due(envelopes[0], tx.now) <= tx.now
-        if not tx.run("enqueue", _row(envelopes[0], tx.now)):
-            raise Taken
-        return [Enqueued(envelopes[0].id)]
-    batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
-    for envelope in envelopes:
-        kind = _kind(envelope)
-        batches[kind].add(envelope)
-        if batches[kind].length > _LARGEST:
-            batches.pop(kind).store(tx)
-    for batch in batches.values():
-        batch.store(tx)
-    return [Enqueued(envelope.id) for envelope in envelopes]
-
-
-def is_one_statement(envelopes: Sequence[Envelope]) -> bool:
-    """Whether `add_new` writes these, all or none, with one statement."""
-    count = len(envelopes)
-    return count == 1 or (
-        count <= _FEW
-        and len(set(map(_kind, envelopes))) == 1
-        and len({envelope.id for envelope in envelopes}) == count
-        and sum(len(envelope.data) for envelope in envelopes) <= _LARGEST
-    )
 
 
 def cancel_waiting(tx: Transaction, rowids: Sequence[int], reason: str) -> int:
@@ -128,13 +145,13 @@ class _Batch:
 
     def store(self, tx: Transaction) -> None:
         assert self._one is not None
+        if len(self._envelopes) != len(self._sealed):  # an id was named twice
+            raise _Taken
         tx.wakes = tx.wakes or _due(self._one, tx.now) <= tx.now
         try:
-            stored = tx.run("enqueue_alike", self.parameters(tx.now))
+            tx.run("enqueue_alike", self.parameters(tx.now))
         except sqlite3.IntegrityError:
-            raise Taken from None
-        if stored != len(self._sealed):  # an id was named twice
-            raise Taken
+            raise _Taken from None
 
 
 def _due(envelope: Envelope, now: int) -> int:
@@ -163,27 +180,27 @@ def _row(envelope: Envelope, now: int) -> Row:
     return (*_columns(envelope, now), envelope.id, envelope.enqueued_at, envelope.unique_key, envelope.data)
 
 
-def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> Asks[Enqueued]:
+def _adding(envelope: Envelope, now: int, *, retried: bool = False) -> NamedSteps[Enqueued]:
     # Under the write lock, looking among the finished first is as good as taking back what was there already.
-    if retried and (yield Ask("is_finished", (envelope.id,)))[0][0]:
+    if retried and (yield Named("is_finished", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
     row = _row(envelope, now)
-    if (yield Ask("enqueue_or_not", row)):
+    if (yield Named("enqueue_or_not", row)):
         return Enqueued(envelope.id)
-    if (yield Ask("is_live", (envelope.id,)))[0][0]:
+    if (yield Named("is_live", (envelope.id,)))[0][0]:
         return _existing(envelope.id)
     # There are no other constraints to conflict with, and the lock is ours.
-    ((rowid, holder_id, state),) = yield Ask("key_holder", (envelope.unique_key,))
+    ((rowid, holder_id, state),) = yield Named("key_holder", (envelope.unique_key,))
     if envelope.unique_strategy == "ignore_new":
         return Enqueued(envelope.id, created=False, existing_id=holder_id)
     reason = f"replaced by {envelope.id}"
     if state == State.EXECUTING:
-        yield Ask("take_key_away", (rowid, reason))
+        yield Named("take_key_away", (rowid, reason))
     else:
         listed = as_json([rowid])
-        yield Ask("cancel_waiting", (listed, now, reason))
-        yield Ask("forget_waiting", (listed,))
-    yield Ask("enqueue_or_not", row)
+        yield Named("cancel_waiting", (listed, now, reason))
+        yield Named("forget_waiting", (listed,))
+    yield Named("enqueue_or_not", row)
     return Enqueued(envelope.id)
 
 

@@ -1,5 +1,6 @@
 -- Every statement of the SQLite backend.  Values are always parameters; the table prefix is the only substitution.
--- Statements that run for whole batches take numbered parameters, which are bound fastest; a list comes as one JSON array.
+-- Parameters are numbered, which is bound fastest, or have the names by which shared code asks in every dialect; a list comes
+-- as one JSON array.
 -- INDEXED BY, CROSS JOIN (which fixes the order of a join) and a plus before a column (which keeps its index out) are
 -- promises that a test compares with EXPLAIN: a free plan for settling was eight times slower, one for claiming three
 -- hundred times.
@@ -79,7 +80,7 @@ SELECT EXISTS (SELECT 1 FROM onward_sessions WHERE owner IN (?1, ?2));
 UPDATE onward_sessions SET expires_at = ?2 + lease_for WHERE owner = ?1;
 
 -- name: end_session
-DELETE FROM onward_sessions WHERE owner = ?1;
+DELETE FROM onward_sessions WHERE owner = :owner;
 
 -- name: end_expired_sessions
 -- Those that expired; of one queue, those that held a lease of it.
@@ -348,13 +349,13 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
        NULL, NULL, job.progress, job.waits, job.parked_since
-  FROM json_each(?1) AS wanted
+  FROM json_each(:ids) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, 0,
        done.result, done.reason, done.progress, done.waits, done.parked_since
-  FROM json_each(?1) AS wanted
+  FROM json_each(:ids) AS wanted
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
 -- name: page_oldest
@@ -378,64 +379,71 @@ SELECT id FROM onward_finished
  LIMIT :limit;
 
 -- name: page_newest
+-- From the end if it is told no id: every blob sorts after every text.
 SELECT id FROM onward_jobs
- WHERE :live AND id < :after AND state IN (SELECT value FROM json_each(:states))
+ WHERE :live AND id < coalesce(:after, x'') AND state IN (SELECT value FROM json_each(:states))
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  UNION ALL
 SELECT id FROM onward_finished INDEXED BY onward_finished_discarded_idx
- WHERE :discarded AND state = 'discarded' AND id < :after
+ WHERE :discarded AND state = 'discarded' AND id < coalesce(:after, x'')
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  UNION ALL
 SELECT id FROM onward_finished INDEXED BY onward_finished_cancelled_idx
- WHERE :cancelled AND state = 'cancelled' AND id < :after
+ WHERE :cancelled AND state = 'cancelled' AND id < coalesce(:after, x'')
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  UNION ALL
 SELECT id FROM onward_finished
- WHERE :completed AND state = 'completed' AND sealed IS NOT NULL AND id < :after
+ WHERE :completed AND state = 'completed' AND sealed IS NOT NULL AND id < coalesce(:after, x'')
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  ORDER BY id DESC
  LIMIT :limit;
 
 -- name: runs_of
 SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.kind, run.message, run.traceback
-  FROM json_each(?1) AS wanted
+  FROM json_each(:ids) AS wanted
  CROSS JOIN onward_attempts AS run ON run.job_id = wanted.value
  ORDER BY run.job_id, run.token;
 
 -- name: count_live
 -- Each count walks one narrow index.
 SELECT 'available', count(*) FROM onward_jobs INDEXED BY onward_jobs_claim_idx
- WHERE state = 'available' AND (?1 IS NULL OR queue = ?1)
+ WHERE state = 'available' AND (:queue IS NULL OR queue = :queue)
  UNION ALL
 SELECT 'executing', count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
- WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1)
+ WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue)
  UNION ALL
 SELECT state, count(*) FROM onward_jobs INDEXED BY onward_jobs_due_idx
- WHERE state IN ('scheduled', 'retryable') AND (?1 IS NULL OR queue = ?1)
+ WHERE state IN ('scheduled', 'retryable') AND (:queue IS NULL OR queue = :queue)
  GROUP BY state;
 
 -- name: count_finished
--- Completed jobs have no index of their own: they are all the others.
-SELECT (SELECT count(*) FROM onward_finished),
-       (SELECT count(*) FROM onward_finished INDEXED BY onward_finished_discarded_idx WHERE state = 'discarded'),
-       (SELECT count(*) FROM onward_finished INDEXED BY onward_finished_cancelled_idx WHERE state = 'cancelled'),
-       (SELECT count(*) FROM onward_finished INDEXED BY onward_finished_tombstone_idx WHERE sealed IS NULL);
-
--- name: count_finished_of_queue
-SELECT count(*),
-       count(*) FILTER (WHERE state = 'discarded'),
-       count(*) FILTER (WHERE state = 'cancelled'),
-       count(*) FILTER (WHERE sealed IS NULL)
-  FROM onward_finished
- WHERE queue = ?1;
+-- Completed jobs have no index of their own: they are all the others.  To count all of them without a condition is quickest.
+WITH counted (everything, discarded, cancelled, tombstones) AS (
+    SELECT CASE WHEN :queue IS NULL THEN (SELECT count(*) FROM onward_finished)
+                ELSE (SELECT count(*) FROM onward_finished WHERE queue = :queue) END,
+           (SELECT count(*) FROM onward_finished INDEXED BY onward_finished_discarded_idx
+             WHERE state = 'discarded' AND (:queue IS NULL OR queue = :queue)),
+           (SELECT count(*) FROM onward_finished INDEXED BY onward_finished_cancelled_idx
+             WHERE state = 'cancelled' AND (:queue IS NULL OR queue = :queue)),
+           (SELECT count(*) FROM onward_finished INDEXED BY onward_finished_tombstone_idx
+             WHERE sealed IS NULL AND (:queue IS NULL OR queue = :queue))
+)
+SELECT 'completed', everything - discarded - cancelled - tombstones FROM counted
+ UNION ALL
+SELECT 'discarded', discarded FROM counted
+ UNION ALL
+SELECT 'cancelled', cancelled FROM counted;
 
 -- name: live_by_queue
-SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' GROUP BY queue
- UNION ALL
-SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_due_idx
- WHERE state IN ('scheduled', 'retryable') GROUP BY queue
- UNION ALL
-SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' GROUP BY queue;
+SELECT queue, sum(number)
+  FROM (SELECT queue, count(*) AS number FROM onward_jobs INDEXED BY onward_jobs_claim_idx
+         WHERE state = 'available' GROUP BY queue
+         UNION ALL
+        SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_due_idx
+         WHERE state IN ('scheduled', 'retryable') GROUP BY queue
+         UNION ALL
+        SELECT queue, count(*) FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' GROUP BY queue)
+ GROUP BY queue;
 
 -- name: queues_with_work
 -- From name to name along the indexes: the jobs between are passed over.
@@ -471,7 +479,7 @@ SELECT 'later', name,
 
 -- name: running
 SELECT id FROM onward_jobs INDEXED BY onward_jobs_owner_idx
- WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1) AND (?2 IS NULL OR job = ?2);
+ WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job);
 
 -- name: glance
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.  A row number is given to every job that
@@ -560,11 +568,11 @@ DELETE FROM onward_finished WHERE id IN (SELECT value FROM json_each(?1));
 -- name: forget_runs
 -- A job that was enqueued anew under its old id keeps what it has.
 DELETE FROM onward_attempts
- WHERE job_id IN (SELECT value FROM json_each(?1))
+ WHERE job_id IN (SELECT value FROM json_each(:ids))
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
 
 -- name: next_finished
-SELECT id, queue, state, finished_at, sealed IS NULL, ?3 FROM onward_finished WHERE id > ?1 ORDER BY id LIMIT ?2;
+SELECT id, queue, state, finished_at, sealed IS NULL, :now FROM onward_finished WHERE id > :after ORDER BY id LIMIT :limit;
 
 -- name: drop_spent_holds
 DELETE FROM onward_holds
@@ -589,7 +597,7 @@ SELECT min(started_at) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session
                     WHERE session.owner = onward_jobs.owner AND session.expires_at > ?1);
 
--- Moving house.  These take named parameters, as in the other dialects: they are asked for by shared code.
+-- Transfer between stores.
 
 -- name: requeue_live
 UPDATE onward_jobs SET queue = :onto

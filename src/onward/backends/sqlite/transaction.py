@@ -1,23 +1,42 @@
-"""One transaction: its statements by name, the instant it holds the lock, and whom to wake when it is through."""
+"""Transactions on one file: with the write lock, for a look, or for a single statement.
+
+A transaction runs statements by name and knows the instant at which it holds the lock.  If it makes a job due, a worker is
+woken after the commit.
+"""
 
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from onward.backends.sql.steps import Asks, answered
+from onward.backends.sql.statements import NamedSteps
+from onward.backends.sqlite.connection import Connections
+from onward.base.clock import Clock
+from onward.contract.transactions import refuse_to_wait, run_steps
 
-__all__ = ["Row", "Transaction", "as_json"]
+__all__ = ["Row", "Transaction", "Transactions", "as_json"]
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
 T = TypeVar("T")
 
 _encode = msgspec.json.Encoder().encode
+
+
+class Reply(NamedTuple):
+    """The answer to a statement."""
+
+    found: list[Row]
+
+    def rows(self) -> list[Row]:
+        return self.found
+
+    def value(self) -> Any:
+        return self.found[0][0]
 
 
 class Transaction:
@@ -51,13 +70,15 @@ class Transaction:
         """The one value of a statement that always gives one row."""
         return self._connection.execute(self._sql[name], parameters).fetchone()[0]
 
-    def is_named(self, name: str) -> bool:
-        """Whether its parameters have names."""
-        return "?1" not in self._sql[name]
+    def ask(self, name: str, **parameters: object) -> Reply:
+        """Run a statement whose parameters have names, as shared code does; a list travels as JSON."""
+        values = {key: as_json(value) if isinstance(value, list) else value for key, value in parameters.items()}
+        cursor = self._connection.execute(self._sql[name], {**values, "now": self.now})
+        return Reply(cursor.fetchall())
 
-    def hold(self, asks: Asks[T]) -> T:
-        """Hold a conversation that somebody else's connection could hold as well."""
-        return answered(asks, lambda asked: self.rows(asked.name, asked.parameters))
+    def run_steps(self, steps: NamedSteps[T]) -> T:
+        """Run steps that could run on a caller's connection as well."""
+        return run_steps(steps, lambda step: self.rows(step.name, step.parameters))
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
@@ -72,6 +93,53 @@ class Transaction:
                 self._connection.execute("RELEASE attempt")
             raise
         self._connection.execute("RELEASE attempt")
+
+
+class Transactions:
+    """Opens the transactions of one store."""
+
+    def __init__(
+        self,
+        store: object,
+        connections: Connections,
+        sql: Mapping[str, str],
+        *,
+        clock: Clock,
+        wake: Callable[[], None],
+    ) -> None:
+        self._store = store
+        self._connections = connections
+        self._sql = sql
+        self._clock = clock
+        self._wake = wake
+
+    @contextmanager
+    def writing(self) -> Iterator[Transaction]:
+        """Hold the write lock; the time is read once it is held, so that waiting for it shortens no lease."""
+        refuse_to_wait(self._store)
+        with self._connections.writing() as connection:
+            tx = Transaction(connection, self._sql, self._clock.micros())
+            yield tx
+        if tx.wakes:
+            self._wake()
+
+    def alone(self, write: Callable[[Transaction], T]) -> T:
+        """Let ``write`` run a single statement, which is a transaction by itself.  It may be called several times."""
+
+        def run(connection: sqlite3.Connection) -> tuple[Transaction, T]:
+            tx = Transaction(connection, self._sql, self._clock.micros())
+            return tx, write(tx)
+
+        tx, result = self._connections.alone(run)
+        if tx.wakes:
+            self._wake()
+        return result
+
+    @contextmanager
+    def reading(self) -> Iterator[Transaction]:
+        """One snapshot of the file, whatever is written meanwhile."""
+        with self._connections.reading() as connection:
+            yield Transaction(connection, self._sql, self._clock.micros())
 
 
 def as_json(values: Sequence[object] | Mapping[str, object]) -> str:

@@ -1,44 +1,25 @@
-"""Moving house with the jobs of a file."""
+"""Transfer between stores: the rows of a file."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager
-from typing import Any, TypeVar
+from collections.abc import Sequence
 
-from onward.backends.sql.transfer import SqlMoving
-from onward.backends.sqlite.transaction import Row, Transaction, as_json
+from onward.backends.sql.transfer import SqlTransfer
+from onward.backends.sqlite.transaction import Row, Transaction
 from onward.contract.transfer import Parcel
 
-__all__ = ["SqliteMoving"]
-
-Result = TypeVar("Result")
+__all__ = ["SqliteTransfer"]
 
 
-class SqliteMoving(SqlMoving):
+class SqliteTransfer(SqlTransfer):
     """The `Movable` half of the backend."""
 
-    @abstractmethod
-    def _reading(self) -> AbstractContextManager[Transaction]: ...
+    def _store_parcels(self, tx: Transaction, transit: str, live: Sequence[Parcel], dead: Sequence[Parcel]) -> None:
+        tx.run_many("accept_live", [_live(each, transit) for each in live])
+        tx.run_many("accept_dead", [_dead(each, transit) for each in dead])
 
-    @abstractmethod
-    def _writing(self) -> AbstractContextManager[Transaction]: ...
-
-    def _looking(self, act: Callable[[Any], Result]) -> Result:
-        with self._reading() as tx:
-            return act(_Asking(tx))
-
-    def _moving(self, act: Callable[[Any], Result]) -> Result:
-        with self._writing() as tx:
-            return act(_Asking(tx))
-
-    def _store_parcels(self, tx: _Asking, transit: str, live: Sequence[Parcel], dead: Sequence[Parcel]) -> None:
-        tx.tx.run_many("accept_live", [_live(each, transit) for each in live])
-        tx.tx.run_many("accept_dead", [_dead(each, transit) for each in dead])
-
-    def _store_runs(self, tx: _Asking, parcels: Sequence[Parcel]) -> None:
-        tx.tx.run_many(
+    def _store_runs(self, tx: Transaction, parcels: Sequence[Parcel]) -> None:
+        tx.run_many(
             "accept_run",
             [
                 (
@@ -58,32 +39,8 @@ class SqliteMoving(SqlMoving):
             ],
         )
 
-    def _rouse(self, tx: _Asking, queue: str) -> None:
-        tx.tx.wakes = True
-
-
-class _Asking:
-    """A transaction as shared code asks it: lists travel as JSON."""
-
-    def __init__(self, tx: Transaction) -> None:
-        self.tx = tx
-
-    def ask(self, name: str, **parameters: object) -> _Answer:
-        values = {key: as_json(value) if isinstance(value, list) else value for key, value in parameters.items()}
-        if self.tx.is_named(name):
-            return _Answer(self.tx.rows(name, {**values, "now": self.tx.now}))
-        return _Answer(self.tx.rows(name, tuple(values.values())))
-
-
-class _Answer:
-    def __init__(self, rows: list[Row]) -> None:
-        self._rows = rows
-
-    def rows(self) -> list[Row]:
-        return self._rows
-
-    def value(self) -> Any:
-        return self._rows[0][0]
+    def _rouse(self, tx: Transaction, queue: str) -> None:
+        tx.wakes = True
 
 
 def _live(parcel: Parcel, queue: str) -> Row:

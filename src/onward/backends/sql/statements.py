@@ -1,0 +1,56 @@
+"""Statements by name, as shared code speaks to any database: within a transaction, or as steps of a generator.
+
+A generator of steps (`NamedSteps`) yields each statement by its name and is sent the rows.  It runs on our own connection
+(`run_steps`), or on the connection of a caller who joins a job to a transaction (`as_statements`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple, Protocol, TypeVar
+
+from onward.contract.transactions import Rows, Statement, Steps
+
+__all__ = ["Named", "NamedSteps", "Reply", "Transaction", "as_statements", "ask"]
+
+T = TypeVar("T")
+
+
+class Reply(Protocol):
+    """The answer to a statement, read when it is needed."""
+
+    def rows(self) -> list[tuple[Any, ...]]: ...
+
+    def value(self) -> Any: ...
+
+
+class Transaction(Protocol):
+    """A transaction of any dialect."""
+
+    def ask(self, name: str, **parameters: object) -> Reply: ...
+
+
+class Named(NamedTuple):
+    """A statement by its name, with its parameters as the dialect takes them."""
+
+    name: str
+    parameters: Any
+
+
+NamedSteps = Generator[Named, Rows, T]
+
+
+def ask(name: str, **parameters: Any) -> NamedSteps[Rows]:
+    """Run one step: ``rows = yield from ask("key_holders", keys=keys)``."""
+    return (yield Named(name, parameters))
+
+
+def as_statements(steps: NamedSteps[T], render: Callable[[Named], Statement]) -> Steps[T]:
+    """Turn named steps into statements for the connection of a caller."""
+    try:
+        step = next(steps)
+        while True:
+            step = steps.send((yield render(step)))
+    except StopIteration as end:
+        result: T = end.value
+        return result
