@@ -28,7 +28,7 @@ IMPATIENT = (
 
 
 # A worker that takes into its hand all that it finds and keeps it, however slow the machine is.
-HOARDER = "from onward.worker import prefetch, pump; prefetch._AHEAD = 60; pump._LONGEST_WAIT = 600"
+HOARDER = "from onward.worker import claim_size, pump; claim_size._AHEAD = 60; pump._LONGEST_WAIT = 600"
 
 
 def let_pass(seconds):

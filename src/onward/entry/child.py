@@ -30,9 +30,9 @@ from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.run_board import RunBoard
 from onward.supervisor.subreaper import end_with_parent
+from onward.worker.claim_size import Quota
 from onward.worker.diagnostics.stacks import Stacks
 from onward.worker.options import WorkerOptions
-from onward.worker.quota import Quota
 from onward.worker.worker import Worker
 
 __all__ = ["leave_signals_to_others", "load_application", "main"]

@@ -57,10 +57,11 @@ class Work(msgspec.Struct, eq=False):
 class WaitingLine:
     """Works of one kind that wait for a slot, the oldest first; ``call`` tells those who run them that one is free."""
 
-    __slots__ = ("wake", "works")
+    __slots__ = ("other", "wake", "works")
 
     def __init__(self) -> None:
         self.works: deque[Work] = deque()
+        self.other: WaitingLine
         self.wake: Callable[[int], None] = _wake_none
 
 
@@ -88,6 +89,7 @@ class Inflight:
         self._clock = clock
         self.calls = WaitingLine()  # for runner threads
         self.coroutines = WaitingLine()  # for the event loop
+        self.calls.other, self.coroutines.other = self.coroutines, self.calls
         self.running: dict[Key, Work] = {}
         self._open = concurrency  # slots
         self._took: list[float] = []  # by those that ended lately
@@ -120,7 +122,7 @@ class Inflight:
                 if work.order % _SAMPLE == 0:
                     work.begun = self._clock()
                 return work
-            other = self._other(line)
+            other = line.other
             pass_on = bool(line.works) and self._may_begin(other)
         if pass_on:
             other.wake(1)
@@ -135,7 +137,7 @@ class Inflight:
         with self._lock:
             del self.running[work.key]
             opened = work.begun is not None and self._tells(self._clock() - work.begun)
-            other = self._other(line)
+            other = line.other
             wake_other = bool(other.works) and (
                 not line.works or other.works[0].order < line.works[0].order or self._open - len(self.running) > 1
             )
@@ -209,14 +211,11 @@ class Inflight:
             self._took.clear()
         return self._open > before
 
-    def _other(self, line: WaitingLine) -> WaitingLine:
-        return self.coroutines if line is self.calls else self.calls
-
     def _may_begin(self, line: WaitingLine) -> bool:
         free = self._open - len(self.running)
         if not line.works or free <= 0 or self._closed:
             return False
-        other = self._other(line).works
+        other = line.other.works
         if free == 1 and other and other[0].order < line.works[0].order:
             return False
         return self._fresh()

@@ -97,7 +97,7 @@ class IsolatedProcesses:
         self,
         program: Sequence[str],
         runtime: Runtime,
-        recorder: RunRecorder,
+        recorder: RunRecorder | None,
         *,
         fresh: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -124,7 +124,8 @@ class IsolatedProcesses:
             if work.lost or not self._fresh():  # the import took its time
                 self._keep(process, spare=not suspect)
                 return Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released())
-            self._recorder.begin(work.key, float("inf"), process.pid)
+            if self._recorder is not None:
+                self._recorder.begin(work.key, float("inf"), process.pid)
             with self._lock:
                 self._busy[work.key] = process
             ran = process.run(work, self._report)

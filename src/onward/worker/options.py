@@ -100,14 +100,14 @@ class QueuePlan:
     def __init__(self, queues: Sequence[str], weights: Mapping[str, int], limits: Mapping[str, int]) -> None:
         self.queues = tuple(queues)
         self._weights = [weights.get(queue, 0) for queue in self.queues]
-        self._weighted = any(self._weights)
+        self.fixed_order = () if any(self._weights) else self.queues  # empty: it is drawn anew for every claim
         self._limits = dict(limits)
         self.limited = bool(limits)
 
     def order(self) -> tuple[str, ...]:
-        """Strictly as given; or, with weights, a draw in which a queue of weight 3 is first three times as often."""
-        if not self._weighted:
-            return self.queues
+        """Return the queues as given; with weights, a draw in which a queue of weight 3 is first three times as often."""
+        if self.fixed_order:
+            return self.fixed_order
         keyed = [
             (random.random() ** (1 / max(weight, 1)), queue)
             for queue, weight in zip(self.queues, self._weights, strict=True)

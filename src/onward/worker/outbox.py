@@ -39,12 +39,9 @@ class Outbox:
         self._parts = parts
         self._session = session
         self.finished: deque[Attempt] = deque()  # to which any thread appends
-        self._items: list[tuple[Attempt, Settlement]] = []
+        self.items: list[tuple[Attempt, Settlement]] = []
         self._sent: set[Key] = set()  # what was sent before and not answered
         self._applied: set[Key] = set()  # of those, what is known to have been applied
-
-    def __len__(self) -> int:
-        return len(self._items)
 
     def collect(self) -> tuple[int, int]:
         """Turn finished attempts into settlements.  Returns how many, and the milliseconds that they took together."""
@@ -62,7 +59,7 @@ class Outbox:
             attempt = msgspec.structs.replace(attempt, lease=_renamed(attempt.lease, owner))
         parts = self._parts
         item = settlement(attempt, keep=parts.keep_completed, dead_letter_copy=parts.dead_letter_copy)
-        self._items.append((attempt, item))
+        self.items.append((attempt, item))
 
     def release(self, works: Iterable[Work]) -> None:
         """Give back jobs that have not begun."""
@@ -71,7 +68,7 @@ class Outbox:
 
     def keys(self) -> list[Key]:
         """Return the leases that wait for their settlement to be answered."""
-        return [key_of(attempt.lease) for attempt, _ in self._items]
+        return [key_of(attempt.lease) for attempt, _ in self.items]
 
     def unanswered_keys(self) -> set[Key]:
         """Return the leases whose attempts have ended, also those that no settlement was made of yet."""
@@ -79,7 +76,7 @@ class Outbox:
 
     def count_by_queue(self) -> Counter[str]:
         """Return how many leases of each queue have ended."""
-        return Counter(attempt.lease.envelope.queue for attempt, _ in self._items)
+        return Counter(attempt.lease.envelope.queue for attempt, _ in self.items)
 
     def exchange(self, claim: Claim | None) -> Exchange:
         """Send all settlements, and the claim, in one turn."""
@@ -88,7 +85,7 @@ class Outbox:
             return exchange(
                 parts.backend,
                 self._session.owner,
-                [item for _, item in self._items],
+                [item for _, item in self.items],
                 claim,
                 drop_dead=parts.drop_dead,
                 dead_letter_copy=parts.dead_letter_copy,
@@ -100,8 +97,8 @@ class Outbox:
 
     def report(self, made: Exchange) -> None:
         """Log, count and publish what the store answered, and forget it."""
-        attempts = [attempt for attempt, _ in self._items]
-        self._items = []
+        attempts = [attempt for attempt, _ in self.items]
+        self.items = []
         answers = self._resolve_repeated(made) if self._sent else made.result.settled
         self._parts.ledger.settled(attempts, made.settlements, answers)
         crashed = [
@@ -119,8 +116,8 @@ class Outbox:
         """Send everything again under the name of a successor session, which holds these leases."""
         # There was a session to adopt, so it had lived; and the one way out of a living session is a settlement.
         self._applied = self._sent - {key_of(lease) for lease in held}
-        self._items = [
-            (attempt, msgspec.structs.replace(item, lease=_renamed(item.lease, owner))) for attempt, item in self._items
+        self.items = [
+            (attempt, msgspec.structs.replace(item, lease=_renamed(item.lease, owner))) for attempt, item in self.items
         ]
 
     def _resolve_repeated(self, made: Exchange) -> list[Settled]:

@@ -78,6 +78,7 @@ class PatternPlan(QueuePlan):
 
     def __init__(self, queues: Sequence[str], weights: Mapping[str, int], limits: Mapping[str, int]) -> None:
         super().__init__(queues, weights, {queue: limit for queue, limit in limits.items() if not is_pattern(queue)})
+        self._given_order, self.fixed_order = self.fixed_order, ()
         self._patterns = {queue: _Pattern(queue) for queue in self.queues if is_pattern(queue)}
         self._each = [(matcher(queue).fullmatch, limit) for queue, limit in limits.items() if is_pattern(queue)]
         self.limited = bool(limits)
@@ -102,7 +103,7 @@ class PatternPlan(QueuePlan):
         return tuple(dict.fromkeys(self._expanded()))
 
     def _expanded(self) -> Iterator[str]:
-        for queue in super().order():
+        for queue in self._given_order or super().order():
             pattern = self._patterns.get(queue)
             if pattern is None:
                 yield queue

@@ -36,12 +36,11 @@ from onward.attempt.settle import Exchange
 from onward.backend import Claim, Lease
 from onward.errors import BackendError
 from onward.worker.breaker import Breaker
+from onward.worker.claim_size import Prefetch, Quota
 from onward.worker.events import WorkerEvents
 from onward.worker.inflight import Inflight, Work
 from onward.worker.options import QueuePlan, WorkerParts
 from onward.worker.outbox import Outbox, key_of
-from onward.worker.prefetch import Prefetch
-from onward.worker.quota import Quota
 from onward.worker.recovery import Recovery, SessionHandover
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import WorkerSession
@@ -49,6 +48,7 @@ from onward.worker.session import WorkerSession
 __all__ = ["Pump"]
 
 _LONGEST_WAIT = 1.0  # seconds that a claimed job waits for a slot
+_NO_LIMIT = 1_000_000  # leases
 _LARGEST_SURPRISE = 1000  # leases that an adoption may bring
 _PARKED_AT_MOST = 1.0
 _QUICK_JOBS_TAKE_LESS = 0.002
@@ -67,7 +67,7 @@ class Pump:
         plan: QueuePlan,
         quota: Quota,
         breaker: Breaker,
-        recorder: RunRecorder,
+        recorder: RunRecorder | None,
     ) -> None:
         self._parts = parts
         self._session = session
@@ -78,6 +78,7 @@ class Pump:
         self._plan = plan
         self._quota = quota
         self._recorder = recorder
+        self._capacity = _NO_LIMIT if recorder is None else recorder.capacity
         self._outbox = Outbox(parts, session)
         self.recovery = Recovery(
             session,
@@ -147,7 +148,8 @@ class Pump:
     def run(self) -> None:
         """Take turn after turn, until all is settled after the order to drain."""
         while not self._quit and not (self.draining and not self._unsettled):
-            self._recorder.beat()
+            if self._recorder is not None:
+                self._recorder.beat()
             if self.recovery.handovers:
                 self.recovery.take_over()
             if self._session.is_dead:
@@ -161,7 +163,7 @@ class Pump:
                 self._may_be_work = True
                 self.recovery.wait_out(error)
                 continue
-            if len(self._outbox) or claim is not None:
+            if self._outbox.items or claim is not None:
                 self._turn(claim)
             else:
                 self._park()
@@ -186,8 +188,8 @@ class Pump:
         unsettled = len(self._unsettled)
         if self._inflight.oldest() is None:
             self._quota.all_begun(unsettled)
-        wanted = self._prefetch.wanted(unsettled - len(self._outbox), time.monotonic())
-        room = self._recorder.capacity - unsettled - _LARGEST_SURPRISE
+        wanted = self._prefetch.wanted(unsettled - len(self._outbox.items), time.monotonic())
+        room = self._capacity - unsettled - _LARGEST_SURPRISE
         wanted = min(wanted, room, self._quota.left(unsettled))
         if wanted <= 0:
             return None
@@ -196,9 +198,9 @@ class Pump:
             self._may_be_work = False  # what comes from now on may be too late for this look
             self._plan.look(self._parts.backend)
         at_most = self._room() if self._plan.limited else {}
-        ordered = self._plan.order()
+        ordered = self._plan.fixed_order or self._plan.order()
         queues = tuple(queue for queue in ordered if at_most.get(queue, 1) > 0)
-        if queues and (may_be_work or len(self._outbox)):
+        if queues and (may_be_work or self._outbox.items):
             if not self._plan.open_ended:
                 self._may_be_work = False  # what comes from now on may be too late for this claim
             return Claim(queues=queues, limit=wanted, at_most=at_most)
@@ -222,11 +224,12 @@ class Pump:
             return
         if self.recovery.failing:
             self.recovery.answered()
-        if len(self._outbox):
+        if self._outbox.items:
             keys = self._outbox.keys()
             for key in keys:
                 self._unsettled.pop(key, None)
-            self._recorder.end(keys)
+            if self._recorder is not None:
+                self._recorder.end(keys)
             self._quota.ran(sum(item.move != "release" for item in made.settlements))
             self._outbox.report(made)
             self._milestones.note("settled", len(keys))

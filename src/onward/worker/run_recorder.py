@@ -7,7 +7,7 @@ from typing import Protocol
 
 from onward.worker.inflight import Key
 
-__all__ = ["NoRecorder", "RunRecorder"]
+__all__ = ["RunRecorder"]
 
 
 class RunRecorder(Protocol):
@@ -41,21 +41,3 @@ class RunRecorder(Protocol):
     def end(self, keys: Iterable[Key]) -> None:
         """Their settlements were answered."""
         ...
-
-
-class NoRecorder:
-    """A worker inside a program has no witness: if the program dies, all that it held counts as begun."""
-
-    capacity = 1_000_000
-
-    def name(self, owner: str, successor: str = "") -> None: ...
-
-    def beat(self) -> None: ...
-
-    def begin(self, key: Key, deadline: float = float("inf"), pid: int = 0) -> None: ...
-
-    def program(self, key: Key, pid: int) -> None: ...
-
-    def left(self, key: Key) -> None: ...
-
-    def end(self, keys: Iterable[Key]) -> None: ...

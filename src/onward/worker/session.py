@@ -18,7 +18,7 @@ from onward.base.backoff import doubling, jittered
 from onward.errors import BackendError
 from onward.version import __version__
 from onward.worker.events import WorkerEvents
-from onward.worker.run_recorder import NoRecorder, RunRecorder
+from onward.worker.run_recorder import RunRecorder
 from onward.worker.store_contact import StoreContact
 
 __all__ = ["WorkerSession", "session_of_this_process"]
@@ -49,7 +49,7 @@ class WorkerSession:
         self._events = events
         self.contact = contact or StoreContact(lease_for.total_seconds())
         self._clock = self.contact.clock
-        self._recorder = recorder or NoRecorder()
+        self._recorder = recorder
         # A supervisor renews every third of a lease; this thread does if it has heard of no renewal for half of one.
         self._renew_after = self.contact.length / (2 if supervised else 3)
         self._renew_at = time.monotonic() + self._renew_after
@@ -69,14 +69,14 @@ class WorkerSession:
         adopt and this one are dead.
         """
         asked = self._clock()
-        if adopts is None or owner == self.owner:
-            self._recorder.name(owner)
-        else:
-            self._recorder.name(adopts, owner)
+        if self._recorder is not None:
+            first, second = (owner, "") if adopts is None or owner == self.owner else (adopts, owner)
+            self._recorder.name(first, second)
         held = self._backend.open_session(session_of_this_process(owner, self._lease_for), adopts=adopts)
         if held is None:
             return False
-        self._recorder.name(owner)
+        if self._recorder is not None:
+            self._recorder.name(owner)
         if compare is not None:
             compare(held)
         with self._changed:

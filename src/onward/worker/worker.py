@@ -23,6 +23,7 @@ from onward.job.lease import Lease
 from onward.job.outcome import Released
 from onward.telemetry import JobStarted
 from onward.worker.breaker import Breaker
+from onward.worker.claim_size import Quota
 from onward.worker.diagnostics.frames import AsTask, InProcess, InThread, Whereabouts
 from onward.worker.handler_tasks import HandlerTasks
 from onward.worker.handler_threads import HandlerThreads
@@ -33,9 +34,8 @@ from onward.worker.milestones import Milestones, OneTimeEvent
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.patterns import plan_of
 from onward.worker.pump import Pump
-from onward.worker.quota import Quota
 from onward.worker.recovery import SessionHandover
-from onward.worker.run_recorder import NoRecorder, RunRecorder
+from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import WorkerSession
 from onward.worker.store_contact import StoreContact
 from onward.worker.sweep import Sweep
@@ -74,10 +74,9 @@ class Worker:
         self._ended = OneTimeEvent()
         self._cause_of_death: BaseException | None = None
         self._pid: int | None = None  # of the process that started it
-        self._supervised = recorder is not None
-        self._recorder = recorder = recorder or NoRecorder()
+        self._recorder = recorder
         contact = StoreContact(parts.lease_for.total_seconds(), clock=clock)
-        supervised = self._supervised and parts.backend.capabilities.remote_extend
+        supervised = recorder is not None and parts.backend.capabilities.remote_extend
         self._session = session = WorkerSession(
             parts.backend, parts.lease_for, self, contact=contact, recorder=recorder, supervised=supervised
         )
@@ -114,7 +113,7 @@ class Worker:
         try:
             self._session.start()
             targets = [(self._pumping, "onward-pump"), (self._waking, "onward-wake")]
-            if not self._supervised:
+            if self._recorder is None:
                 targets.append((self._sweeping, "onward-sweep"))
             for target, name in targets:
                 threading.Thread(target=self._until_the_end, args=(target,), name=name, daemon=True).start()
@@ -257,7 +256,7 @@ class Worker:
 
     def on_started(self, work: Work) -> None:
         """Record that a handler is about to be called."""
-        if not work.isolated:
+        if self._recorder is not None and not work.isolated:
             timeout = work.ready.terms.timeout
             self._recorder.begin(work.key, _NEVER if timeout is None else boottime() + timeout)
             if work.ready.entry.denied_by_default and work.ready.context is not None:  # it may run a program
@@ -270,7 +269,7 @@ class Worker:
 
     def on_finished(self, work: Work, attempt: Attempt) -> None:
         """Settle an attempt in the next turn."""
-        if work.ready.terms.timeout is not None:
+        if self._recorder is not None and work.ready.terms.timeout is not None:
             self._recorder.left(work.key)
         self._pump.finished(attempt)
 

@@ -1,4 +1,4 @@
-"""How much work to hold beyond what runs: about as much as is finished in a tenth of a second.
+"""How many jobs to claim: beyond what runs, about as many as end in a tenth of a second; and never more than a quota.
 
 Fast jobs are claimed in batches that hide the cost of a turn; slow ones one by one, so that none waits behind another
 while a second worker is idle.
@@ -6,11 +6,16 @@ while a second worker is idle.
 
 from __future__ import annotations
 
-__all__ = ["Prefetch"]
+from collections.abc import Callable
+
+from onward.base.wording import counted
+
+__all__ = ["Prefetch", "Quota"]
 
 _AHEAD = 0.1  # seconds
 _SHORTEST_LOOK = 0.005  # seconds over which a rate means something
 _LARGEST_CLAIM = 500
+_NO_END = 1 << 62
 
 
 class Prefetch:
@@ -60,3 +65,46 @@ class Prefetch:
             # Nothing tells that it fell when nothing is finished at all.
             rate = min(rate, (self._finished + 1) / (now - self._since))
         return max(0, min(self._concurrency + int(rate * self._ahead) - inflight, _LARGEST_CLAIM))
+
+
+class Quota:
+    """So many jobs and no more, or until there is nothing to do.  By default there is no end.
+
+    ``jobs``: how many there are to be run.  ``recycle_after``: after so many somebody else should go on.
+    """
+
+    def __init__(self, jobs: int | None = None, *, recycle_after: int | None = None, until_empty: bool = False) -> None:
+        self._jobs = _NO_END if jobs is None else jobs
+        self._at_most = min(self._jobs, _NO_END if recycle_after is None else recycle_after)
+        self._until_empty = until_empty
+        self._done = 0
+        self.reached: Callable[[str, bool], None] | None = (
+            None  # called with the reason, and whether nothing is left to do
+        )
+        self.count: Callable[[int], None] | None = None  # called with how many jobs were settled
+
+    def left(self, inflight: int) -> int:
+        """How many more may be claimed."""
+        return self._at_most - self._done - inflight
+
+    def all_begun(self, inflight: int) -> None:
+        """All that is in hand runs.  If nothing more may be claimed, somebody else should go on, however long that takes."""
+        if self._at_most < self._jobs and self.left(inflight) <= 0:
+            self._reach(f"it has begun {counted(int(self._at_most), 'job')}", False)  # noqa: FBT003
+
+    def ran(self, count: int) -> None:
+        """So many jobs were settled; what was given back without a run does not count."""
+        self._done += count
+        if self.count is not None:
+            self.count(count)
+        if self._done >= self._at_most:
+            self._reach(f"it has run {counted(self._done, 'job')}", self._done >= self._jobs)
+
+    def found_nothing(self) -> None:
+        """There is nothing in hand and nothing in the store."""
+        if self._until_empty:
+            self._reach("nothing is left to do", True)  # noqa: FBT003
+
+    def _reach(self, reason: str, done: bool) -> None:
+        if self.reached is not None:
+            self.reached(reason, done)
