@@ -7,11 +7,11 @@ A `Guard` is entered when its thread calls a handler, and left with it.  Sending
 handler was left nothing can be sent.  Whoever is hit while leaving leaves again, undisturbed: senders let seconds pass
 before they send another.  A guard remembers what it has sent: a handler that returns all the same has swallowed it.
 
-Code that must not be torn apart runs under ``with shield():``.  What is sent meanwhile is kept, and raised when the block
+Code that must not be torn apart runs under ``with uninterrupted():``.  What is sent meanwhile is kept, and raised when the block
 ends.  Where no handler runs, that costs a look at a thread's own variable.
 
 A handler may run another job in its own thread (``jobs.drain()``).  That run has a guard of its own, which stands in front
-of the handler's until it is removed, and all of it is a shielded block of the handler's.
+of the handler's until it is removed, and all of it is an uninterrupted block of the handler's.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-__all__ = ["Guard", "shield"]
+__all__ = ["Guard", "uninterrupted"]
 
 
 class Guard:
@@ -102,8 +102,8 @@ _own = _Own()
 _NOTHING: AbstractContextManager[None] = contextlib.nullcontext()
 
 
-def shield() -> AbstractContextManager[None]:
-    """``with shield():`` nothing that is sent to this thread is raised in the block."""
+def uninterrupted() -> AbstractContextManager[None]:
+    """``with uninterrupted():`` nothing that is sent to this thread is raised in the block."""
     return _own.guard or _NOTHING
 
 

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from onward.base.failure import escaped, storable
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.handlers.limits import Limits, never_dump
 from onward.handlers.patience import Patience
 from onward.job.context import JobContext
@@ -72,7 +72,7 @@ def run_program(
     process: subprocess.Popen[bytes] | None = None
     out, err = _Said(), _Said()
     try:
-        with shield():  # an interruption waits until somebody knows the process
+        with uninterrupted():  # an interruption waits until somebody knows the process
             process = _start(argv, executable, env, cwd, leads=not ctx.alone)
             ctx.runs_program(process.pid)
         if not limits:
@@ -135,7 +135,7 @@ def _wait(process: subprocess.Popen[bytes], patience: Patience) -> None:
 def _end_surely(process: subprocess.Popen[bytes], *, leads: bool) -> None:
     """An interruption may arrive on the way in; seconds pass before there is another."""
     try:
-        with shield():
+        with uninterrupted():
             _end(process, leads=leads)
     finally:
         if process.returncode is None:

@@ -23,7 +23,7 @@ from onward.errors import BackendError
 from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed
 from onward.worker.store_contact import StoreContact
-from onward.worker.sweep import Sweep
+from onward.worker.sweep import StoreSweep
 
 __all__ = ["DeadSessions", "Sessions", "StoreThread"]
 
@@ -73,7 +73,7 @@ class StoreThread:
         self._died = died
         self._interval = settings.lease_for / 3
         self._contact = StoreContact(settings.lease_for)
-        self._sweep = Sweep(self._contact, reap=self._reap, prune=self._prune)
+        self._sweep = StoreSweep(self._contact, reap=self._reap, prune=self._prune)
         self._dead_sessions: deque[DeadSessions] = deque()
         self._next_renewal = 0.0
         self._failures = 0

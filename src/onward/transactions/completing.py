@@ -31,7 +31,7 @@ import msgspec
 from onward.attempt.attempt import Attempt
 from onward.backend import Backend
 from onward.base.failure import Failure
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
 from onward.client.bound_job import Job
 from onward.client.handle import JobHandle
@@ -225,7 +225,7 @@ class Block:
         self._context.begin_transaction()
         completion: Completion | None = None
         try:
-            with shield():
+            with uninterrupted():
                 completion = self._store.begin(at_most=self._blocks.at_most)
         except BaseException:
             if completion is not None:  # it was interrupted meanwhile, and nobody leaves a block that was not entered
@@ -239,7 +239,7 @@ class Block:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # From here on the run is not torn apart: it would not know what has become of its job.
-        with shield():
+        with uninterrupted():
             self._left()
             self._end(failed=error is not None)
 

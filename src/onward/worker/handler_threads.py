@@ -13,7 +13,7 @@ from onward.attempt.attempt import Runtime, run
 from onward.base.logs import get_logger
 from onward.worker.events import WorkerEvents
 from onward.worker.inflight import Inflight, Work
-from onward.worker.interrupt import Deadlines, Slot
+from onward.worker.interrupt import Deadlines, InterruptSlot
 from onward.worker.isolated import IsolatedProcesses
 
 __all__ = ["HandlerThreads"]
@@ -83,7 +83,7 @@ class HandlerThreads:
         self._idents.add(threading.get_ident())
         wakeup = threading.Lock()
         wakeup.acquire()
-        slot = Slot(self._deadlines)
+        slot = InterruptSlot(self._deadlines)
         try:
             while not self._stopping:
                 work = self._inflight.begin(self._line)
@@ -105,7 +105,7 @@ class HandlerThreads:
         else:
             wakeup.acquire()
 
-    def _run(self, work: Work, slot: Slot) -> None:
+    def _run(self, work: Work, slot: InterruptSlot) -> None:
         self._events.on_started(work)
         slot.work = work
         work.thread = slot.thread

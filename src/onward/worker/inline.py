@@ -30,7 +30,7 @@ from onward.base import forks
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.base.names import queue_name
 from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.job.context import JobContext
@@ -141,7 +141,7 @@ class Runner:
         """One cycle; None if nothing is due."""
         while True:
             # A handler that calls this may be interrupted between two cycles, and never in the middle of one.
-            with shield(), self._session.in_use() as owner:
+            with uninterrupted(), self._session.in_use() as owner:
                 answer = exchange(self._backend, owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
                     self._ledger.fetched(queue)

@@ -18,7 +18,7 @@ from onward.base.interruption import Guard
 from onward.errors import JobInterrupted, JobTimeout
 from onward.worker.inflight import Key, Work
 
-__all__ = ["Deadlines", "Slot"]
+__all__ = ["Deadlines", "InterruptSlot"]
 
 _SOON = 0.001
 _AGAIN = 5.0  # seconds to tidy up
@@ -90,7 +90,7 @@ class Deadlines:
         return after
 
 
-class Slot:
+class InterruptSlot:
     """Where a thread's handlers can be interrupted."""
 
     __slots__ = ("_deadlines", "_guard", "thread", "work")

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterable, Iterator
 
 from onward.worker.store_contact import StoreContact
 
-__all__ = ["Sweep"]
+__all__ = ["StoreSweep"]
 
 
-class Sweep:
+class StoreSweep:
     """Reaps at most every quarter of a lease and prunes once a minute, while the contact with the store allows it."""
 
     def __init__(

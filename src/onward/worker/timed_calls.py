@@ -6,7 +6,7 @@ from onward.attempt.attempt import Attempt, Ready, Runtime, run
 from onward.base import forks
 from onward.base.logs import get_logger
 from onward.worker.inflight import Key, Work
-from onward.worker.interrupt import Deadlines, Slot
+from onward.worker.interrupt import Deadlines, InterruptSlot
 
 __all__ = ["TimedCalls"]
 
@@ -37,7 +37,7 @@ class TimedCalls:
         if ready.terms.timeout is None or not ready.entry.definition.interrupt:
             return run(ready, self._runtime)
         key = (ready.lease.envelope.id, ready.lease.token)
-        slot = Slot(self._deadlines)
+        slot = InterruptSlot(self._deadlines)
         try:
             self._running[key] = slot.work = Work(ready, key, order=0, claimed=0.0)
             return run(ready, self._runtime, slot)

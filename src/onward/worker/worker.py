@@ -38,7 +38,7 @@ from onward.worker.recovery import SessionHandover
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import WorkerSession
 from onward.worker.store_contact import StoreContact
-from onward.worker.sweep import Sweep
+from onward.worker.sweep import StoreSweep
 
 __all__ = ["Worker", "WorkerParts", "stop_all"]
 
@@ -97,7 +97,7 @@ class Worker:
         )
         self._handler_threads = HandlerThreads(inflight, runtime, self._deadlines, self, isolated=isolated)
         self._handler_tasks = HandlerTasks(inflight, runtime, self, blocked_loop_after=options.blocked_loop_after)
-        self._sweep = Sweep(contact, reap=parts.reap, prune=lambda: (parts.prune(),))
+        self._sweep = StoreSweep(contact, reap=parts.reap, prune=lambda: (parts.prune(),))
 
     @property
     def running(self) -> bool:
