@@ -146,7 +146,7 @@ def test_a_process_that_cannot_be_started_is_tried_again_after_a_pause(fleet_of,
 
     assert pauses == [0.25, 0.5, 1, 2]
     assert len(list(Path("/proc/self/fd").iterdir())) == files
-    assert not fleet.anybody
+    assert list(fleet) == []
 
 
 def test_a_process_that_ends_by_itself_tells_how():

@@ -52,7 +52,7 @@ def test_what_somebody_died_over_is_given_to_the_next_and_what_is_done_is_not():
 @pytest.mark.promise("F83")
 def test_a_bequest_waits_for_an_heir_that_says_it_has_it():
     handovers, heir, next_heir = SessionHandovers(), Process(), Process()
-    handovers.leave(["old", "new"], [("late", 1)], [("innocent", 2)])
+    handovers.hand_over(["old", "new"], [("late", 1)], [("innocent", 2)])
     handovers.assign(heir)
     handovers.done("old")
     handovers.died(heir)

@@ -1,4 +1,4 @@
-"""Time as a collaborator: the store's clock in production, one that tests can move elsewhere.
+"""Clocks as objects that can be replaced: the system's in production, one that a test moves elsewhere.
 
 Inside Onward an instant is an ``int``, microseconds since the epoch in UTC; people get aware datetimes.
 """
@@ -18,7 +18,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @runtime_checkable
 class Clock(Protocol):
-    """Tells the time twice: for people and for the store."""
+    """Tells the time in two forms: for people and for the store."""
 
     def now(self) -> datetime: ...
 
@@ -36,7 +36,7 @@ class SystemClock:
 
 
 class JumpingClock:
-    """A clock that runs, and that can jump ahead so that nothing due later has to be waited for."""
+    """A clock that runs, and that can jump ahead to the next job that is due."""
 
     def __init__(self, base: Clock | None = None) -> None:
         self._base = base or SystemClock()
@@ -58,7 +58,8 @@ def boottime() -> float:
 
 
 def from_micros(instant: int) -> datetime:
-    """
+    """Return an instant as an aware datetime.
+
     >>> from_micros(1_000_000).isoformat()
     '1970-01-01T00:00:01+00:00'
     """
@@ -66,7 +67,7 @@ def from_micros(instant: int) -> datetime:
 
 
 def to_micros(instant: datetime) -> int:
-    """Exact, where ``timestamp() * 1e6`` would round.
+    """Return a datetime as an instant.  Exact, where ``timestamp() * 1e6`` would round.
 
     >>> to_micros(from_micros(1_700_000_000_123_457))
     1700000000123457

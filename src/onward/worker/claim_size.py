@@ -1,7 +1,7 @@
-"""How many jobs to claim: beyond what runs, about as many as end in a tenth of a second; and never more than a quota.
+"""How many jobs to claim: beyond those that run, about as many as end in a tenth of a second; never more than a quota.
 
-Fast jobs are claimed in batches that hide the cost of a turn; slow ones one by one, so that none waits behind another
-while a second worker is idle.
+Fast jobs are claimed in batches that hide the cost of a turn; slow jobs one by one, so that none waits behind another while
+a second worker is idle.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ _NO_END = 1 << 62
 
 
 class Prefetch:
-    """Watches how fast jobs are finished."""
+    """Measures how fast jobs end, and says how many to claim."""
 
     def __init__(self, concurrency: int, *, ahead: bool = True) -> None:
-        """``ahead``: False for a store that counts a crash for whatever was claimed by a process that died."""
+        """``ahead``: False for a store that counts a crash for every job that a dead process had claimed."""
         self._concurrency = concurrency
         self._ahead = _AHEAD if ahead else 0.0
         self._rate = 0.0
@@ -31,15 +31,15 @@ class Prefetch:
         self._took = 0.0
 
     def claimed(self, now: float) -> None:
-        """There is work: from now on finishing it is watched."""
+        """Begin to measure: there is work."""
         if self._since is None:
             self._since = now
 
     def finished(self, count: int, took: float, now: float) -> None:
-        """Jobs were finished, which took so many seconds in all.
+        """Count jobs that have ended, which took so many seconds together.
 
         The rate follows at once when it rises and slowly when it falls.  However many happen to end at the same moment, no
-        more are finished in a second than slots and the time that one takes allow.
+        more end in a second than the slots and the time that one job takes allow.
         """
         if self._since is None:
             self._since = now
@@ -54,23 +54,23 @@ class Prefetch:
             self._since, self._finished, self._took = now, 0, 0.0
 
     def forget(self) -> None:
-        """Nothing is there, or what was claimed ahead waited for too long: what the rate was says nothing any more."""
+        """Forget the rate: the store is empty, or jobs that were claimed ahead waited for too long."""
         self._rate = 0.0
         self._since, self._finished, self._took = None, 0, 0.0
 
     def wanted(self, inflight: int, now: float) -> int:
-        """How many jobs to claim now."""
+        """Return how many jobs to claim now, when so many are claimed and have not ended."""
         rate = self._rate
         if self._since is not None and now - self._since > _AHEAD:
-            # Nothing tells that it fell when nothing is finished at all.
+            # When no job ends, `finished` is not called and cannot lower the rate.
             rate = min(rate, (self._finished + 1) / (now - self._since))
         return max(0, min(self._concurrency + int(rate * self._ahead) - inflight, _LARGEST_CLAIM))
 
 
 class Quota:
-    """So many jobs and no more, or until there is nothing to do.  By default there is no end.
+    """When a worker ends by itself: after so many jobs, or when there is nothing to do.  By default it does not.
 
-    ``jobs``: how many there are to be run.  ``recycle_after``: after so many somebody else should go on.
+    ``jobs``: how many to run in all.  ``recycle_after``: after so many another process should take its place.
     """
 
     def __init__(self, jobs: int | None = None, *, recycle_after: int | None = None, until_empty: bool = False) -> None:
@@ -84,16 +84,16 @@ class Quota:
         self.count: Callable[[int], None] | None = None  # called with how many jobs were settled
 
     def left(self, inflight: int) -> int:
-        """How many more may be claimed."""
+        """Return how many more jobs may be claimed."""
         return self._at_most - self._done - inflight
 
     def all_begun(self, inflight: int) -> None:
-        """All that is in hand runs.  If nothing more may be claimed, somebody else should go on, however long that takes."""
+        """Ask for a replacement if no more jobs may be claimed: all that were claimed run, however long that takes."""
         if self._at_most < self._jobs and self.left(inflight) <= 0:
             self._reach(f"it has begun {counted(int(self._at_most), 'job')}", False)  # noqa: FBT003
 
     def ran(self, count: int) -> None:
-        """So many jobs were settled; what was given back without a run does not count."""
+        """Count jobs that were settled after a run."""
         self._done += count
         if self.count is not None:
             self.count(count)
@@ -101,7 +101,7 @@ class Quota:
             self._reach(f"it has run {counted(self._done, 'job')}", self._done >= self._jobs)
 
     def found_nothing(self) -> None:
-        """There is nothing in hand and nothing in the store."""
+        """End if that was asked for: no job is claimed, and the store is empty."""
         if self._until_empty:
             self._reach("nothing is left to do", True)  # noqa: FBT003
 

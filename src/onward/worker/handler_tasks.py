@@ -1,4 +1,4 @@
-"""One event loop on one thread for all async handlers; a call for the whole batch, not for each."""
+"""One event loop on one thread for all async handlers; it is woken once for a batch of works, not for each."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ __all__ = ["HandlerTasks"]
 
 logger = get_logger("onward.worker")
 
-_LAST_BREATH = 1.0
+_TASKS_END_WITHIN = 1.0  # seconds
 
 
 class HandlerTasks:
-    """Runs async handlers as tasks, as many at once as the hand allows."""
+    """Runs async handlers as tasks, as many at once as there are slots."""
 
     def __init__(
         self,
@@ -43,12 +43,12 @@ class HandlerTasks:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: int | None = None
         self._starting = threading.Lock()
-        self._context = contextvars.copy_context()  # of every task: what a handler sets is not the next one's
-        self._woken = False  # and it has not looked since
+        self._context = contextvars.copy_context()  # copied for every task: the next handler does not see what one sets
+        self._woken = False  # since the loop last looked for works
         self._stopping = False
 
     def cancel(self, work: Work) -> bool:
-        """Cancel the task of a work that runs here."""
+        """Cancel the task of a work.  False if it has none yet."""
         if work.task is None:
             return False
         self._soon(work.task.cancel)
@@ -63,7 +63,7 @@ class HandlerTasks:
 
     @property
     def thread(self) -> int | None:
-        """Of the event loop."""
+        """The thread of the event loop."""
         return self._thread
 
     def __contains__(self, thread: int) -> bool:
@@ -71,12 +71,12 @@ class HandlerTasks:
 
     def _wake(self, count: int) -> None:
         if self._woken:
-            return  # it will see this too
+            return  # the loop will see this work too
         self._woken = True
         try:
             if self._loop is None:
                 self._start()
-        except RuntimeError as error:  # a handler may have started too many threads; what waits is given back
+        except RuntimeError as error:  # a handler may have started too many threads; the pump gives back what waits
             self._woken = False
             logger.error("no thread can be started for async jobs: %s", error)  # noqa: TRY400
         self._soon(self._begin_what_may)
@@ -94,7 +94,7 @@ class HandlerTasks:
 
     def _soon(self, callback: Callable[[], object]) -> None:
         if self._loop is not None:
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nothing runs there any more
+            with contextlib.suppress(RuntimeError):  # the loop is closed: no task runs there any more
                 self._loop.call_soon_threadsafe(callback)
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
@@ -105,22 +105,22 @@ class HandlerTasks:
             while not self._stopping:
                 try:
                     loop.run_forever()
-                except BaseException as error:  # noqa: BLE001  a task that a handler left behind may exit, but not take us along
-                    what = kind_of(error)  # without its words: whose secrets they could quote is not known
+                except BaseException as error:  # noqa: BLE001  a task that a handler left behind may call exit()
+                    what = kind_of(error)  # without its text, which may quote a secret of any job
                     logger.error("a callback or task of a handler raised %s: the event loop goes on", what)  # noqa: TRY400
             self._close(loop)
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
             self._events.on_died(error)
 
     def _close(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Cancel what handlers left behind, and give it a moment."""
+        """Cancel the tasks that handlers left behind, and wait a moment for their end."""
         left = asyncio.all_tasks(loop)
         for task in left:
             task.cancel()
         try:
             with contextlib.suppress(BaseException):
                 if left:
-                    loop.run_until_complete(asyncio.wait(left, timeout=_LAST_BREATH))
+                    loop.run_until_complete(asyncio.wait(left, timeout=_TASKS_END_WITHIN))
                 loop.run_until_complete(loop.shutdown_asyncgens())
         finally:
             loop.close()
@@ -142,7 +142,7 @@ class HandlerTasks:
     async def _run(self, work: Work) -> None:
         self._events.on_started(work)
         attempt = await run_async(work.ready, self._runtime)
-        # In this order: at every moment it is known as running or as finished.
+        # In this order: at every moment the job is listed as running or as ended.
         self._events.on_finished(work, attempt)
         self._inflight.end(work, self._line)
         self._begin_what_may()

@@ -1,7 +1,7 @@
 """Threads that call sync handlers.
 
-They take from one line and park when there is nothing to begin; whoever adds work or frees a slot calls as many as can
-begin.  A queue with a future per job costs more than the store does; this costs a fraction of a microsecond.
+They begin works of one line and block when there is none; the thread that adds works or frees a slot wakes as many as can
+begin one.  A queue with a future for each job costs more than the store does; this costs a fraction of a microsecond.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ logger = get_logger("onward.worker")
 
 
 class HandlerThreads:
-    """At most ``concurrency`` threads, started when there is work for them."""
+    """Starts at most ``concurrency`` threads, each when there is work for it."""
 
     def __init__(
         self,
@@ -47,7 +47,7 @@ class HandlerThreads:
         self._stopping = False
 
     def stop(self) -> None:
-        """Let threads go as they become idle."""
+        """End the threads as they become idle."""
         self._stopping = True
         self._wake(self._threads)
 
@@ -60,7 +60,7 @@ class HandlerThreads:
             self._start(missing)
 
     def _wake(self, count: int) -> int:
-        """How many were there to be woken."""
+        """Wake so many threads.  Returns how many were blocked."""
         for woken in range(count):
             try:
                 wakeup = self._parked.pop()
@@ -74,7 +74,7 @@ class HandlerThreads:
             for _ in range(min(count, self._inflight.concurrency - self._threads)):
                 try:
                     threading.Thread(target=self._serve, name=f"onward-run-{self._threads}", daemon=True).start()
-                except RuntimeError as error:  # a handler may have started too many; what waits is given back
+                except RuntimeError as error:  # a handler may have started too many; the pump gives back what waits
                     logger.error("no thread can be started for another job: %s", error)  # noqa: TRY400
                     return
                 self._threads += 1
@@ -95,13 +95,13 @@ class HandlerThreads:
             self._events.on_died(error)
 
     def _park(self, wakeup: threading.Lock) -> None:
-        """Sit down until somebody calls."""
+        """Block until woken."""
         self._parked.append(wakeup)
-        if self._stopping or self._inflight.may_begin(self._line):  # it came between the look and sitting down
+        if self._stopping or self._inflight.may_begin(self._line):  # a work came before this thread was listed
             try:
                 self._parked.remove(wakeup)
             except ValueError:
-                wakeup.acquire()  # called already: take the call
+                wakeup.acquire()  # it was woken already
         else:
             wakeup.acquire()
 
@@ -114,6 +114,6 @@ class HandlerThreads:
             if work.isolated and self._isolated is not None
             else run(work.ready, self._runtime, slot if work.ready.entry.definition.interrupt else None)
         )
-        # In this order: at every moment it is known as running or as finished.
+        # In this order: at every moment the job is listed as running or as ended.
         self._events.on_finished(work, attempt)
         self._inflight.end(work, self._line)

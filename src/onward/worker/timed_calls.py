@@ -14,9 +14,9 @@ logger = get_logger("onward")
 
 
 class TimedCalls:
-    """Interrupts a handler at its time-out, in whichever thread it was called.
+    """Calls sync handlers, and interrupts them at their time-outs in the thread of the caller.
 
-    If the caller is itself a handler, the slot of its call stands behind this one, and comes back when this one is removed.
+    If the caller is itself a handler, its slot is put aside until this call has ended.
     """
 
     def __init__(self, runtime: Runtime) -> None:
@@ -26,7 +26,7 @@ class TimedCalls:
         forks.watch(self)
 
     def before_fork(self) -> None:
-        """Nothing to do: what other threads run stays with the parent."""
+        """Do nothing: what other threads run stays with the parent."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:

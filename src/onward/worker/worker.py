@@ -1,4 +1,4 @@
-"""The worker inside a program: a pump, runner threads, an event loop, and the threads that renew, wake and sweep."""
+"""The worker: a pump, handler threads, an event loop, and the threads that renew, wake and sweep."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ class Worker:
         return self._pid == os.getpid() and not self._ended.is_set()
 
     def start(self) -> Worker:
-        """Open a session and begin to work, on threads that keep no program alive."""
+        """Open a session and begin to work, on daemon threads."""
         if self._pid is not None:
             raise OnwardError("this worker was started before: make a new one with jobs.worker()")
         self._parts.backend.connect()
@@ -117,7 +117,7 @@ class Worker:
                 targets.append((self._sweeping, "onward-sweep"))
             for target, name in targets:
                 threading.Thread(target=self._until_the_end, args=(target,), name=name, daemon=True).start()
-        except BaseException:  # Ctrl-C: nobody will stop what did not start
+        except BaseException:  # Ctrl-C: the caller will not stop a worker that did not start
             self.drain()
             raise
         return self
@@ -141,13 +141,13 @@ class Worker:
         return unsettled
 
     def drain(self) -> None:
-        """Begin to stop, and do not wait for it."""
+        """Begin to stop, without waiting for the end."""
         self._pump.drain()
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the worker has ended."""
-        # Not in one go: Python calls a signal's handler between two steps of the main thread, and a signal that comes just
-        # before a step without end is heard when that ends.
+        # Not in one call: Python runs a signal's handler between two steps of the main thread, and a signal that comes just
+        # before an endless step is handled when that step ends.
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
         while not self._ended.wait(min(_WAIT, deadline - time.monotonic())):
             if time.monotonic() >= deadline:
@@ -161,25 +161,25 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # What a supervisor tells
+    # Called for its supervisor
 
     def renewed(self, owner: str, asked: float, renewal: Renewal) -> None:
-        """Our session was renewed for us, or is dead."""
+        """Act on a renewal that the supervisor made for this worker."""
         self._session.heard(owner, asked, renewal)
 
     def take_over(self, handover: SessionHandover) -> None:
-        """Take over what a killed process held."""
+        """Adopt the session of a process that was killed."""
         self._pump.take_over(handover)
 
     @property
     def cause_of_death(self) -> BaseException | None:
-        """What ended it, if it did not end politely."""
+        """The error that ended it; None if it was stopped or runs."""
         return self._cause_of_death
 
-    # For those who want to see what a job is doing
+    # For diagnostics
 
     def whereabouts(self, job_id: str) -> Whereabouts | None:
-        """Where the handler of a job runs; None if it does not."""
+        """Return where the handler of a job runs; None if it does not."""
         work = next((each for each in list(self._inflight.running.values()) if each.key[0] == job_id), None)
         if work is None:
             return None
@@ -210,9 +210,9 @@ class Worker:
                 continue
             queues = self._pump.listening
             try:
-                # While a queue is at its limit nobody listens to it, and that may be over at any moment.
+                # A queue at its limit is not listened to, and may fall below the limit at any moment.
                 longest = _WAIT if self._pump.hears_all else _SHORT_WAIT
-                # At the end it looks for work, rung or not: workers that started together must not do so in step.
+                # Afterwards the pump looks for work in any case: workers that started together must not do so in step.
                 length = jittered(longest)
                 if queues:
                     self._parts.backend.wait(queues, length)
@@ -236,7 +236,7 @@ class Worker:
                 self.milestones.note("swept")
 
     def _end(self) -> None:
-        """Nothing is known any more, or it died: end the session politely and let the threads go."""
+        """End the session and the threads: all is settled, or the worker died."""
         self._inflight.close()
         self._session.end()
         self._handler_threads.stop()
@@ -338,7 +338,7 @@ class Worker:
         logger.critical("the worker dies: %s: %s", type(error).__name__, error, exc_info=error)
 
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
-        """Progress, under the name that the session has now: the lease may have been adopted since it was claimed."""
+        """Store progress under the present name of the session: the lease may have been adopted since it was claimed."""
         owner = self._session.owner
         current = lease if lease.owner == owner else msgspec.structs.replace(lease, owner=owner)
         held = self._report_of_the_application(current, fraction, note)
@@ -347,7 +347,7 @@ class Worker:
 
 
 def stop_all(workers: Sequence[Worker]) -> None:
-    """Stop several at the same time: each has its own time-out, but they do not add up."""
+    """Stop several workers at the same time: each has its own time-out, but they do not add up."""
     for worker in workers:
         worker.drain()
     asked = time.monotonic()
