@@ -220,7 +220,7 @@ def boot():
 
 @pytest.fixture
 def patient(monkeypatch):
-    """What waits in hand may wait for ever."""
+    """Claimed jobs may wait for ever."""
     monkeypatch.setattr(pump, "_LONGEST_WAIT", 3600)
 
 

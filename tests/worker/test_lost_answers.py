@@ -120,7 +120,7 @@ def test_what_leaves_no_evidence_is_settled_once_all_the_same(
     assert set(runs.values()) == {2}
     counted = counters(jobs)
     assert counted["jobs_succeeded"] == 200
-    # Nothing is kept of a snooze: one whose answer was lost while nothing else was in hand may be taken for a lost lease.
+    # Nothing is kept of a snooze: one whose answer was lost while no other lease was held may be taken for a lost lease.
     assert counted["jobs_snoozed"] + counted.get("leases_lost", 0) == 200
     assert counted["jobs_fetched"] == 400
 

@@ -20,11 +20,10 @@ from typing import Any
 import msgspec
 
 from onward.attempt.attempt import Ready
+from onward.backend import Held
 from onward.job.lease import Lease
 
-__all__ = ["Inflight", "Key", "WaitingLine", "Work"]
-
-Key = tuple[str, int]
+__all__ = ["Inflight", "WaitingLine", "Work"]
 
 _SWITCH = 20e-6  # seconds: about what it costs to pass the interpreter to another thread and get it back
 _SAMPLE = 8  # one of so many jobs is timed
@@ -36,7 +35,7 @@ class Work(msgspec.Struct, eq=False):
     """One lease that waits for a slot or runs."""
 
     ready: Ready
-    key: Key
+    key: Held
     order: int  # in which the leases were claimed
     claimed: float
     begun: float | None = None  # when, if this job is timed
@@ -84,13 +83,13 @@ class Inflight:
         self.concurrency = concurrency
         self._isolates = isolates
         self.unsettled: dict[
-            Key, str
+            Held, str
         ] = {}  # every lease and its queue, until it is settled; changed by the pump's thread
         self._clock = clock
         self.calls = WaitingLine()  # for runner threads
         self.coroutines = WaitingLine()  # for the event loop
         self.calls.other, self.coroutines.other = self.coroutines, self.calls
-        self.running: dict[Key, Work] = {}
+        self.running: dict[Held, Work] = {}
         self._open = concurrency  # slots
         self._took: list[float] = []  # by those that ended lately
         self._fresh = fresh
@@ -195,7 +194,7 @@ class Inflight:
         with self._lock:
             return [*self.calls.works, *self.coroutines.works, *self.running.values()]
 
-    def find(self, key: Key) -> Work | None:
+    def find(self, key: Held) -> Work | None:
         work = self.running.get(key)
         if work is None:
             work = next((each for each in self.everything() if each.key == key), None)

@@ -9,8 +9,6 @@ may take longer than a lease; and if it was reaped in between, the next claim op
 
 from __future__ import annotations
 
-import os
-import platform
 import threading
 import time
 from collections import Counter
@@ -19,14 +17,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from random import uniform
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run_async
 from onward.attempt.first_error import FirstError
 from onward.attempt.report import REJECTIONS, Ledger
 from onward.attempt.settle import DeadLetterCopy, Exchange, exchange, settlement
-from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
+from onward.backend import Backend, Claim, Counting, Held, Inline, Lease
 from onward.base import forks
+from onward.base.backoff import jittered
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner
@@ -38,8 +36,8 @@ from onward.job.outcome import Dead, Released
 from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 from onward.telemetry import JobStarted, Telemetry
-from onward.version import __version__
 from onward.worker.event_loop import LoopThread
+from onward.worker.session import session_of_this_process
 from onward.worker.timed_calls import TimedCalls
 
 __all__ = ["Runner", "WorkerResult"]
@@ -214,7 +212,7 @@ class Runner:
             except BackendUnavailable:
                 if time.monotonic() + pause > deadline:
                     raise
-            time.sleep(uniform(pause / 2, pause))
+            time.sleep(jittered(pause))
             pause = min(pause * 2, 1.0)
 
 
@@ -324,9 +322,7 @@ class _RunnerSession:
 
     def _open(self) -> str:
         owner, now = random_owner(), self._clock.micros()
-        self._backend.open_session(
-            Session(owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__)
-        )
+        self._backend.open_session(session_of_this_process(owner, self._lease_for))
         self._owner, self._renewed_at = owner, now
         return owner
 

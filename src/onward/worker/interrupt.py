@@ -13,10 +13,11 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from onward.backend import Held
 from onward.base import forks
 from onward.base.interruption import Guard
 from onward.errors import JobInterrupted, JobTimeout
-from onward.worker.inflight import Key, Work
+from onward.worker.inflight import Work
 
 __all__ = ["Deadlines", "InterruptSlot"]
 
@@ -31,7 +32,7 @@ class Deadlines:
     that ends in time leaves nothing behind, and costs nothing more.
     """
 
-    def __init__(self, running: Mapping[Key, Work], *, died: Callable[[BaseException], None]) -> None:
+    def __init__(self, running: Mapping[Held, Work], *, died: Callable[[BaseException], None]) -> None:
         self._running = running
         self._died = died
         self._closed = False

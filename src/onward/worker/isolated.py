@@ -22,6 +22,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from onward.attempt.attempt import Attempt, Runtime, conclude, parked
+from onward.backend import Held
 from onward.base.failure import Failure
 from onward.base.ipc import IpcChannel, IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
@@ -29,7 +30,7 @@ from onward.base.process_end import describe_end, has_ended, kill_group
 from onward.errors import JobStopped, JobTimeout
 from onward.job.lease import Lease
 from onward.job.outcome import Crashed, Outcome, Released
-from onward.worker.inflight import Key, Work
+from onward.worker.inflight import Work
 from onward.worker.run_recorder import RunRecorder
 
 __all__ = [
@@ -107,7 +108,7 @@ class IsolatedProcesses:
         self._recorder = recorder
         self._fresh = fresh
         self._spares: list[_Process] = []
-        self._busy: dict[Key, _Process] = {}
+        self._busy: dict[Held, _Process] = {}
         self._lock = threading.Lock()
 
     def run(self, work: Work) -> Attempt:

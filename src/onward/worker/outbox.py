@@ -14,14 +14,14 @@ import msgspec
 
 from onward.attempt.attempt import Attempt
 from onward.attempt.settle import Exchange, exchange, reaped_alone, settlement
-from onward.backend import Claim, Lease
+from onward.backend import Claim, Held, Lease
 from onward.base.logs import get_logger
 from onward.base.wording import counted
 from onward.errors import BackendError
 from onward.job.outcome import Crashed, Released
 from onward.job.settlement import Settled, Settlement, already_applied
 from onward.job.states import MOVES
-from onward.worker.inflight import Key, Work
+from onward.worker.inflight import Work
 from onward.worker.options import WorkerParts
 from onward.worker.session import WorkerSession
 
@@ -40,8 +40,8 @@ class Outbox:
         self._session = session
         self.finished: deque[Attempt] = deque()  # to which any thread appends
         self.items: list[tuple[Attempt, Settlement]] = []
-        self._sent: set[Key] = set()  # what was sent before and not answered
-        self._applied: set[Key] = set()  # of those, what is known to have been applied
+        self._sent: set[Held] = set()  # what was sent before and not answered
+        self._applied: set[Held] = set()  # of those, what is known to have been applied
 
     def collect(self) -> tuple[int, int]:
         """Turn finished attempts into settlements.  Returns how many, and the milliseconds that they took together."""
@@ -66,11 +66,11 @@ class Outbox:
         for work in works:
             self.add(Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released()))
 
-    def keys(self) -> list[Key]:
+    def keys(self) -> list[Held]:
         """Return the leases that wait for their settlement to be answered."""
         return [key_of(attempt.lease) for attempt, _ in self.items]
 
-    def unanswered_keys(self) -> set[Key]:
+    def unanswered_keys(self) -> set[Held]:
         """Return the leases whose attempts have ended, also those that no settlement was made of yet."""
         return {*self.keys(), *(key_of(attempt.lease) for attempt in list(self.finished))}
 
@@ -133,7 +133,7 @@ class Outbox:
         return answers
 
 
-def key_of(lease: Lease) -> Key:
+def key_of(lease: Lease) -> Held:
     """Return what identifies a lease: the job and the number of its delivery."""
     return (lease.envelope.id, lease.token)
 

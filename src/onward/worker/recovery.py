@@ -22,7 +22,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare
-from onward.backend import Lease
+from onward.backend import Held, Lease
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
 from onward.base.outage import Outage
@@ -30,7 +30,7 @@ from onward.errors import BackendError, JobTimeout
 from onward.job.outcome import Released
 from onward.worker.breaker import Breaker
 from onward.worker.events import WorkerEvents
-from onward.worker.inflight import Inflight, Key, Work
+from onward.worker.inflight import Inflight, Work
 from onward.worker.outbox import Outbox, key_of
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import WorkerSession
@@ -46,7 +46,7 @@ class SessionHandover(NamedTuple):
     """The session of a process that was killed, which of its jobs had failed, and which were only interrupted (None)."""
 
     owner: str
-    verdicts: dict[Key, JobTimeout | None]
+    verdicts: dict[Held, JobTimeout | None]
     adopted: Callable[[], None]
 
 
@@ -75,7 +75,7 @@ class Recovery:
         self._accept = accept
         self.outage = Outage(logger)
         self.handovers: deque[SessionHandover] = deque()  # to which any thread appends
-        self.verdicts: dict[Key, JobTimeout | None] = {}  # of the leases that a handover brings
+        self.verdicts: dict[Held, JobTimeout | None] = {}  # of the leases that a handover brings
         self.failing = False  # whether the last call of the pump was not answered
         self.recovering = False
         self._stop_waiting = threading.Event()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Protocol
 
-from onward.worker.inflight import Key
+from onward.backend import Held
 
 __all__ = ["RunRecorder"]
 
@@ -26,18 +26,18 @@ class RunRecorder(Protocol):
         """Record that the pump is alive."""
         ...
 
-    def begin(self, key: Key, deadline: float = ..., pid: int = ...) -> None:
+    def begin(self, key: Held, deadline: float = ..., pid: int = ...) -> None:
         """Record that a handler is about to be called; ``deadline`` on the boot-time clock, ``pid`` of its own process."""
         ...
 
-    def program(self, key: Key, pid: int) -> None:
+    def program(self, key: Held, pid: int) -> None:
         """Record that a handler waits for a program that leads its own process group; 0: for none any more."""
         ...
 
-    def left(self, key: Key) -> None:
+    def left(self, key: Held) -> None:
         """Record that a handler has returned."""
         ...
 
-    def end(self, keys: Iterable[Key]) -> None:
+    def end(self, keys: Iterable[Held]) -> None:
         """Record that the store has answered these settlements."""
         ...

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, run
+from onward.backend import Held
 from onward.base import forks
 from onward.base.logs import get_logger
-from onward.worker.inflight import Key, Work
+from onward.worker.inflight import Work
 from onward.worker.interrupt import Deadlines, InterruptSlot
 
 __all__ = ["TimedCalls"]
@@ -21,7 +22,7 @@ class TimedCalls:
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._running: dict[Key, Work] = {}
+        self._running: dict[Held, Work] = {}
         self._deadlines = Deadlines(self._running, died=_no_more_time_outs)
         forks.watch(self)
 
