@@ -20,7 +20,7 @@ import msgspec
 from onward import config
 from onward.app import Onward
 from onward.backends.opening import located
-from onward.base.ipc import IpcChannel
+from onward.base.ipc import IpcChannel, IpcMessage
 from onward.cli.application import load
 from onward.cli.exits import CommandError, Exit, code_of
 from onward.cli.log_lines import listen
@@ -35,22 +35,15 @@ from onward.worker.diagnostics.stacks import Stacks
 from onward.worker.options import WorkerOptions
 from onward.worker.worker import Worker
 
-__all__ = ["leave_signals_to_others", "load_application", "main"]
+__all__ = ["leave_signals_to_others", "load_application", "main", "prepare_process"]
 
 _EXITS_WITHIN = 5.0  # seconds for what the application does at exit
 
 
 def main(channel_fd: str, board_fd: str, options_json: str) -> int:
     """Import the application, report that, and work until there is nothing to do or the supervisor is gone."""
-    end_with_parent()  # while it imports the application it reads no messages
-    leave_signals_to_others()
-    for fd in (channel_fd, board_fd):  # a program that a handler starts must not keep the channel open
-        os.set_inheritable(int(fd), False)  # noqa: FBT003
-    channel = IpcChannel(socket.socket(fileno=int(channel_fd)), DECODE_ABOVE)
-    options = msgspec.json.decode(options_json, type=ProcessOptions)
-    sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
-    listen(options.log_level, options.log_format)
-    config.unknown_variables()  # the command has warned of them
+    os.set_inheritable(int(board_fd), False)  # noqa: FBT003
+    channel, options = prepare_process(channel_fd, options_json, DECODE_ABOVE)
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application has set handlers
@@ -76,6 +69,20 @@ def main(channel_fd: str, board_fd: str, options_json: str) -> int:
     threading.Thread(target=_exit_late, daemon=True).start()
     app.close()
     return code
+
+
+def prepare_process(
+    channel_fd: str, options_json: str, decoder: msgspec.msgpack.Decoder[IpcMessage]
+) -> tuple[IpcChannel, ProcessOptions]:
+    """Set up signals, logging and the channel of a process that has just started, before it imports the application."""
+    end_with_parent()  # while it imports the application it reads no messages
+    leave_signals_to_others()
+    os.set_inheritable(int(channel_fd), False)  # noqa: FBT003  a program that a handler starts must not keep it open
+    options = msgspec.json.decode(options_json, type=ProcessOptions)
+    sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
+    listen(options.log_level, options.log_format)
+    config.unknown_variables()  # the command has warned of them
+    return IpcChannel(socket.socket(fileno=int(channel_fd)), decoder), options
 
 
 def load_application(options: ProcessOptions) -> Onward:

@@ -11,7 +11,6 @@ import dataclasses
 import os
 import queue
 import resource
-import socket
 import sys
 import threading
 import traceback
@@ -19,17 +18,13 @@ from contextlib import suppress
 
 import msgspec
 
-from onward import config
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run, run_async
 from onward.base.failure import storable
 from onward.base.ipc import IpcChannel, IpcMessage
-from onward.cli.log_lines import listen
-from onward.entry.child import leave_signals_to_others, load_application
+from onward.entry.child import leave_signals_to_others, load_application, prepare_process
 from onward.job.context import JobContext
 from onward.job.lease import Lease
 from onward.job.outcome import Dead, Outcome, RetryLater
-from onward.supervisor.options import ProcessOptions
-from onward.supervisor.subreaper import end_with_parent
 from onward.worker.diagnostics.frames import AsTask, InThread, Whereabouts
 from onward.worker.diagnostics.stacks import Stacks
 from onward.worker.isolated import (
@@ -49,14 +44,7 @@ _DECODER: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(FromWork
 
 def main(options_json: str, channel_fd: str) -> None:
     """Import the application, then run the leases that the worker sends."""
-    end_with_parent()
-    leave_signals_to_others()  # the worker decides
-    os.set_inheritable(int(channel_fd), False)  # noqa: FBT003
-    channel = IpcChannel(socket.socket(fileno=int(channel_fd)), _DECODER)
-    options = msgspec.json.decode(options_json, type=ProcessOptions)
-    sys.dont_write_bytecode |= options.tell_files
-    listen(options.log_level, options.log_format)
-    config.unknown_variables()  # the command has warned of them
+    channel, options = prepare_process(channel_fd, options_json, _DECODER)
     try:
         app = load_application(options)
         leave_signals_to_others()  # even if the application has set handlers
@@ -87,16 +75,8 @@ class IsolatedRunner:
         self._channel.send(Imported())
         while True:
             attempt = self._run(self._runs.get())
-            self._channel.send(
-                AttemptEnded(
-                    outcome=_sendable(attempt.outcome),
-                    failure=attempt.failure,
-                    result=attempt.result,
-                    note=attempt.note,
-                    swallowed=attempt.swallowed,
-                    duration_ms=attempt.duration_ms,
-                )
-            )
+            told = {name: getattr(attempt, name) for name in AttemptEnded.__struct_fields__}
+            self._channel.send(AttemptEnded(**told | {"outcome": _sendable(attempt.outcome)}))
 
     def whereabouts(self, job_id: str) -> Whereabouts | None:
         """Return where the handler of a job runs; None if it does not."""

@@ -15,14 +15,13 @@ from onward.base.ipc import IpcChannel, IpcMessage
 from onward.base.logs import get_logger
 from onward.errors import JobTimeout
 from onward.supervisor.messages import AdoptSession, Draining, Renewed, Rescued, RescueReported, SessionAdopted, Stop
+from onward.supervisor.options import ENGINE_FAILED
 from onward.worker.recovery import SessionHandover
 from onward.worker.worker import Worker
 
-__all__ = ["ENGINE_FAILED", "Supervised"]
+__all__ = ["Supervised"]
 
 logger = get_logger("onward.worker")
-
-ENGINE_FAILED = 70
 
 
 class Supervised:

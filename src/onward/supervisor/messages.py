@@ -9,18 +9,9 @@ from onward.base.ipc import IpcMessage
 from onward.config import Settings
 
 __all__ = [
-    "DECODE_ABOVE",
-    "DECODE_BELOW",
-    "AdoptSession",
-    "Draining",
-    "Failed",
-    "Hello",
-    "Renewed",
-    "RescueReported",
-    "Rescued",
-    "SessionAdopted",
-    "Stop",
-]
+    "DECODE_ABOVE", "DECODE_BELOW", "AdoptSession", "Draining", "Failed", "Hello", "Renewed", "RescueReported", "Rescued",
+    "SessionAdopted", "Stop",
+]  # fmt: skip
 
 
 class Hello(IpcMessage, frozen=True, kw_only=True):

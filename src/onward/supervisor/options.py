@@ -9,7 +9,9 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["ProcessOptions", "SupervisorOptions"]
+__all__ = ["ENGINE_FAILED", "ProcessOptions", "SupervisorOptions"]
+
+ENGINE_FAILED = 70  # the exit code of a process whose own threads have failed
 
 
 class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):

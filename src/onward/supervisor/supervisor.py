@@ -39,7 +39,7 @@ from onward.supervisor.fleet import Fleet
 from onward.supervisor.handovers import SessionHandovers
 from onward.supervisor.mailbox import Mailbox
 from onward.supervisor.messages import Draining, Failed, Hello, Renewed, Rescued, RescueReported, SessionAdopted
-from onward.supervisor.options import SupervisorOptions
+from onward.supervisor.options import ENGINE_FAILED, SupervisorOptions
 from onward.supervisor.pending_messages import PendingMessages
 from onward.supervisor.posix_signals import Signals
 from onward.supervisor.process import WorkerProcess, oom_kills
@@ -57,7 +57,6 @@ _MOST_FAILED_STARTS = 3
 _STUCK_AFTER = 10.0  # seconds without a beat, when a job is overdue
 _GIVE_BACK_WITHIN = 10.0  # seconds before the exit, for the leases of processes that died
 _STOPPED = "its worker was stopped"
-_ENGINE_FAILED = 70
 
 
 class Supervisor:
@@ -383,4 +382,4 @@ def _next_exited() -> int | None:
 def _die(error: BaseException) -> None:
     """Exit: the store thread died.  The worker processes see that the supervisor is gone, and drain."""
     logger.critical("the supervisor dies: %s: %s", type(error).__name__, error, exc_info=error)
-    os._exit(_ENGINE_FAILED)
+    os._exit(ENGINE_FAILED)

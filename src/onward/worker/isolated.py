@@ -34,15 +34,9 @@ from onward.worker.inflight import Work
 from onward.worker.run_recorder import RunRecorder
 
 __all__ = [
-    "AttemptEnded",
-    "FromWorker",
-    "HandlerBegins",
-    "HandlerProgress",
-    "Imported",
-    "IsolatedProcesses",
-    "LeaseIsLost",
+    "AttemptEnded", "FromWorker", "HandlerBegins", "HandlerProgress", "Imported", "IsolatedProcesses", "LeaseIsLost",
     "RunLease",
-]
+]  # fmt: skip
 
 logger = get_logger("onward.worker")
 
@@ -144,16 +138,7 @@ class IsolatedProcesses:
             with self._lock:
                 self._busy.pop(work.key, None)
         self._keep(process, spare=not suspect)
-        return Attempt(
-            lease=work.lease,
-            letter=work.ready.letter,
-            outcome=ran.outcome,
-            failure=ran.failure,
-            result=ran.result,
-            note=ran.note,
-            swallowed=ran.swallowed,
-            duration_ms=ran.duration_ms,
-        )
+        return Attempt(lease=work.lease, letter=work.ready.letter, **msgspec.structs.asdict(ran))
 
     def pid_of(self, work: Work) -> int | None:
         """Return the process that runs a job, once it does."""

@@ -16,28 +16,21 @@ class RunRecorder(Protocol):
     @property
     def capacity(self) -> int:
         """How many leases a worker may hold."""
-        ...
 
     def name(self, owner: str, successor: str = "") -> None:
         """Record the name of a session that is about to be opened, or to be adopted by a successor."""
-        ...
 
     def beat(self) -> None:
         """Record that the pump is alive."""
-        ...
 
     def begin(self, key: Held, deadline: float = ..., pid: int = ...) -> None:
         """Record that a handler is about to be called; ``deadline`` on the boot-time clock, ``pid`` of its own process."""
-        ...
 
     def program(self, key: Held, pid: int) -> None:
         """Record that a handler waits for a program that leads its own process group; 0: for none any more."""
-        ...
 
     def left(self, key: Held) -> None:
         """Record that a handler has returned."""
-        ...
 
     def end(self, keys: Iterable[Held]) -> None:
         """Record that the store has answered these settlements."""
-        ...

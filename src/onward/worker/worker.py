@@ -255,7 +255,6 @@ class Worker:
     # What its parts report (`onward.worker.events`)
 
     def on_started(self, work: Work) -> None:
-        """Record that a handler is about to be called."""
         if self._recorder is not None and not work.isolated:
             timeout = work.ready.terms.timeout
             self._recorder.begin(work.key, _NEVER if timeout is None else boottime() + timeout)
@@ -268,18 +267,15 @@ class Worker:
             )
 
     def on_finished(self, work: Work, attempt: Attempt) -> None:
-        """Settle an attempt in the next turn."""
         if self._recorder is not None and work.ready.terms.timeout is not None:
             self._recorder.left(work.key)
         self._pump.finished(attempt)
 
     def on_fresh(self) -> None:
-        """Wake the threads that waited for the session to be renewed."""
         self._inflight.wake_idle()
         self._pump.wake()
 
     def on_renewal(self, owner: str, renewal: Renewal) -> None:
-        """Act on what the store answered to a renewal."""
         if not renewal.alive:
             self._pump.look()
         for key in renewal.cancel_requested:
@@ -314,7 +310,6 @@ class Worker:
             self._deadlines.watch(work, time.monotonic(), JobStopped)
 
     def on_lease_lost(self, work: Work) -> None:
-        """Tell the handler of a job that its lease is lost."""
         work.lost = True
         if work.ready.context is not None:
             work.ready.context.lose()
