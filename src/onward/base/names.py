@@ -1,4 +1,4 @@
-"""Names that every backend can carry: they end up in SQL values, Redis keys, tube names and file names."""
+"""What people write and every backend can carry: names (in SQL values, Redis keys, tubes, file names), and whole numbers."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _QUEUE_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,99}")
 _JOB = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _KEY_LIMIT = 400
-_MOST_DIGITS = 18  # Python refuses to read thousands of them, and no user means that many
+_LONGEST_NUMBER = 18  # digits: Python refuses to read thousands of them
 
 
 def queue_name(name: str) -> str:
@@ -96,12 +96,12 @@ def suggestion(word: str, known: Iterable[str]) -> str:
 
 
 def whole(text: str) -> int | None:
-    """Return the number that a user has written, or None if the text is anything else.
+    """Return the whole number that a text says, or None if it says anything else.
 
     >>> whole("42"), whole("-1"), whole("٤٢"), whole("9" * 5000)
     (42, None, None, None)
     """
-    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _MOST_DIGITS else None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
 
 
 def _checked(pattern: re.Pattern[str], name: str, what: str, rule: str) -> str:

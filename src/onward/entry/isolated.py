@@ -18,7 +18,8 @@ from contextlib import suppress
 
 import msgspec
 
-from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run, run_async
+from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, run, run_async
+from onward.attempt.prepare import prepare
 from onward.base.failure import storable
 from onward.base.ipc import IpcChannel, IpcMessage
 from onward.entry.child import leave_signals_to_others, load_application, prepare_process

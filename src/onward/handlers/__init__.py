@@ -1,4 +1,11 @@
-"""Handlers that jobs name by key.  Each is off until the application configures it, and runs only on queues that name it."""
+"""Handlers that jobs name by key: `shell`, `url`, `event`, `command`, `callable`, and those of the application.
+
+Each is off until the application configures it, and runs only on queues that name it.  Made by the wiring with `build`,
+called by an attempt through `onward.job.registry`.  They talk to programs and servers, never to a store.
+
+Read `typed` (a handler of one's own), `event` and `closure`; then `shell` and `command` with `program` and `confined`; then
+`url` with `target`, `address` (where it may go) and `exchange` (how).
+"""
 
 from __future__ import annotations
 
@@ -21,7 +28,7 @@ H = TypeVar("H")
 
 
 def build(configured: Mapping[str, Configured], *, store: Mapping[str, str | None] | None = None) -> dict[str, Handler]:
-    """The handlers an application asked for: ``{"shell": {"allow": ["/usr/bin/rsync"]}, "resize": Resize()}``.
+    """Return the handlers an application asked for: ``{"shell": {"allow": ["/usr/bin/rsync"]}, "resize": Resize()}``.
 
     ``store`` are the variables by which another process finds the application's store, None if none could.
     """
@@ -29,7 +36,7 @@ def build(configured: Mapping[str, Configured], *, store: Mapping[str, str | Non
 
 
 def the(kind: type[H], handlers: Mapping[str, Handler], key: str) -> H:
-    """The handler of that key, to be told of something; an `OptionError` if it is off."""
+    """Return the handler of that key, to be told of something; an `OptionError` if it is off."""
     handler = handlers.get(key)
     if not isinstance(handler, kind):
         raise OptionError(

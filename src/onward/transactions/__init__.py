@@ -1,1 +1,8 @@
-"""Jobs in transactions: enqueued in the caller's own, and completed in the one that a handler works in."""
+"""Jobs in transactions of the application.
+
+Called by the application (`jobs.transaction`) and by an attempt (`ctx.transaction`).  The statements come from the store,
+as generators (`onward.contract.transactions`); the connection is the caller's, or one that the store lends to a handler.
+
+Read `joining` (enqueue in the caller's transaction), `callers` (which connections of which drivers), `completing` (commit a
+handler's writes together with its job's success).
+"""

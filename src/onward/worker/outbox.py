@@ -13,14 +13,14 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from onward.attempt.attempt import Attempt
-from onward.attempt.settle import Exchange, exchange, reaped_alone, settlement
+from onward.attempt.settle import Exchange, reaped_alone
 from onward.backend import Claim, Held, Lease
 from onward.base.logs import get_logger
 from onward.base.wording import counted
 from onward.errors import BackendError
 from onward.job.outcome import Crashed, Released
 from onward.job.settlement import Settled, Settlement, already_applied
-from onward.job.states import MOVES
+from onward.job.states import TARGETS
 from onward.worker.inflight import Work
 from onward.worker.options import WorkerParts
 from onward.worker.session import WorkerSession
@@ -28,8 +28,6 @@ from onward.worker.session import WorkerSession
 __all__ = ["Outbox", "key_of"]
 
 logger = get_logger("onward.worker")
-
-_TARGET = {move.name: move.target for move in MOVES}
 
 
 class Outbox:
@@ -57,9 +55,7 @@ class Outbox:
         owner = self._session.owner
         if attempt.lease.owner != owner:  # it was adopted while it ran
             attempt = msgspec.structs.replace(attempt, lease=_renamed(attempt.lease, owner))
-        parts = self._parts
-        item = settlement(attempt, keep=parts.keep_completed, dead_letter_copy=parts.dead_letter_copy)
-        self.items.append((attempt, item))
+        self.items.append((attempt, self._parts.settler.settlement(attempt)))
 
     def release(self, works: Iterable[Work]) -> None:
         """Give back jobs that have not begun."""
@@ -80,17 +76,8 @@ class Outbox:
 
     def exchange(self, claim: Claim | None) -> Exchange:
         """Send all settlements, and the claim, in one turn."""
-        parts = self._parts
         try:
-            return exchange(
-                parts.backend,
-                self._session.owner,
-                [item for _, item in self.items],
-                claim,
-                drop_dead=parts.drop_dead,
-                dead_letter_copy=parts.dead_letter_copy,
-                protect=parts.runtime.encryption.settlement,
-            )
+            return self._parts.settler.exchange(self._session.owner, [item for _, item in self.items], claim)
         except BackendError:
             self._sent = set(self.keys())
             raise
@@ -100,7 +87,7 @@ class Outbox:
         attempts = [attempt for attempt, _ in self.items]
         self.items = []
         answers = self._resolve_repeated(made) if self._sent else made.result.settled
-        self._parts.ledger.settled(attempts, made.settlements, answers)
+        self._parts.reporter.settled(attempts, made.settlements, answers)
         crashed = [
             reaped_alone(attempt, answer.state)
             for attempt, answer in zip(attempts, answers, strict=True)
@@ -123,7 +110,7 @@ class Outbox:
     def _resolve_repeated(self, made: Exchange) -> list[Settled]:
         """Count as applied what was sent before and has left no trace, or is known to have left the session."""
         answers = [
-            already_applied(_TARGET[item.move])
+            already_applied(TARGETS[item.move])
             if (answer.gone and key_of(item.lease) in self._sent)
             or (answer.lease_lost and key_of(item.lease) in self._applied)
             else answer

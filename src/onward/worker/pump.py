@@ -31,7 +31,8 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
-from onward.attempt.attempt import Attempt, Ready, prepare
+from onward.attempt.attempt import Attempt, Ready
+from onward.attempt.prepare import prepare
 from onward.attempt.settle import Exchange
 from onward.backend import Claim, Lease
 from onward.errors import BackendError
@@ -275,7 +276,7 @@ class Pump:
             else:
                 self._outbox.finished.append(ready)
         for queue, count in Counter(lease.envelope.queue for lease in leases).items():
-            self._parts.ledger.fetched(queue, count)
+            self._parts.reporter.fetched(queue, count)
         self._milestones.note("claimed", len(leases))
         self._prefetch.claimed(now)
         self._inflight.add(works)

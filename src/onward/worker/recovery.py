@@ -21,7 +21,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare
+from onward.attempt.attempt import Attempt, Ready, Runtime, conclude
+from onward.attempt.prepare import prepare
 from onward.backend import Held, Lease
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
