@@ -44,8 +44,6 @@ EXCEPTIONS: Mapping[str, str] = {
     "module backends/companion/deliveries.py": _BEING_CUT,
     "module backends/mysql/backend.py": _BEING_CUT,
     "module backends/postgres/backend.py": _BEING_CUT,
-    "module worker/pump.py": _BEING_CUT,
-    "function worker/worker.py Worker.__init__": _BEING_CUT,
     "constructor handlers/url.py Url.__init__": "what an operator allows: keyword-only settings, all but one with a default",
     "constructor job/context.py JobContext.__init__": "the fields that handlers read, keyword-only",
     "class Answer": _BEING_CUT,

@@ -78,10 +78,10 @@ class Quota:
         self._at_most = min(self._jobs, _NO_END if recycle_after is None else recycle_after)
         self._until_empty = until_empty
         self._done = 0
-        self.reached: Callable[[str, bool], None] | None = (
-            None  # called with the reason, and whether nothing is left to do
-        )
-        self.count: Callable[[int], None] | None = None  # called with how many jobs were settled
+        self.recycles = self._at_most < self._jobs
+        # Called with the reason and whether nothing is left to do; and with how many jobs were settled.
+        self.reached: Callable[[str, bool], None] | None = None
+        self.count: Callable[[int], None] | None = None
 
     def left(self, inflight: int) -> int:
         """Return how many more jobs may be claimed."""
@@ -89,7 +89,7 @@ class Quota:
 
     def all_begun(self, inflight: int) -> None:
         """Ask for a replacement if no more jobs may be claimed: all that were claimed run, however long that takes."""
-        if self._at_most < self._jobs and self.left(inflight) <= 0:
+        if self.recycles and self.left(inflight) <= 0:
             self._reach(f"it has begun {counted(int(self._at_most), 'job')}", False)  # noqa: FBT003
 
     def ran(self, count: int) -> None:

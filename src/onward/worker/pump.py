@@ -187,7 +187,7 @@ class Pump:
         if self.draining or not self._session.fresh():
             return None
         unsettled = len(self._unsettled)
-        if self._inflight.oldest() is None:
+        if self._quota.recycles and self._inflight.oldest() is None:
             self._quota.all_begun(unsettled)
         wanted = self._prefetch.wanted(unsettled - len(self._outbox.items), time.monotonic())
         room = self._capacity - unsettled - _LARGEST_SURPRISE

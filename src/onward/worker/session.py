@@ -54,7 +54,7 @@ class WorkerSession:
         self._renew_after = self.contact.length / (2 if supervised else 3)
         self._renew_at = time.monotonic() + self._renew_after
         self.owner = ""
-        self._dead: str | None = None  # the owner whose session the store does not have any more
+        self.is_dead = False  # whether the store has said that the session of this owner is gone
         self._opened = float("-inf")
         self._changed = threading.Condition()
         self._asked = False
@@ -80,7 +80,8 @@ class WorkerSession:
         if compare is not None:
             compare(held)
         with self._changed:
-            self.owner = owner
+            if owner != self.owner:
+                self.owner, self.is_dead = owner, False
             self._opened = self._clock()
         self._renewed(owner, asked)
         return True
@@ -95,15 +96,10 @@ class WorkerSession:
                 self._changed.notify_all()
         return False
 
-    @property
-    def is_dead(self) -> bool:
-        """Whether the store has said that this session is gone."""
-        return self._dead == self.owner
-
     def declare_dead(self) -> None:
         """Start nothing any more under this name: the store has said that the session is gone."""
         with self._changed:
-            self._dead = self.owner
+            self.is_dead = True
             self.contact.stale()
 
     def out_of_contact(self) -> None:
@@ -141,7 +137,7 @@ class WorkerSession:
                 # A successor took over meanwhile, or the store was asked before this session was opened.
                 if owner != self.owner or asked < self._opened:
                     return
-                self._dead = owner
+                self.is_dead = True
                 self.contact.stale()
         self._events.on_renewal(owner, renewal)
 
