@@ -21,7 +21,7 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from onward.base import forks, time_limit
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendUnreachable
 
 __all__ = ["Pool", "silence"]
@@ -178,19 +178,19 @@ class Pool(Generic[Connection]):
 class Borrowing(Generic[Connection]):
     """A connection for one block, which is not torn apart.  Written out: every call of every verb goes through it."""
 
-    __slots__ = ("_connection", "_give_back", "_shield", "_take")
+    __slots__ = ("_connection", "_give_back", "_take", "_uninterrupted")
 
     def __init__(self, take: Callable[[], Connection], give_back: Callable[[Connection], None]) -> None:
         self._take = take
         self._give_back = give_back
-        self._shield = shield()
+        self._uninterrupted = uninterrupted()
 
     def __enter__(self) -> Connection:
-        self._shield.__enter__()
+        self._uninterrupted.__enter__()
         try:
             self._connection = self._take()
         except BaseException:
-            self._shield.__exit__(*sys.exc_info())
+            self._uninterrupted.__exit__(*sys.exc_info())
             raise
         return self._connection
 
@@ -200,7 +200,7 @@ class Borrowing(Generic[Connection]):
         try:
             self._give_back(self._connection)
         finally:
-            self._shield.__exit__(kind, error, traceback)
+            self._uninterrupted.__exit__(kind, error, traceback)
 
 
 def silence(fileno: int) -> None:

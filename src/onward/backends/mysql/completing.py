@@ -18,7 +18,7 @@ from onward.backends.mysql.literals import literal
 from onward.backends.mysql.queries import Statement, singly
 from onward.backends.mysql.settling import Settling, classify
 from onward.backends.mysql.transaction import Reply, Transaction
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.contract.transactions import Rows, Steps, Style, run_steps
 from onward.contract.transactions import Statement as Foreign
 from onward.errors import TransactionError
@@ -47,7 +47,7 @@ class MySQLCompletion:
         self._connections = connections
         self._wake = wake
         self._place = connections.place
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             self._line = connections.for_handler()
         self.connection = self._line.raw
         self._tx = _Within(self._line, sql, moved)
@@ -60,7 +60,7 @@ class MySQLCompletion:
         """Nobody but its handler ends it."""
 
     def settle(self, settlement: Settlement) -> Settled:
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             self._refuse_if_ended()
             tx, lease = self._tx, settlement.lease
             found = tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
@@ -73,7 +73,7 @@ class MySQLCompletion:
             return settled
 
     def commit(self) -> None:
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             try:
                 self._line.send(b"COMMIT")
             finally:
@@ -82,7 +82,7 @@ class MySQLCompletion:
 
     def roll_back(self) -> None:
         if not self._over:
-            with shield():
+            with uninterrupted():
                 with contextlib.suppress(*errors.DRIVERS):
                     self._line.send(b"ROLLBACK")
                 self._end()

@@ -22,7 +22,7 @@ from onward.backends.postgres.queries import Statement
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.base import forks
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.contract.transactions import Rows, Steps, Style, run_steps
 from onward.contract.transactions import Statement as Foreign
 from onward.errors import BackendError, TransactionError
@@ -119,7 +119,7 @@ class PostgresCompletion:
         self._lender = lender
         self._place = place
         self._wake = wake
-        with errors.translated(place), shield():
+        with errors.translated(place), uninterrupted():
             self.connection, self._block = lender.lend()
         self._tx = Transaction(_Within(self.connection), sql, moved)
         self._over = False
@@ -131,7 +131,7 @@ class PostgresCompletion:
         """Nobody but its handler ends it."""
 
     def settle(self, settlement: Settlement) -> Settled:
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             self._refuse_if_ended()
             lease = settlement.lease
             found = self._tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
@@ -141,7 +141,7 @@ class PostgresCompletion:
             return Settling(self._tx, owner, [under(settlement, owner)], careful=True).answer()[0]
 
     def commit(self) -> None:
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             try:
                 self._block.__exit__(None, None, None)
             except BaseException:
@@ -155,7 +155,7 @@ class PostgresCompletion:
     def roll_back(self) -> None:
         if self._over:
             return
-        with shield():
+        with uninterrupted():
             with contextlib.suppress(psycopg.Error):
                 self._block.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
             self._end()

@@ -19,7 +19,7 @@ from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.handler_connection import HandlerConnection
 from onward.backends.sqlite.transaction import Transaction
 from onward.base.clock import Clock
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import TransactionError, TransactionTooLong
 from onward.job.settlement import Settled, Settlement, under
@@ -74,7 +74,7 @@ class SqliteCompletion:
             return run_steps(steps("qmark"), self._execute)
 
     def settle(self, settlement: Settlement) -> Settled:
-        with shield(), self._lock, self._connections.translated(), self._as_we_know_it():
+        with uninterrupted(), self._lock, self._connections.translated(), self._as_we_know_it():
             with self._deciding:
                 self.check()
                 self._settling = True
@@ -92,7 +92,7 @@ class SqliteCompletion:
             return settled
 
     def commit(self) -> None:
-        with shield(), self._lock:
+        with uninterrupted(), self._lock:
             try:
                 with self._connections.translated():
                     self.check()
@@ -103,7 +103,7 @@ class SqliteCompletion:
         self._ring()
 
     def roll_back(self) -> None:
-        with shield(), self._lock:
+        with uninterrupted(), self._lock:
             if not self._over:
                 self._undo()
                 self._end()

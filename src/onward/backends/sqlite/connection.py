@@ -25,7 +25,7 @@ from typing import TypeVar
 from onward.backends.sql.text import escaped
 from onward.backends.sqlite import errors, filesystem
 from onward.base import forks, time_limit
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
 
 __all__ = ["WAL_LIMIT", "Connections", "Line", "connect", "patiently"]
@@ -79,7 +79,7 @@ class Connections:
     def for_handler(self, kind: type[Kind]) -> Kind:
         """A connection of its own, in a transaction that has the write lock; whoever asks for it closes it."""
         self._connect_once()
-        with shield(), self.translated():
+        with uninterrupted(), self.translated():
             connection = self._open(kind=kind)
             try:
                 patiently(lambda: _begin_writing(connection), self.busy_timeout)
@@ -181,7 +181,7 @@ class Line:
     @contextmanager
     def transaction(self, begin: Callable[[sqlite3.Connection], None]) -> Iterator[sqlite3.Connection]:
         # Not one context in the other: every job that is enqueued goes through here, and each costs microseconds.
-        with shield(), self._lock:
+        with uninterrupted(), self._lock:
             try:
                 connection = self._ready()
                 patiently(lambda: begin(connection), self._patience)
@@ -196,14 +196,14 @@ class Line:
 
     @contextmanager
     def borrowed(self) -> Iterator[sqlite3.Connection]:
-        with shield(), self._lock:
+        with uninterrupted(), self._lock:
             try:
                 yield self._ready()
             except errors.DRIVERS as error:
                 raise self._translated(error) from error
 
     def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
-        with shield(), self._lock:
+        with uninterrupted(), self._lock:
             try:
                 connection = self._ready()
                 return patiently(lambda: write(connection), self._patience)

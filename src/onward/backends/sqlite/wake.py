@@ -23,7 +23,7 @@ import time
 from pathlib import Path
 
 from onward.base import forks
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 
 __all__ = ["Bell", "Watch"]
 
@@ -50,12 +50,12 @@ class Bell:
 
     def ring(self, *, hand: int = 1) -> None:
         """Ring, or pass it on to the next ``hand``."""
-        with shield(), self._lock, contextlib.suppress(OSError):
+        with uninterrupted(), self._lock, contextlib.suppress(OSError):
             _write(self._opened(), hand)
 
     def ring_for(self, due: int) -> None:
         """Ring for what fell due by itself: once, however many in however many processes see it."""
-        with shield(), self._lock, contextlib.suppress(OSError):
+        with uninterrupted(), self._lock, contextlib.suppress(OSError):
             fd = self._opened()
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # if it is taken, somebody is ringing this very moment
             try:
