@@ -24,11 +24,14 @@ from onward.base import forks, time_limit
 from onward.base.interruption import shield
 from onward.errors import BackendError, BackendUnreachable
 
-__all__ = ["Pool", "silence"]
+__all__ = ["Pool"]
 
 Connection = TypeVar("Connection")
 
 _PATIENCE = 30.0  # seconds to wait for a connection that another thread uses
+
+# What another thread was using at a fork: its state is unknown, so nothing of it is touched, not even at its end.
+_left_to_parent: list[object] = []
 
 
 class Pool(Generic[Connection]):
@@ -57,8 +60,8 @@ class Pool(Generic[Connection]):
         """Close it; nothing that goes wrong is worth a word."""
 
     @abstractmethod
-    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
-        """Let go of our copy of its socket after a fork, without a word to the server."""
+    def _socket(self, connection: Connection) -> int | None:
+        """The number of its socket; None if it is closed."""
 
     @abstractmethod
     def _is_quiet(self, connection: Connection) -> bool:
@@ -123,10 +126,15 @@ class Pool(Generic[Connection]):
         changed.release()
 
     def _disown(self) -> None:
-        """Forget what belongs to the parent."""
+        """Forget what belongs to the parent, and send nothing over its sockets."""
         idle = {id(connection) for connection in self._idle}
         for key, connection in self._open.items():
-            self._leave_to_parent(connection, idle=key in idle)
+            if (number := self._socket(connection)) is not None:
+                _put_dev_null(number)
+            if key in idle:
+                self._hang_up(connection)
+            else:
+                _left_to_parent.append(connection)
         self._open, self._idle, self._borrowed = {}, [], 0
         self._pid = os.getpid()
 
@@ -203,8 +211,8 @@ class Borrowing(Generic[Connection]):
             self._shield.__exit__(kind, error, traceback)
 
 
-def silence(fileno: int) -> None:
-    """Put /dev/null in the place of a socket that we inherited."""
+def _put_dev_null(fileno: int) -> None:
+    """Put /dev/null in the place of an inherited socket."""
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     with contextlib.suppress(OSError):
         os.dup2(nothing, fileno, inheritable=False)

@@ -139,9 +139,9 @@ def test_a_look_for_work_sees_what_a_claim_would(backend, pinned, work, watch, c
     backend.enqueue([an_envelope()])
     clock.advance(5)
 
-    hidden, _ = backend._look(["default"], 1)
+    hidden, _ = backend._look(["default"], None)
     watch.now += SECOND
-    seen, _ = backend._look(["default"], 1)
+    seen, _ = backend._look(["default"], None)
 
     assert (hidden > 0, seen) == (True, 0)
 

@@ -14,7 +14,7 @@ from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 from onward.job.states import State
 
-__all__ = ["Asked", "adopted", "ask", "hand_out", "take"]
+__all__ = ["Asked", "adopt", "adopted", "ask", "hand_out", "take"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None)
@@ -83,6 +83,12 @@ def take(tx: Transaction, found: Reply, *, owner: str, expires_at: int, now: int
     tx.ask("promote", ids=ids)
     tx.ask("claim", ids=ids, owner=owner, at=now)
     return _leases(tx, [(*row, now) for row in claimed], owner=owner, expires_at=expires_at, now=now)
+
+
+def adopt(tx: Transaction, adopted: str, *, owner: str) -> None:
+    """Give the leases of one owner to another."""
+    held = [row[0] for row in tx.ask("leases_of", owner=adopted).rows()]
+    tx.ask("adopt", ids=held, adopted=adopted, owner=owner)
 
 
 def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[Lease]:

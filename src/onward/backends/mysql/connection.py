@@ -1,7 +1,4 @@
-"""Connections to one database: how they are opened, and what of a server is refused.
-
-After a fork the child lets go of its copy of every socket without a word: the parent's goes on.
-"""
+"""Connections to one database: how they are opened, and what of a server is refused."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from typing import Any, NamedTuple, NoReturn
 from onward.backends.mysql import errors, queries
 from onward.backends.mysql.driver import CLIENT, SERVER_STATUS, pymysql
 from onward.backends.mysql.url import Address, Options
-from onward.backends.pool import Pool, silence
+from onward.backends.pool import Pool
 from onward.backends.sql.rows import Row
 from onward.base import time_limit
 from onward.errors import BackendMisconfigured, BackendUnavailable, TransactionError
@@ -32,9 +29,6 @@ _SESSION = (
     # MariaDB alone can be told: a worker that is stopped in the middle of a turn keeps its row locked no longer than this.
     b" /*M!100300 , idle_transaction_timeout = 20 */"
 )
-# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
-_left_to_our_parent: list[Connection] = []
-
 _SLACK = 1024  # bytes of a packet that are not ours
 _OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 
@@ -99,15 +93,6 @@ class Connection:
         with contextlib.suppress(*errors.DRIVERS):
             if self._raw.open:
                 pymysql.connections.Connection.close(self._raw)
-
-    def mute(self) -> None:
-        """Nothing more is said over its socket."""
-        if self._raw.open:
-            silence(self._raw._sock.fileno())  # noqa: SLF001
-
-    def drop(self) -> None:
-        """Close our end without a word."""
-        self._raw._force_close()  # noqa: SLF001 - the driver's own way to end without a good-bye
 
 
 class HandlerConnection(pymysql.connections.Connection):  # type: ignore[misc]
@@ -238,12 +223,8 @@ class Connections(Pool[Connection]):
     def _hang_up(self, connection: Connection) -> None:
         connection.close()
 
-    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
-        connection.mute()
-        if idle:
-            connection.drop()
-        else:
-            _left_to_our_parent.append(connection)
+    def _socket(self, connection: Connection) -> int | None:
+        return connection.raw._sock.fileno() if connection.raw.open else None  # noqa: SLF001
 
     def _is_quiet(self, connection: Connection) -> bool:
         return connection.is_quiet

@@ -6,6 +6,7 @@ By the number that the server gives with an error; those of 2000 to 2999 are the
 from __future__ import annotations
 
 from onward.backends.mysql.driver import pymysql
+from onward.backends.sql.errors import Translated
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
@@ -58,20 +59,9 @@ _UNBINDABLE = (OverflowError, ValueError)
 _OURS_TO_TELL = (*DRIVERS, *_UNBINDABLE)
 
 
-class translated:  # noqa: N801 - reads as a word, ``with translated(place):``
-    """Let no driver's error out.  Written out: every call of every verb goes through it."""
-
-    __slots__ = ("_place",)
-
-    def __init__(self, place: str) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, _OURS_TO_TELL):
-            raise translation(error, self._place) from error
+def translated(place: str) -> Translated:
+    """``with translated(place):`` lets no driver's error out."""
+    return Translated(place, _OURS_TO_TELL, translation)
 
 
 def is_transient(error: BaseException) -> bool:

@@ -51,7 +51,7 @@ INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_
 VALUES (:id, :queue, 'available', :rank, :rank, :now, :expires_at, :max_crashes, :enqueued_at, :unique_key, :unique_key,
         :idempotency_key, :idempotency_ttl, :single_instance, :job, :sealed);
 
--- name: home
+-- name: this_database
 -- Where a connection finds our tables.  Two databases of one name did not get theirs in the same microsecond.
 SELECT database(), (SELECT applied_at FROM onward_migrations WHERE version = 1);
 

@@ -12,7 +12,8 @@ from onward.backends.mysql.literals import literal
 from onward.backends.mysql.queries import CLOCK
 from onward.backends.sql import migrations, sections
 from onward.backends.sql.migrations import Migration
-from onward.backends.sql.text import TABLES, TextColumns
+from onward.backends.sql.tables import TABLES
+from onward.backends.sql.text import TextColumns
 from onward.errors import BackendUnavailable
 
 __all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]

@@ -15,7 +15,7 @@ from onward.contract.backend import Claim
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 
-__all__ = ["Asked", "adopted", "ask", "leases", "taken"]
+__all__ = ["Asked", "adopt", "adopted", "ask", "leases", "taken"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 # Where it stands in a row of `claim`.
@@ -87,6 +87,11 @@ def taken(tx: Transaction, claimed: Reply, ids: Sequence[str], *, owner: str, ex
     place = {job_id: at for at, job_id in enumerate(ids)}
     rows = sorted(claimed.rows(), key=lambda row: place[row[_ID]])
     return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
+
+
+def adopt(tx: Transaction, adopted: str, *, owner: str) -> None:
+    """Give the leases of one owner to another."""
+    tx.ask("adopt", adopted=adopted, owner=owner)
 
 
 def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[Lease]:

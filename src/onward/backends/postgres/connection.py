@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import Any
 
-from onward.backends.pool import Pool, silence
+from onward.backends.pool import Pool
 from onward.backends.postgres import errors
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.url import Options
@@ -74,9 +74,6 @@ _SESSION = {
 }
 _OLDEST = 13_00_00
 
-# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
-_left_to_our_parent: list[Connection] = []
-
 _logger = get_logger("onward.backend.postgres")
 
 
@@ -139,13 +136,11 @@ class Connections(Pool[Connection]):
         with contextlib.suppress(psycopg.Error):
             connection.close()
 
-    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
-        with contextlib.suppress(psycopg.Error):  # one that is closed has no socket
-            silence(connection.fileno())
-        if idle:
-            connection.close()
-        else:
-            _left_to_our_parent.append(connection)
+    def _socket(self, connection: Connection) -> int | None:
+        try:
+            return connection.fileno()
+        except psycopg.Error:  # it is closed
+            return None
 
     def _is_quiet(self, connection: Connection) -> bool:
         return _is_quiet(connection)

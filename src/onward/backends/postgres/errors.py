@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from onward.backends.postgres.driver import psycopg
+from onward.backends.sql.errors import Translated
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
@@ -39,20 +40,9 @@ _UNBINDABLE = (OverflowError, ValueError)
 _OURS_TO_TELL = (psycopg.Error, *_UNBINDABLE)
 
 
-class translated:  # noqa: N801 - reads as a word, ``with translated(place):``
-    """Let no driver's error out.  Written out: every call of every verb goes through it."""
-
-    __slots__ = ("_place",)
-
-    def __init__(self, place: str) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, _OURS_TO_TELL):
-            raise translation(error, self._place) from error
+def translated(place: str) -> Translated:
+    """``with translated(place):`` lets no driver's error out."""
+    return Translated(place, _OURS_TO_TELL, translation)
 
 
 def is_transient(error: BaseException) -> bool:

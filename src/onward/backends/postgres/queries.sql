@@ -97,7 +97,7 @@ VALUES (:id, :queue, 'available', :rank, onward_now(:now), :expires_at, :max_cra
         :idempotency_ttl, :single_instance, :job, :sealed)
 RETURNING EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
 
--- name: home
+-- name: this_database
 -- Where a connection finds our tables.  Two databases of one name did not get theirs in the same microsecond.
 SELECT current_database(), (SELECT applied_at FROM onward_migrations WHERE version = 1);
 

@@ -20,31 +20,34 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.queries import Statement
+from onward.backends.sql.waiting import Waiting
 from onward.base import forks
 from onward.errors import BackendError
 
-__all__ = ["OVERLAP", "Ear", "Patience", "named", "pauses"]
+__all__ = ["ClaimDelay", "Listener", "PostgresWaiting", "named"]
 
 _ANY = ""  # a notification that names no queue may be for any
 _PAYLOAD_LIMIT = 7_000  # the server's is 8,000 bytes
 _FIRST, _LISTENING = 0.03, 1.0  # seconds between two looks where there are notifications
 _LOOKING = 0.2  # and where there are none
-OVERLAP = 0.5  # seconds that the word left by a sleeper counts beyond its next look
+_OVERLAP = 0.5  # seconds that the word left by a sleeper counts beyond its next look
 _SLICE = 0.5  # so soon a sleeper notices that its backend was closed
 _TURN = 0.004  # seconds that it takes to come, look and claim: who comes later sees it
-_MOMENT, _LONGEST_REST = 0.001, 0.25
 _EMPTY_EVERY = 1.0
 _TRY_AGAIN = 5.0  # seconds until it is tried again to listen
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[str]).decode
+
+# Seconds until one of these queues has work, and how many others wait for it; told for how long this sleeper listens.
+Look = Callable[[Sequence[str], float | None], tuple[float, int]]
 
 
 def named(queues: Collection[str]) -> str:
@@ -68,33 +71,73 @@ def is_for(payload: str, queues: Collection[str]) -> bool:
         return True  # not one of ours, but who knows
 
 
-class Patience:
-    """How long to wait before coming for a job that others may come for as well."""
+class PostgresWaiting(Waiting):
+    """Lets workers of this process sleep until there is work for them."""
+
+    def __init__(self, connections: Connections, listen: Statement, look: Look) -> None:
+        super().__init__(connections)
+        self._look = look
+        self.listener = Listener(connections, listen)
+        self._delay = ClaimDelay()
+
+    def wait(self, queues: Sequence[str], deadline: float) -> None:
+        if self._rest(deadline):
+            self._delay.lost()
+        heard = False
+        for pause in _pauses(self.listener):
+            due, self._delay.rivals = self._look(queues, pause + _OVERLAP if self.listener.listens else None)
+            if due <= 0 or self._connections.closed:
+                self._expects_work = due <= 0
+                return
+            if heard:
+                self._delay.lost()
+            heard = self._sleep(queues, min(deadline, time.monotonic() + min(pause, due)))
+            if heard:
+                moment = self._delay.seconds()
+                if not moment and self.listener.connected:  # no rival is expected: to claim is the quickest look
+                    self._expects_work = True
+                    return
+                time.sleep(moment)
+            elif time.monotonic() >= deadline or self._connections.closed:
+                return
+
+    def turn_begins(self) -> None:
+        self.listener.empty()
+
+    def claimed(self) -> None:
+        super().claimed()
+        self._delay.claimed()
+
+    def close(self) -> None:
+        self.listener.close()
+
+    def _sleep(self, queues: Sequence[str], until: float) -> bool:
+        while not self._connections.closed and (seconds := until - time.monotonic()) > 0:
+            if self.listener.sleep(queues, seconds):
+                return True
+        return False
+
+
+class ClaimDelay:
+    """How long to wait before claiming a job that other sleepers heard of as well."""
 
     def __init__(self) -> None:
-        self.rivals = 0  # so many others could come
+        self.rivals = 0  # so many other sleepers could claim it
         self._share = 1.0  # of the time that it would take if all of them came
-        self._sent_in_vain = 0
 
-    def moment(self) -> float:
-        """Before it comes."""
+    def seconds(self) -> float:
         return random.uniform(0, self._share * _TURN * self.rivals)
 
-    def came_in_vain(self) -> None:
+    def lost(self) -> None:
+        """Wait longer the next time: another sleeper was faster."""
         self._share = min(max(2 * self._share, 0.25), 2.0)
 
-    def found_work(self) -> None:
+    def claimed(self) -> None:
+        """Wait shorter the next time."""
         self._share = self._share / 2 if self._share > 0.1 else 0.0
-        self._sent_in_vain = 0
-
-    def rest(self) -> float:
-        """After it was sent for work and could claim none: perhaps somebody has locked it, and takes his time."""
-        self.came_in_vain()
-        self._sent_in_vain += 1
-        return random.uniform(0.5, 1) * min(_MOMENT * (1 << min(self._sent_in_vain, 10)), _LONGEST_REST)
 
 
-class Ear:
+class Listener:
     """A connection that listens, for one sleeper at a time; another one looks now and then."""
 
     def __init__(self, connections: Connections, listen: Statement) -> None:
@@ -102,7 +145,7 @@ class Ear:
         self._listen = listen
         self._lock = threading.Lock()
         self._connection: Connection | None = None
-        self._deaf_until = 0.0
+        self._silent_until = 0.0
         self._emptied = 0.0
         forks.watch(self)
 
@@ -113,9 +156,9 @@ class Ear:
             return self._opened() is not None
 
     @property
-    def deaf(self) -> bool:
-        """Whether what woke the sleeper was the end of its connection."""
-        return self._connection is None
+    def connected(self) -> bool:
+        """Whether its connection lives: its end wakes the sleeper, too."""
+        return self._connection is not None
 
     def sleep(self, queues: Sequence[str], seconds: float) -> bool:
         """Until somebody says that there is work, at most so long.  Whether somebody said so."""
@@ -157,9 +200,9 @@ class Ear:
     def _opened(self) -> Connection | None:
         if self._connections.pooled:
             self._drop()
-        elif self._connection is None and time.monotonic() >= self._deaf_until:
+        elif self._connection is None and time.monotonic() >= self._silent_until:
             # Whether the server is there, and what is wrong with it, is said by whoever looks.
-            self._deaf_until = time.monotonic() + jittered(_TRY_AGAIN)
+            self._silent_until = time.monotonic() + _jittered(_TRY_AGAIN)
             with contextlib.suppress(psycopg.Error, BackendError):
                 connection = self._connections.connect()
                 try:
@@ -168,7 +211,7 @@ class Ear:
                     self._connections.discard(connection)
                     raise
                 self._connection = connection
-                self._deaf_until = 0.0
+                self._silent_until = 0.0
         return self._connection
 
     def _hear(self, connection: Connection, queues: Sequence[str], seconds: float) -> bool:
@@ -185,13 +228,13 @@ class Ear:
             self._connections.discard(connection)
 
 
-def pauses(ear: Ear) -> Iterator[float]:
+def _pauses(listener: Listener) -> Iterator[float]:
     """Seconds between looks; no two sleepers keep step."""
     pause = _FIRST
     while True:
-        yield jittered(pause if ear.listens else _LOOKING)
+        yield _jittered(pause if listener.listens else _LOOKING)
         pause = min(4 * pause, _LISTENING)
 
 
-def jittered(seconds: float) -> float:
+def _jittered(seconds: float) -> float:
     return seconds * random.uniform(0.75, 1.25)

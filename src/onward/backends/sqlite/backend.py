@@ -277,7 +277,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
 
     def recognizing(self, style: Style) -> Steps[None]:
         def look() -> NamedSteps[None]:
-            self._check_file((yield Named("home", ())))
+            self._check_file((yield Named("this_database", ())))
 
         return as_statements(look(), lambda step: foreign(self._sql[step.name], step.parameters, style))
 

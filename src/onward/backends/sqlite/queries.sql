@@ -38,7 +38,7 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, substr
 ON CONFLICT DO NOTHING
 RETURNING id;
 
--- name: home
+-- name: this_database
 -- Where a connection finds our tables: which files it has open.
 PRAGMA database_list;
 
