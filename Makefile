@@ -44,11 +44,12 @@ demo: $(PACKAGE) ## Watch an example shop at work, live on a terminal
 test: check ## Everything that must hold before a commit: the checks, then every test
 	$(PYTEST) --reruns 1
 
-check: setup ## Style, types, layers, promises, documentation
+check: setup ## Style, types, layers, limits, promises, documentation
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tools.limits check
 	$(BIN)/python -m tools.promises check
 	$(BIN)/python -m tools.lifecycle check
 	$(BIN)/python -m tools.cli_reference check

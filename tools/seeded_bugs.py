@@ -145,7 +145,7 @@ MUTANTS: tuple[Mutant, ...] = (
     Mutant(
         "M4",
         "a crash is not counted (memory)",
-        (Edit(f"{MEMORY}/settling.py", "    job.crashes += 1\n", ""),),
+        (Edit(f"{MEMORY}/settling.py", "    job.crashes += what.crashes\n", ""),),
         (f"{ON_MEMORY}::test_a_job_that_crashes_too_often_is_discarded_and_says_why",),
     ),
     Mutant(
@@ -206,11 +206,11 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{MEMORY}/settling.py",
-                "    store.place(job, state, available_at=now + round(settlement.delay * SECOND))\n",
+                "    store.place(job, what.to, available_at=what.due)\n",
                 """\
     store.remove(job)
     kept = {"attempts": job.attempts, "waits": job.waits, "parked_since": job.parked_since, "spent": job.spent}
-    store.add(Job(job.envelope, state, now + round(settlement.delay * SECOND), **kept))
+    store.add(Job(job.envelope, what.to, job.available_at if what.due is None else what.due, **kept))
 """,
             ),
         ),
@@ -378,8 +378,9 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 "src/onward/supervisor/supervisor.py",
-                "            self._keeper.give_back(Estate(owners, held if process.crashed else [], cause))\n",
-                "            if process.crashed:\n                self._keeper.give_back(Estate(owners, held, cause))\n",
+                "            self._store_thread.give_back(DeadSessions(owners, held if process.crashed else [], cause))\n",
+                "            if process.crashed:\n"
+                "                self._store_thread.give_back(DeadSessions(owners, held, cause))\n",
             ),
         ),
         ("tests/supervisor/test_stopping.py::test_what_runs_at_the_deadline_is_killed_given_back_and_run_by_another",),

@@ -1,51 +1,34 @@
-"""The application: the one place that knows which parts exist, and a facade whose every method delegates in a line."""
+"""The application: what a program calls.  Every method hands its call to one of the `Parts` that the wiring made."""
 
 from __future__ import annotations
 
 import builtins
 import threading
-import weakref
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
-import msgspec
-
 from onward import handlers as keyed
-from onward.attempt.attempt import Attempt, Runtime
-from onward.attempt.report import Ledger
-from onward.backends.opening import located, open_store
-from onward.base.clock import Clock, SystemClock
+from onward.backend import Backend, Check, Overview, QueueState, Reaped
+from onward.base.clock import Clock
 from onward.base.durations import Duration
-from onward.base.failure import storable
-from onward.client.bound_job import Job, JobDecorator
+from onward.client.bound_job import Job, JobDecorator, bind
 from onward.client.builder import Builder
-from onward.client.client import Client, refuse_what_it_lacks
-from onward.client.handle import HandleSource, JobHandle
-from onward.client.record import JobRecord, Records, SessionRecord
+from onward.client.handle import JobHandle
+from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
-from onward.config import Settings, SettingsOptions, load, to_environment
-from onward.contract.backend import Backend, Check, Inline, Lease, Overview, QueueState, Reaped
-from onward.errors import BackendUnavailable, DefinitionError, OnwardError, OptionError
+from onward.config import Settings, SettingsOptions, load
+from onward.errors import OnwardError, OptionError
 from onward.job.context import JobContext
-from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions, define
-from onward.job.registry import FunctionEntry, HandlerEntry, Registry
-from onward.job.results import Results
-from onward.job.retry import DEFAULT_POLICY
+from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions
 from onward.job.states import State
-from onward.operate.dead_letters import DeadLetters
-from onward.operate.inspector import BY_REQUEST, Inspector
+from onward.operate.inspector import BY_REQUEST
 from onward.operate.pruning import Age, Removed
-from onward.operate.unsupported_inspection import inspection_of
-from onward.security.encryption import Encryption
-from onward.security.key_file import KeyFile
-from onward.security.key_ring import KeyRing
-from onward.security.signing import Signing
-from onward.telemetry import Event, Metrics, Telemetry
-from onward.transactions.completing import Blocks, remark
-from onward.transactions.joining import Joining, Joins
-from onward.worker.inline import Runner, WorkerResult
+from onward.telemetry import Event
+from onward.transactions.joining import Joining
+from onward.wiring import Parts
+from onward.worker.inline import WorkerResult
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.worker import Worker, stop_all
 
@@ -75,108 +58,12 @@ class Onward:
         **settings: Unpack[SettingsOptions],
     ) -> None:
         self.settings: Settings = load({**settings, **({} if url is None else {"url": url})})
-        # Before anything is opened: what should be encrypted must not be stored otherwise.
-        self._encryption = Encryption(
-            self.settings.signing_keys, self.settings.namespace, enabled=self.settings.encryption
-        )
-        self.backend: Backend = open_store(self.settings, clock)
-        self.metrics = Metrics(enabled=self.settings.metrics)
-        self.telemetry = Telemetry()
+        self._parts = parts = Parts(self.settings, clock, handlers or {}, queue_handlers)
+        self.backend: Backend = parts.backend
+        self.metrics, self.telemetry = parts.metrics, parts.telemetry
+        self.client, self.dead_letters = parts.client, parts.dead_letters
+        self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
         self._closed = False
-        self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()  # those that run are held by their threads
-        self._clock = getattr(self.backend, "clock", None) or clock or SystemClock()
-        self._registry = Registry(queue_handlers)
-        self._keyed = keyed.build(handlers or {}, store=self._whereabouts())
-        for key, handler in self._keyed.items():
-            self._registry.add(HandlerEntry(key, handler))
-        self._wire()
-
-    def _wire(self) -> None:
-        settings, backend = self.settings, self.backend
-        keys = self._keys = self._key_file()
-        inspection = self._inspection = inspection_of(backend)
-        self._ledger = ledger = Ledger(self.metrics, self.telemetry)
-        self._signing = signing = Signing(
-            settings.signing_keys,
-            settings.signing,
-            settings.namespace,
-            unverified=ledger.unverified,
-            look=None if keys is None else keys.look_now,
-        )
-        self.client = Client(
-            backend,
-            self._registry,
-            self.telemetry,
-            self.metrics,
-            clock=self._clock,
-            namespace=settings.namespace,
-            default_max_retries=settings.default_max_retries,
-            max_crashes=settings.max_crashes,
-            max_payload=settings.max_payload,
-            idempotency_ttl=settings.idempotency_ttl,
-            enqueue_timeout=settings.enqueue_timeout,
-            encryption=self._encryption,
-            sign=signing.sign,
-            keys=None if keys is None else keys.look,
-            after_enqueue=self._run_inline if isinstance(backend, Inline) else None,
-        )
-        records = Records(self._encryption, self._registry)
-        self.dead_letters = DeadLetters(
-            inspection,
-            self.client,
-            clock=self._clock,
-            queue=settings.dead_letter_queue,
-            encryption=self._encryption,
-            records=records,
-            verify=signing.verify if signing.required else None,
-        )
-        self._handles = HandleSource(inspection, records=records, cancel=self.cancel, hopeless=self._nobody_works)
-        self._inspector = Inspector(
-            backend,
-            inspection,
-            clock=self._clock,
-            ledger=ledger,
-            telemetry=self.telemetry,
-            dead_letters=self.dead_letters,
-            records=records,
-            retention=settings.retention,
-        )
-        results = Results(self._registry, settings.max_payload)
-        self._joins = joins = Joins(backend, self.client, self._handles)
-        blocks = Blocks(
-            joins,
-            at_most=min(settings.transaction_timeout, settings.lease_for / 3),
-            patience=settings.lease_for,
-            results=results,
-            keep=settings.retention[State.COMPLETED] != 0,
-            protect=self._encryption.settlement,
-        )
-        self._runtime = runtime = Runtime(
-            registry=self._registry,
-            clock=self._clock,
-            namespace=settings.namespace,
-            default_max_retries=settings.default_max_retries,
-            default_retry=DEFAULT_POLICY if settings.default_retry is None else settings.default_retry,
-            queue_retry=settings.queue_retry,
-            unknown_grace=settings.unknown_grace,
-            results=results,
-            report=self._report_progress,
-            transact=blocks.open,
-            remark=self._remark,
-            encryption=self._encryption,
-            verify=signing.verify,
-            requires_signatures=signing.required,
-        )
-        self._runner = Runner(
-            backend,
-            runtime,
-            ledger,
-            self.telemetry,
-            lease_for=timedelta(seconds=settings.lease_for),
-            keep_completed=settings.retention[State.COMPLETED] != 0,
-            drop_dead=settings.drop_on_dlq_failure,
-            dead_letter_copy=self.dead_letters.copy_of,
-        )
 
     def connect(self) -> Self:
         """Reach the store now, check it and bring its tables up to date; else the first use of it does.
@@ -203,8 +90,8 @@ class Onward:
     def job(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a function a job: ``@jobs.job`` or ``@jobs.job(queue="mail", max_retries=5)``."""
         if function is None:
-            return lambda function: self._define(function, options)
-        return self._define(function, options)
+            return lambda function: bind(function, options, self.client, self._handles)
+        return bind(function, options, self.client, self._handles)
 
     def define(self, handler: str, payload: Any = None) -> Builder:
         """Build a job for a handler named by key: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
@@ -212,12 +99,12 @@ class Onward:
 
     def listen(self, event: str) -> Callable[[F], F]:
         """Call a function for every event of that name, which the ``event`` handler is told of: a decorator."""
-        events = keyed.the(keyed.Events, self._keyed, "event")
+        events = keyed.the(keyed.Events, self._parts.handlers, "event")
         return lambda function: events.listen(event, function)
 
     def command(self, name: str) -> Callable[[F], F]:
         """Let jobs of the ``command`` handler call a function by this name: a decorator."""
-        commands = keyed.the(keyed.Commands, self._keyed, "command")
+        commands = keyed.the(keyed.Commands, self._parts.handlers, "command")
         return lambda function: commands.register(name, function)
 
     @overload
@@ -228,7 +115,7 @@ class Onward:
         """Enqueue a call of a job, ``jobs.enqueue(send, 42)``; or by name, for jobs that only another service knows,
         ``jobs.enqueue("send", {"user_id": 42}, delay="5m")``.
         """
-        letters = self._joins.one(job, args, kwargs)
+        letters = self._parts.joins.one(job, args, kwargs)
         return letters.handles(self.client.enqueue(letters.envelopes))
 
     @overload
@@ -237,7 +124,7 @@ class Onward:
     async def aenqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
     async def aenqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
         """The same without blocking the event loop."""
-        letters = self._joins.one(job, args, kwargs)
+        letters = self._parts.joins.one(job, args, kwargs)
         return letters.handles(await self.client.aenqueue(letters.envelopes))
 
     def enqueue_many(
@@ -245,7 +132,7 @@ class Onward:
     ) -> Sequence[JobHandle[Any]]:
         """Enqueue many jobs of one name in one write, all or nothing."""
         checked = EnqueueOptions.check(options)
-        envelopes = [self.client.seal_by_name(job, payload, checked) for payload in payloads]
+        envelopes = [self.client.letters.seal_by_name(job, payload, checked) for payload in payloads]
         return [self._handles.handle(answer) for answer in self.client.enqueue(envelopes)]
 
     def transaction(self, connection: Any) -> Joining:
@@ -255,7 +142,7 @@ class Onward:
         connection is of psycopg, asyncpg, PyMySQL, mysqlclient, sqlite3, SQLAlchemy or Django, to the jobs' own database;
         if it is awaited, so is this: ``async with ...: await tx.enqueue(...)``.
         """
-        return Joining(connection, self._joins)
+        return Joining(connection, self._parts.joins)
 
     # Looking and steering
 
@@ -283,7 +170,7 @@ class Onward:
         The first that is seen to have failed raises as `JobHandle.result` does; with ``return_exceptions`` the exception
         takes the place of its result, `ResultTimeout` that of a job that has not ended in time.
         """
-        return results(self._inspection, handles, timeout, return_exceptions=return_exceptions)
+        return results(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
 
     @overload
     async def aresults(
@@ -309,7 +196,7 @@ class Onward:
         return_exceptions: bool = False,
     ) -> builtins.list[Any]:
         """The same without blocking the event loop."""
-        return await aresults(self._inspection, handles, timeout, return_exceptions=return_exceptions)
+        return await aresults(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
 
     def get(self, job_id: str) -> JobRecord | None:
         """Everything known about one job, or None."""
@@ -361,7 +248,7 @@ class Onward:
         While a job that runs holds the key, this raises `KeyInUse` and changes nothing.
         """
         name = job.name if isinstance(job, Job) else job
-        return self._inspector.forget(key, name, self.client.idempotency_key(key, name))
+        return self._inspector.forget(key, name, self.client.letters.idempotency_key(key, name))
 
     def pause(self, queue: str) -> bool:
         """Stop claims from a queue, everywhere and across restarts.  Running jobs go on.  True if it was not paused."""
@@ -403,7 +290,7 @@ class Onward:
 
     def process_once(self, queue: str = "default") -> WorkerResult:
         """Claim one job, run one attempt of it, settle it."""
-        self._refuse_without_key()
+        self._parts.keys.refuse_without_key()
         return self._runner.process_once(queue)
 
     def drain(self, *queues: str, raising: bool = False) -> int:
@@ -411,7 +298,7 @@ class Onward:
 
         ``raising``: the first attempt that fails is stored as such, and then its exception is raised here: for tests.
         """
-        self._refuse_without_key()
+        self._parts.keys.refuse_without_key()
         return self._runner.drain(queues or None, raising=raising)
 
     def worker(
@@ -429,11 +316,9 @@ class Onward:
         stands for any part of a name: ``tenant.*``.  ``limits`` bounds how many jobs of single queues may run at once.
         ``blocked_loop_after``: when an async handler that blocks the event loop is told of in the log; 0: never.
         """
-        served = self._registry.queues() if queues is None else queues
+        served = self._parts.registry.queues() if queues is None else queues
         options = WorkerOptions.check(served, concurrency, limits or {}, shutdown_timeout, blocked_loop_after)
-        worker = Worker(self.parts(), options)
-        self._workers.add(worker)
-        return worker
+        return self._parts.worker(options)
 
     # Listening
 
@@ -453,24 +338,19 @@ class Onward:
         if self._closed:
             return
         self._closed = True
-        workers = [worker for worker in self._workers if worker.running]
+        workers = self._parts.running_workers()
         stop_all(workers)
         self._runner.close()
         self.telemetry.close()
         if any(worker.running for worker in workers):  # what they still run must be settled
             threading.Thread(target=self._close_after, args=(workers,), name="onward-closing", daemon=True).start()
         else:
-            self._close_store()
+            self._parts.close_store()
 
     def _close_after(self, workers: Sequence[Worker]) -> None:
         for worker in workers:
             worker.wait()
-        self._close_store()
-
-    def _close_store(self) -> None:
-        if self._keys is not None:
-            self._keys.close()
-        self.backend.close()
+        self._parts.close_store()
 
     def __enter__(self) -> Self:
         return self
@@ -480,97 +360,21 @@ class Onward:
     ) -> None:
         self.close()
 
-    def _define(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
-        if not callable(function):
-            raise OptionError("@jobs.job decorates a function; options are keywords: @jobs.job(queue='mail')")
-        entry = FunctionEntry(define(_name_of(function, options), options), function)
-        definition = entry.definition
-        refuse_what_it_lacks(
-            self.backend.capabilities,
-            definition.handler,
-            unique_key=definition.unique_key is not None,
-            single_instance=definition.single_instance,
-            priority=definition.priority != 0,
-        )
-        self._registry.add(entry)
-        return Job(entry, self.client, self._handles)
-
     # For those who run a worker in a way of their own
 
     @property
     def names(self) -> Sequence[str]:
         """The jobs that are registered here."""
-        return list(self._registry)
+        return list(self._parts.registry)
 
     def queues_of_jobs(self) -> Sequence[str]:
         """The queues of the registered jobs, and ``default``."""
-        return self._registry.queues()
+        return self._parts.registry.queues()
 
     def rescued(self, reaped: Sequence[Reaped]) -> None:
         """Tell of leases that somebody else gave back."""
         self._inspector.rescued(reaped)
 
     def parts(self) -> WorkerParts:
-        """What a worker is made of."""
-        self._refuse_without_key()
-        if self._keys is not None:
-            self._keys.watch()
-        return WorkerParts(
-            backend=self.backend,
-            runtime=self._runtime,
-            ledger=self._ledger,
-            telemetry=self.telemetry,
-            lease_for=timedelta(seconds=self.settings.lease_for),
-            keep_completed=self.settings.retention[State.COMPLETED] != 0,
-            drop_dead=self.settings.drop_on_dlq_failure,
-            dead_letter_copy=self.dead_letters.copy_of,
-            rescued=self._inspector.rescued,
-            reap=self._inspector.reap,
-            prune=self._inspector.prune,
-        )
-
-    def _key_file(self) -> KeyFile | None:
-        """The file that the keys come from, if they come from one."""
-        ring = self.settings.signing_keys
-        return None if ring is None or ring.path is None else KeyFile(ring, ring.path, self._adopt)
-
-    def _adopt(self, ring: KeyRing) -> None:
-        self._encryption.adopt(ring)
-        self._signing.adopt(ring)
-
-    def _refuse_without_key(self) -> None:
-        self._signing.refuse_without_key()
-        if self._keys is not None:
-            self._keys.look()
-
-    def _whereabouts(self) -> dict[str, str | None] | None:
-        """The environment in which another process finds the store, and does there as we do; None if none could find it."""
-        if not self.backend.capabilities.shared:
-            return None
-        return to_environment(located(self.settings, self.backend))
-
-    def _remark(self, attempt: Attempt) -> None:
-        remark(self.backend, attempt, self._encryption.failure)
-
-    def _nobody_works(self) -> bool:
-        return not self.backend.capabilities.shared and not any(worker.running for worker in list(self._workers))
-
-    def _run_inline(self) -> None:
-        self._runner.run_inline()
-
-    def _report_progress(self, lease: Lease, fraction: float, note: str | None) -> bool:
-        words = None if note is None else storable(note)
-        progress = {"fraction": fraction, "note": self._encryption.note(lease, words)}
-        try:
-            return self._inspection.progress(lease, msgspec.json.encode(progress))
-        except BackendUnavailable:
-            return True  # it is told next time; a job does not fail for it
-
-
-def _name_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
-    """The name that a job gets if it is given none."""
-    name = getattr(function, "__name__", None)
-    if "name" not in options and (name is None or name == "<lambda>"):
-        kind = "a lambda" if name is not None else f"a {type(function).__name__} object"
-        raise DefinitionError(f"{kind} has no name for workers to find it by: give it one, jobs.job(name=…)(…)")
-    return str(name)
+        """Return what a worker is made of."""
+        return self._parts.of_worker()

@@ -1,50 +1,59 @@
-"""The contract of a store, for those who write one.  Its text is in `onward.contract.backend`."""
+"""The contract of a store: a door to what writers of a store, and the rooms that use one, import.  Its text is in
+`onward.contract.backend`.
+"""
 
-from onward.contract.backend import (
+from onward.base.failure import Failure
+from onward.contract.backend import Backend
+from onward.contract.capabilities import (
     DURABLE,
     LOSSY,
     Advising,
-    Answer,
-    Backend,
     Capabilities,
     Check,
-    Claim,
+    Emptying,
+    Health,
+    Inline,
+    Migration,
+    Tables,
+)
+from onward.contract.inspection import (
+    QUEUES_AT_A_GLANCE,
     Counting,
     DeadLettering,
-    Emptying,
-    Enqueued,
-    Envelope,
-    Failure,
-    Health,
-    Hold,
-    Inline,
     Inspection,
-    Lease,
-    Migration,
     Overview,
     Pruned,
     Query,
     QueueCounts,
     QueuePage,
     QueueState,
+    Replayed,
+    SessionState,
+)
+from onward.contract.values import (
+    LEASE,
+    TOMBSTONE,
+    Claim,
+    Enqueued,
+    Held,
     Reaped,
     Renewal,
-    Replayed,
     Run,
-    Sealed,
     Session,
-    SessionState,
-    Settled,
-    Settlement,
     StoredJob,
-    Tables,
     Turn,
     TurnResult,
 )
+from onward.job.envelope import Envelope, Sealed
+from onward.job.lease import Hold, Lease
+from onward.job.settlement import Answer, Settled, Settlement
 
 __all__ = [
     "DURABLE",
+    "LEASE",
     "LOSSY",
+    "QUEUES_AT_A_GLANCE",
+    "TOMBSTONE",
     "Advising",
     "Answer",
     "Backend",
@@ -58,6 +67,7 @@ __all__ = [
     "Envelope",
     "Failure",
     "Health",
+    "Held",
     "Hold",
     "Inline",
     "Inspection",

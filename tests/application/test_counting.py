@@ -325,7 +325,7 @@ def test_whatever_happens_failures_are_retried_or_final(wishes, retries, seed):
             if wish == "unknown":
                 jobs.enqueue("nobody_knows")
             elif wish == "unreadable":
-                envelope = jobs.client.seal_by_name("work", {"wish": "fails"}, EnqueueOptions())
+                envelope = jobs.client.letters.seal_by_name("work", {"wish": "fails"}, EnqueueOptions())
                 jobs.backend.enqueue([structs.replace(envelope, data=b"noise")])
             else:
                 key = {"idempotency_key": "k"} if wish == "done before" else {}

@@ -83,7 +83,7 @@ def test_arguments_that_do_not_fit_are_raised_too(jobs):
     @jobs.job
     def ship() -> None: ...
 
-    jobs.backend.enqueue([jobs.client.seal(ship.definition, ship._options, b'{"n":1}')])
+    jobs.backend.enqueue([jobs.client.letters.seal(ship.definition, ship._options, b'{"n":1}')])
 
     with pytest.raises(Exception, match="n"):
         jobs.drain("default", raising=True)

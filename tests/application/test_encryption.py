@@ -17,7 +17,8 @@ from onward.base.failure import Failure
 from onward.cli import main
 from onward.errors import DecryptionFailed, EncryptionUnavailable, OptionError
 from onward.job.envelope import Letter, Sealed, open_sealed, seal
-from onward.job.lease import Lease, Settlement
+from onward.job.lease import Lease
+from onward.job.settlement import Settlement
 from onward.operate.transfer import Mover
 from onward.security.encryption import Encryption
 from onward.security.key_ring import KeyRing

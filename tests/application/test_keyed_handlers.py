@@ -510,7 +510,7 @@ def test_a_function_is_kept_for_its_retries_and_no_longer(inline):
     record = dispatch(inline, "callable", sometimes, max_retries=5, retry=Fixed(0))
 
     assert (record.state, record.result) == (State.COMPLETED, 3)
-    assert inline.client.registry.find("callable").handler._functions == {}
+    assert inline.client.letters.registry.find("callable").handler._functions == {}
 
 
 @pytest.mark.parametrize(

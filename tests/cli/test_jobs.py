@@ -8,6 +8,16 @@ from onward import JobTimeout, Onward, State
 from onward.backend import Claim
 from onward.cli.ids import find
 
+HIDDEN = "name the application that defines this job with --app to see its arguments, with secrets masked"
+TILL = """
+from onward import Onward, Secret
+
+jobs = Onward()
+
+@jobs.job
+def pay(user: int, card: Secret[str]) -> None: ...
+"""
+
 
 def enqueue(jobs, count, *, job="welcome", **options):
     return [jobs.enqueue(job, {"n": n}, **options).id for n in range(count)]
@@ -29,12 +39,12 @@ class TestList:
         assert row.split()[:7] == [job_id, "scheduled", "welcome", "mail", "in", "119", "m"]
 
     def test_machines_see_every_field_and_iso_times(self, onward, jobs):
-        enqueue(jobs, 1)
+        enqueue(jobs, 1, meta={"tenant": 7})
 
         (line,) = onward("job", "list", "--json").json
 
         assert line["state"] == "available"
-        assert line["payload"] == {"n": 0}
+        assert line["meta"] == {"tenant": 7}
         assert line["enqueued_at"].endswith("Z")
         assert "raw" not in line
 
@@ -93,7 +103,6 @@ class TestShow:
         assert shown.startswith("fail  discarded\n")
         for part in (
             job_id,
-            '{"message":"the bank does not answer"}',
             "enqueued",
             "in typed",
             "gave up after 1 attempt",
@@ -101,6 +110,23 @@ class TestShow:
             assert part in shown
         assert "run 1 failed" in shown
         assert "RuntimeError: the bank does not answer" in shown
+
+    def test_arguments_are_hidden_where_nothing_tells_which_of_them_are_secret(self, onward, shell, jobs, tmp_path):
+        (tmp_path / "till.py").write_text(TILL)
+        paid = jobs.enqueue("pay", {"user": 7, "card": "4242-4242"}).id  # by a program that knows of no secret
+        other = jobs.enqueue("other", {"card": "4242-4242"}).id
+        bare = jobs.enqueue("other").id
+
+        for words in (["show", paid], ["show", paid, "--json"], ["list"], ["list", "--json"]):
+            for told in (onward("job", *words), shell("--app", "till:jobs", "job", *words)):
+                assert told.code == 0
+                assert "4242" not in told.out
+        assert f"payload   hidden: {HIDDEN}" in onward("job", "show", paid).out
+        (line,) = onward("job", "show", paid, "--json").json
+        assert (line["payload"], line["hidden"]) == (None, HIDDEN)
+        assert 'payload   {"user":7,"card":"***"}' in shell("--app", "till:jobs", "job", "show", paid).out
+        assert f"payload   hidden: {HIDDEN}" in shell("--app", "till:jobs", "job", "show", other).out
+        assert "payload   {}" in onward("job", "show", bare).out
 
     def test_a_time_out_that_was_swallowed_is_told_of_the_run_that_succeeded(self, onward, jobs):
         @jobs.job(timeout=0.05)

@@ -88,7 +88,7 @@ class TestProgram:
         assert ran.stderr.startswith("error: x: ")
 
     def test_a_locale_that_cannot_say_it_is_survived(self, shell, jobs):
-        job_id = jobs.enqueue("x", {"city": "Zürich"}).id
+        job_id = jobs.enqueue("x", meta={"city": "Zürich"}).id
 
         ran = shell("job", "show", job_id, PYTHONIOENCODING="ascii")
 
@@ -181,7 +181,7 @@ class TestControlCharacters:
 
         ran = onward("dead", "list", "--json")
 
-        assert ran.json[0]["payload"] == {"message": NASTY}
+        assert ran.json[0]["errors"][0]["message"] == NASTY.replace("\x00", "\\x00")
         assert ran.out.replace("\n", "").isprintable()
 
 

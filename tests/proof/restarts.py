@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from onward.backend import Claim, Lease, Query, Session, Settlement, StoredJob, Turn
 from onward.backends.redis import RedisBackend
 from onward.errors import BackendUnavailable
-from onward.job.lease import under
+from onward.job.settlement import under
 from onward.job.states import State
 from onward.testing.contract.builders import some_envelopes
 from tests.proof.crowd import Common, Tell, in_processes

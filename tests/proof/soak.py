@@ -179,11 +179,11 @@ def of_a_worker(url: str, *, jobs: int, restarts: int, tell: Tell) -> Ledger:
             if last:
                 _wait(lambda: not _live(app))
             else:
-                worker.facts.wait_for("settled", max(1, jobs // restarts * 2 // 3), timeout=_PATIENCE)
+                worker.milestones.wait_for("settled", max(1, jobs // restarts * 2 // 3), timeout=_PATIENCE)
             worker.stop(timeout=0)
             worker.stop()
-            claimed += worker.facts.count("claimed")
-            settled += worker.facts.count("settled")
+            claimed += worker.milestones.count("claimed")
+            settled += worker.milestones.count("settled")
             del worker
             tell(settled)
             if restart == restarts // 3:

@@ -6,7 +6,10 @@ after a handler has told it in every way.  The same search finds it everywhere i
 
 import functools
 import importlib
+import itertools
+import json
 import logging
+import re
 import subprocess
 import sys
 from contextlib import ExitStack
@@ -20,10 +23,12 @@ from onward import Secret, State
 from onward.cli import main, timeline
 from onward.client import record
 from onward.job import registry
-from onward.telemetry import Event
+from onward.telemetry import Event, JobDiscarded
 from tests.security import till
 from tests.security.till import CANARY, PLACES, SIGNS, open_till, ways_to_say
-from tests.servers.engines import ENGINES
+from tests.servers.beanstalkd import beanstalkd_server
+from tests.servers.engines import ENGINES, Engine, SqliteStore
+from tests.servers.servicebus import entity, servicebus, url_of
 
 KEYS = {"k1": "s" * 40}
 COPIES = "dead"
@@ -32,12 +37,71 @@ COPIES = "dead"
 @pytest.fixture(scope="session")
 def served():
     with ExitStack() as stack:
-        yield functools.cache(lambda name: stack.enter_context(ENGINES[name].server()))
+        yield functools.cache(lambda name: stack.enter_context((STORES | BROKERS)[name].server()))
 
 
-@pytest.fixture(params=ENGINES)
+class BesideBeanstalkd(SqliteStore):
+    """A broker, and the file beside it that keeps what it cannot."""
+
+    def __init__(self, server, folder):
+        super().__init__(server, folder)
+        self._broker = Beanstalkd(server)
+        self.settings = {"store": super().url()}
+
+    def url(self):
+        return self._broker.url()
+
+    def everything(self):
+        return super().everything() + self._broker.everything()
+
+
+class Beanstalkd:
+    def __init__(self, server):
+        server.stop()
+        for file in server.folder.glob("binlog.*"):
+            file.unlink()
+        server.start()
+        self._server = server
+
+    def url(self):
+        return self._server.url()
+
+    def everything(self):
+        """All that was ever written to its log."""
+        return b"".join(file.read_bytes() for file in self._server.folder.glob("binlog.*"))
+
+
+class ServiceBus:
+    def __init__(self, bus):
+        bus.clear()
+        self._bus = bus
+
+    def url(self):
+        return url_of(self._bus)
+
+    def everything(self):
+        """All that is in its queues, and what was given as the reason of a dead letter."""
+        paths = [f"{entity(queue)}{suffix}" for queue in (till.QUEUE, COPIES) for suffix in ("", "/$deadletterqueue")]
+        stored = [message for path in paths for message in self._bus.messages(path)]
+        told = [repr((each.content.annotations, each.content.application, each.dead_letter)) for each in stored]
+        return b"\n".join([*(each.content.body for each in stored), *(each.encode() for each in told)])
+
+
+STORES = ENGINES | {"beanstalkd and sqlite": Engine(beanstalkd_server, BesideBeanstalkd)}
+BROKERS = {
+    "beanstalkd": Engine(beanstalkd_server, lambda server, _: Beanstalkd(server)),
+    "servicebus": Engine(lambda: servicebus(till.QUEUE, COPIES), lambda bus, _: ServiceBus(bus)),
+}
+
+
+@pytest.fixture(params=STORES)
 def store(request, tmp_path, served):
-    return ENGINES[request.param].store(served(request.param), tmp_path)
+    return STORES[request.param].store(served(request.param), tmp_path)
+
+
+@pytest.fixture(params=BROKERS)
+def broker(request, tmp_path, served):
+    return BROKERS[request.param].store(served(request.param), tmp_path)
 
 
 class Lines(logging.Handler):
@@ -73,6 +137,7 @@ def search(store, lines, capsys, monkeypatch):
     """Run a job for each of these places, and look for the canary: ``search(["a list"])`` gives all that was looked at."""
 
     def search(places, **settings):
+        settings |= getattr(store, "settings", {})
         jobs = open_till(store.url(), dead_letter_queue=COPIES, **settings)
         with jobs:
             heard = []
@@ -128,7 +193,8 @@ def _rows(store, jobs, *, sealed):
 
 def _printed(store, capsys, monkeypatch, places, ids, settings):
     monkeypatch.setenv("ONWARD_URL", store.url())
-    words = []
+    monkeypatch.setenv("ONWARD_STORE", settings.get("store", ""))
+    applications = [[]]
     if places == ["by name of another program"]:  # only the application knows that it is a secret
 
         class Module(ModuleType):
@@ -139,7 +205,7 @@ def _printed(store, capsys, monkeypatch, places, ids, settings):
                 return app
 
         monkeypatch.setitem(sys.modules, "till_app", Module("till_app"))
-        words = ["--app", "till_app:jobs"]
+        applications.append(["--app", "till_app:jobs"])
     capsys.readouterr()
     for asked in (
         ["job", "list"],
@@ -148,9 +214,9 @@ def _printed(store, capsys, monkeypatch, places, ids, settings):
         ["worker", "list"],
         *(["job", "show", i] for i in ids),
     ):
-        for way in ([], ["--json"]):
-            assert main([*asked, *way, *words]) in (0, 6), asked
-    assert main(["top", "--once", *words]) == 0
+        for words in itertools.product(([], ["--json"]), applications):
+            assert main([*asked, *itertools.chain(*words)]) in (0, 6), asked
+    assert main(["top", "--once", *applications[-1]]) == 0
     return "".join(capsys.readouterr())
 
 
@@ -184,6 +250,49 @@ def test_encrypted_it_is_found_nowhere_at_all(search, store):
 @pytest.mark.parametrize("place", ["a parameter", "a dataclass", "a handler with a hook"])
 def test_if_nothing_is_masked_it_is_found_everywhere(search, unmasked, place):
     assert seen(search([place])) == {"notes", "events", "errors", "records", "log", "rows", "command line"}
+
+
+def _without_arguments(kept):
+    """What a broker was given, without the arguments of jobs; of a dead letter, without those of the job that died."""
+    beginning, *letters = re.split(r"onward/1 - -\n", kept.decode("latin-1"))
+    told = [beginning]
+    for each in letters:
+        letter, end = json.JSONDecoder().raw_decode(each)
+        arguments = letter["payload"] if letter["job"] == "dead_letter" else letter
+        del arguments["payload"]
+        told += [json.dumps(letter), each[end:]]
+    return "\n".join(told)
+
+
+@pytest.fixture
+def search_broker(broker, lines):
+    """The same of a broker: it keeps no history, so what is there is what workers tell and what it was given."""
+
+    def search(places):
+        with open_till(broker.url(), dead_letter_queue=COPIES) as jobs:
+            heard = []
+            jobs.on(Event, heard.append)
+            for place in places:
+                PLACES[place](jobs)()
+            jobs.drain(till.QUEUE)
+            assert jobs.telemetry.flush()
+            assert [type(each) for each in heard].count(JobDiscarded) == len(places)
+            kept = broker.everything()
+            assert CANARY.partition("-")[0].encode() in kept
+        return {"events": repr(heard), "log": "\n".join(lines), "broker": _without_arguments(kept)}
+
+    return search
+
+
+def test_on_a_broker_it_is_found_nowhere_but_in_the_sealed_bytes(search_broker):
+    found = search_broker([place for place in PLACES if place != "by name of another program"])
+
+    assert seen(found) == set()
+    assert all("***" in text for text in found.values())
+
+
+def test_on_a_broker_it_is_found_if_nothing_is_masked(search_broker, unmasked):
+    assert seen(search_broker(["a parameter"])) == {"events", "log", "broker"}
 
 
 APPLICATION = """

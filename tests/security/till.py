@@ -222,7 +222,10 @@ def by_name_elsewhere(jobs):
 
     def enqueue() -> str:
         with Onward(
-            jobs.settings.url, signing_keys=jobs.settings.signing_keys, encryption=jobs.settings.encryption
+            jobs.settings.url,
+            store=jobs.settings.store or "",
+            signing_keys=jobs.settings.signing_keys,
+            encryption=jobs.settings.encryption,
         ) as other:
             payload = {"order": {"number": 7, "card": CANARY}}
             return other.enqueue("by_name_of_another_program", payload, **BUDGET).id

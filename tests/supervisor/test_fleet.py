@@ -38,7 +38,7 @@ def fleet_of(clock):
     for fleet in fleets:
         for process in fleet:
             process.kill("the end of the test")
-            process.bury()
+            process.collect_exited()
             process.forget()
 
 
@@ -48,8 +48,8 @@ def hello():
 
 def bury(fleet, process, *, polite=False):
     process.kill("by the test")
-    code = process.bury()
-    fleet.bury(process, polite=polite)
+    code = process.collect_exited()
+    fleet.remove(process, polite=polite)
     process.forget()
     return code
 
@@ -131,7 +131,7 @@ def test_those_who_end_before_they_said_hello_are_counted(fleet_of):
     for process in (first, second, third):
         bury(fleet, process)
 
-    assert fleet.stillborn == 2
+    assert fleet.failed_starts == 2
 
 
 @pytest.mark.promise("F06")
@@ -152,13 +152,13 @@ def test_a_process_that_cannot_be_started_is_tried_again_after_a_pause(fleet_of,
 def test_a_process_that_ends_by_itself_tells_how():
     for program, cause in ((("/bin/sh", "-c", "exit 3"), "exited with code 3"), (("/bin/true",), "exited with code 0")):
         process = WorkerProcess(1, program, ProcessOptions(app="shop:jobs"))
-        assert process.cause_of_death(process.bury(), out_of_memory=False) == cause
+        assert process.cause_of_death(process.collect_exited(), out_of_memory=False) == cause
         process.forget()
 
 
 def test_the_kernel_is_blamed_only_for_what_it_does():
     process = WorkerProcess(1, ("/bin/sh", "-c", "kill -9 $$"), ProcessOptions(app="shop:jobs"))
-    code = process.bury()
+    code = process.collect_exited()
 
     assert code == -signal.SIGKILL
     assert process.cause_of_death(code, out_of_memory=True) == "killed by SIGKILL: the system was out of memory"

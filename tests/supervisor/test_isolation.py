@@ -76,12 +76,12 @@ def test_an_isolated_job_whose_worker_is_killed_does_not_run_while_its_lease_is_
     """Not even if it can hear nothing."""
     fleet = start(shop)
     handle = shop.hold_the_lock_alone.enqueue()
-    solo = shop.noted("locking", delivery=1)["pid"]
+    isolated = shop.noted("locking", delivery=1)["pid"]
     (worker,) = fleet.workers(1)
     os.kill(worker, signal.SIGKILL)
     shop.noted("locking", delivery=2)
 
-    assert not alive(solo)
+    assert not alive(isolated)
     (record,) = shop.ended(handle)
     assert (record.state, record.attempts, record.crashes, record.interruptions) == (State.COMPLETED, 1, 0, 1)
     assert fleet.stop() == 0
@@ -91,12 +91,12 @@ def test_an_isolated_job_whose_worker_is_killed_does_not_run_while_its_lease_is_
 def test_an_isolated_job_dies_with_its_worker_when_the_supervisor_is_dead_too(shop, start):
     fleet = start(shop)
     shop.hold_the_lock_alone.enqueue()
-    solo = shop.noted("locking")["pid"]
+    isolated = shop.noted("locking")["pid"]
     (worker,) = fleet.workers(1)
     fleet.process.kill()
     os.kill(worker, signal.SIGKILL)
 
-    gone(solo)
+    gone(isolated)
 
 
 def test_what_a_handler_says_reaches_the_record_even_if_it_cannot_be_encoded(shop, start):
@@ -158,9 +158,9 @@ def test_a_worker_that_dies_while_a_process_is_started_leaves_nobody_behind(shop
     (worker,) = fleet.workers(1)
     shop.add("if not allowed('import'): note('importing'); wait_for('import')")
     handle = shop.alone.enqueue()
-    solo = shop.noted("importing")["pid"]
+    isolated = shop.noted("importing")["pid"]
     os.kill(worker, signal.SIGKILL)
-    gone(solo)
+    gone(isolated)
     shop.let("import")
     (record,) = shop.ended(handle)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from onward import State
-from onward.supervisor.run_board import Board
+from onward.supervisor.run_board import RunBoard
 from tests.supervisor.fleets import alive, eventually, gone, status
 
 
@@ -44,5 +44,5 @@ def test_a_program_and_what_it_started_end_with_the_worker_s_process(open_shop, 
 def programs_known_of(worker):
     """What a worker process has written down for its supervisor."""
     place = next(fd for fd in Path(f"/proc/{worker}/fd").iterdir() if "onward-board" in str(fd.readlink()))
-    with closing(Board(os.open(place, os.O_RDWR))) as board:
+    with closing(RunBoard(os.open(place, os.O_RDWR))) as board:
         return [begun.program for begun in board.begun()]

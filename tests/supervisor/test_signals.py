@@ -76,8 +76,8 @@ def test_the_third_exits_at_once_and_leases_expire(open_shop, start):
 def test_signals_to_the_processes_themselves_change_nothing(shop, holding):
     fleet, held, worker = holding()
     alone = shop.hold_alone.enqueue("alone")
-    solo = shop.noted("holding", name="alone")["pid"]
-    for pid in (worker, solo):
+    isolated = shop.noted("holding", name="alone")["pid"]
+    for pid in (worker, isolated):
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP) * 2:
             os.kill(pid, number)
     later = shop.plain.enqueue().result(20)
@@ -86,7 +86,7 @@ def test_signals_to_the_processes_themselves_change_nothing(shop, holding):
 
     assert later == worker
     assert [(each.state, each.delivery) for each in records] == [(State.COMPLETED, 1)] * 2
-    assert (alive(worker), alive(solo)) == (True, True)
+    assert (alive(worker), alive(isolated)) == (True, True)
     assert fleet.stop() == 0
 
 

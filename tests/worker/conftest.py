@@ -128,7 +128,7 @@ def work_on():
         parts = jobs.parts()
         if lease_for is not None:  # shorter than a setting may be
             parts = replace(parts, lease_for=timedelta(seconds=lease_for))
-        queues = queues if queues is not None else jobs._registry.queues()
+        queues = queues if queues is not None else jobs._parts.registry.queues()
         options = WorkerOptions.check(queues, concurrency, limits or {}, shutdown_timeout=20)
         worker = Worker(parts, options, clock=clock, breaker=breaker)
         started.append(worker.start())
@@ -221,17 +221,17 @@ def boot():
 @pytest.fixture
 def patient(monkeypatch):
     """What waits in hand may wait for ever."""
-    monkeypatch.setattr(pump, "_LONGEST_WAIT_IN_HAND", 3600)
+    monkeypatch.setattr(pump, "_LONGEST_WAIT", 3600)
 
 
 @pytest.fixture
-def full_hand(work_on, gate, patient, eventually):
+def full_worker(work_on, gate, patient, eventually):
     """A worker with one slot, in which a job runs up to the gate, and jobs that it has claimed and not begun.
 
     ``done`` gets the numbers of those that ran, ``contexts`` the context of the one at the gate.
     """
 
-    def full_hand(jobs, **options):
+    def full_worker(jobs, **options):
         done, contexts = [], []
 
         @jobs.job(name="short")
@@ -248,12 +248,12 @@ def full_hand(work_on, gate, patient, eventually):
         short.enqueue_many([(n,) for n in range(1_000, 1_100)])
         worker = work_on(jobs, concurrency=1, **options)
         gate.wait_for()
-        worker.facts.wait_for("claimed", 1_002)
-        worker.facts.wait_for("settled", 1_000)
-        eventually(lambda: jobs.counts()["executing"] == len(worker._hand.calls.works) + 1)
+        worker.milestones.wait_for("claimed", 1_002)
+        worker.milestones.wait_for("settled", 1_000)
+        eventually(lambda: jobs.counts()["executing"] == len(worker._inflight.calls.works) + 1)
         return SimpleNamespace(worker=worker, done=done, contexts=contexts, short=short)
 
-    return full_hand
+    return full_worker
 
 
 @pytest.fixture

@@ -32,12 +32,12 @@ def test_a_waiting_job_never_runs(jobs, elsewhere, work_on, clock):
 
     handle = work.using(delay=60).enqueue()
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
 
     assert elsewhere(jobs).cancel(handle.id) is State.CANCELLED
     clock.advance(61)
     work.enqueue()
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert ran == [1]
     assert handle.state() == "cancelled"
 
@@ -57,7 +57,7 @@ def test_a_running_call_is_interrupted_by_the_next_renewal(jobs, elsewhere, work
 
     handle = work.enqueue()
     worker = work_on(jobs, lease_for=SHORT)
-    worker.facts.wait_for("claimed")
+    worker.milestones.wait_for("claimed")
     asked = time.monotonic()
     assert elsewhere(jobs).cancel(handle.id, "enough") is State.EXECUTING
 
@@ -65,7 +65,7 @@ def test_a_running_call_is_interrupted_by_the_next_renewal(jobs, elsewhere, work
     assert time.monotonic() - asked < 5  # a third of the lease, and some
     assert seen == [("JobStopped", True, False)]
     assert handle.record().reason == "enough"
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert counters(jobs) == {"jobs_fetched": 1, "jobs_cancelled": 1}
     assert [event.id for event in heard(JobCancelled)] == [handle.id]
 
@@ -131,7 +131,7 @@ def test_interrupt_false_is_only_told(jobs, work_on, ended):
         raise RuntimeError("I heard")
 
     handle = work.enqueue()
-    work_on(jobs, lease_for=SHORT).facts.wait_for("claimed")
+    work_on(jobs, lease_for=SHORT).milestones.wait_for("claimed")
     jobs.cancel(handle.id)
 
     assert ended(jobs, handle) == ["cancelled"]
@@ -167,23 +167,23 @@ def test_a_handler_may_tidy_up_after_it_was_stopped(jobs, work_on, ended, colour
 
     handle = work.enqueue()
     worker = work_on(jobs, lease_for=SHORT)
-    worker.facts.wait_for("claimed")
+    worker.milestones.wait_for("claimed")
     jobs.cancel(handle.id)
 
     assert ended(jobs, handle) == ["cancelled"]
     assert tidied == [1]
 
 
-def test_what_was_claimed_ahead_and_cancelled_never_runs(jobs, full_hand, gate, ended):
-    hand = full_hand(jobs)
-    waiting = [work.key[0] for work in hand.worker._hand.calls.works]
+def test_what_was_claimed_ahead_and_cancelled_never_runs(jobs, full_worker, gate, ended):
+    inflight = full_worker(jobs)
+    waiting = [work.key[0] for work in inflight.worker._inflight.calls.works]
     for job_id in waiting[:50]:
         assert jobs.cancel(job_id) is State.EXECUTING
-    hand.worker._session.renew()  # as its thread does every ten seconds
+    inflight.worker._session.renew()  # as its thread does every ten seconds
     gate.open()
-    hand.worker.facts.wait_for("settled", 1_101)
+    inflight.worker.milestones.wait_for("settled", 1_101)
 
-    assert len(hand.done) == 1_050
+    assert len(inflight.done) == 1_050
     assert jobs.counts()["cancelled"] == 50
     assert jobs.metrics.count("jobs_cancelled") == 50
 
@@ -210,7 +210,7 @@ def test_a_success_that_comes_first_wins(jobs, work_on, ended, colour):
 
     assert ended(jobs, handle) == ["completed"]
     assert handle.result() == "done"
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert jobs.metrics.count("jobs_succeeded") == 1
     assert jobs.metrics.count("jobs_cancelled") == 0
 
@@ -248,7 +248,7 @@ def test_a_cancellation_that_a_handler_swallowed_is_logged_counted_and_on_record
     (error,) = handle.record().errors
     told = "the job was cancelled while it ran: its handler was told to stop, and went on"
     assert (error.kind, error.message) == ("JobStopped", told)
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert counters(jobs) == {"jobs_fetched": 1, "jobs_succeeded": 1, "jobs_cancel_ignored": 1}
     assert f"job.cancel_ignored work {handle.id} attempt 1: {told}" in caplog.text
 
@@ -264,8 +264,8 @@ def test_a_handler_that_does_not_listen_is_shown_as_asked_until_it_ends(jobs, wo
     worker = work_on(jobs, lease_for=SHORT)
     gate.wait_for()
     jobs.cancel(handle.id)
-    renewed = worker.facts.count("renewed")
-    worker.facts.wait_for("renewed", renewed + 2)
+    renewed = worker.milestones.count("renewed")
+    worker.milestones.wait_for("renewed", renewed + 2)
 
     record = handle.record()
     assert (record.state, record.cancel_requested) == ("executing", True)
@@ -298,7 +298,7 @@ def test_a_stale_request_hits_no_later_run(jobs, work_on, ended, gate):
     for _ in range(20):
         worker._pump.wake()
         worker._session.renew()
-    worker.facts.wait_for("settled", 2)
+    worker.milestones.wait_for("settled", 2)
 
     assert handle.state() == "completed"
     assert runs == [1, 2]
@@ -313,7 +313,7 @@ def test_another_process_can_cancel(jobs, url, clock, work_on, ended):
             pass
 
     handle = work.enqueue()
-    work_on(jobs, lease_for=SHORT).facts.wait_for("claimed")
+    work_on(jobs, lease_for=SHORT).milestones.wait_for("claimed")
     with Onward(url, clock=clock) as other:
         assert other.handle(handle.id).cancel("from afar") is State.EXECUTING
 

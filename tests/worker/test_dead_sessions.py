@@ -36,10 +36,10 @@ def test_a_late_settlement_is_a_lost_lease_and_work_goes_on(jobs, work_on, reap,
     worker = work_on(jobs)
     gate.wait_for()
     assert [each.id for each in reap()] == [handle.id]
-    worker.facts.wait_for("reopened")  # it finds out by the next turn, at the latest by the next renewal
+    worker.milestones.wait_for("reopened")  # it finds out by the next turn, at the latest by the next renewal
     eventually(lambda: handle.state() == "completed")
     gate.open()
-    worker.facts.wait_for("settled", 2)
+    worker.milestones.wait_for("settled", 2)
 
     assert sorted(seen) == [(1, True), (2, False)]
     assert [event.id for event in heard(JobLeaseLost)] == [handle.id]
@@ -55,7 +55,7 @@ def test_a_success_that_was_applied_before_the_session_died_stays_one(jobs, work
     worker = work_on(jobs)
     for done in range(1, 6):
         work.enqueue()
-        worker.facts.wait_for("settled", done)
+        worker.milestones.wait_for("settled", done)
         clock.advance(31)
         jobs.reap()
 
@@ -87,18 +87,18 @@ def test_a_session_that_dies_over_and_over_loses_nothing(jobs, work_on, reap, ev
     assert worker.running
 
 
-def test_limits_are_not_used_up_by_what_was_lost(jobs, clock, full_hand, gate, eventually, boot):
+def test_limits_are_not_used_up_by_what_was_lost(jobs, clock, full_worker, gate, eventually, boot):
     """What was dropped is no longer counted against its queue."""
-    hand = full_hand(jobs, clock=boot, limits={"default": 200})
+    inflight = full_worker(jobs, clock=boot, limits={"default": 200})
     clock.advance(31)
     jobs.reap()
     boot.advance(31)
-    hand.worker._session.fresh()
-    hand.worker.facts.wait_for("reopened")
+    inflight.worker._session.fresh()
+    inflight.worker.milestones.wait_for("reopened")
     gate.open()
 
     eventually(lambda: jobs.counts()["completed"] == 1_101)
-    eventually(lambda: not hand.worker._pump._known)
+    eventually(lambda: not inflight.worker._pump._known)
 
 
 @pytest.mark.parametrize("store", ["sqlite"])
@@ -114,6 +114,6 @@ def test_a_worker_reaps_others_only_after_a_lease_of_contact(open_app, work_on, 
 
     began = boottime()
     worker = work_on(other, queues=["nothing"], lease_for=0.5)
-    worker.facts.wait_for("swept")
+    worker.milestones.wait_for("swept")
     assert boottime() - began >= 0.5
     assert jobs.counts()["available"] + jobs.counts()["retryable"] == 1

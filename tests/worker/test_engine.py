@@ -92,7 +92,7 @@ class TestDying:
         def broken(work):
             raise Bug("in a runner")
 
-        monkeypatch.setattr(worker._runners, "_started", broken)
+        monkeypatch.setattr(worker._handler_threads, "_started", broken)
         work.enqueue()
         dying(worker.start(), "in a runner")
 
@@ -105,7 +105,7 @@ class TestDying:
         def broken(work):
             raise Bug("in a task")
 
-        monkeypatch.setattr(worker._coroutines, "_started", broken)
+        monkeypatch.setattr(worker._handler_tasks, "_started", broken)
         work.enqueue()
         dying(worker.start(), "in a task")
 
@@ -162,13 +162,13 @@ class TestABlockedEventLoop:
         handle = rude.enqueue()
         worker = work_on(jobs, lease_for=0.3)
         gate.wait_for()
-        renewed = worker.facts.count("renewed")
-        worker.facts.wait_for("renewed", renewed + 4)  # more than a lease
+        renewed = worker.milestones.count("renewed")
+        worker.milestones.wait_for("renewed", renewed + 4)  # more than a lease
 
         assert jobs.reap() == []
         assert handle.state() == "executing"
         gate.open()
-        worker.facts.wait_for("settled")
+        worker.milestones.wait_for("settled")
         assert handle.record().crashes == 0
 
     def test_sync_handlers_go_on(self, jobs, work_on, gate):
@@ -189,9 +189,9 @@ class TestABlockedEventLoop:
         call.enqueue_many([(n,) for n in range(100)])
 
         # The one that waits for the loop keeps the last slot, and no more.
-        worker.facts.wait_for("settled", 100)
+        worker.milestones.wait_for("settled", 100)
         gate.open()
-        worker.facts.wait_for("settled", 102)
+        worker.milestones.wait_for("settled", 102)
 
     @pytest.mark.parametrize("store", ["memory"])
     def test_what_waits_for_the_loop_is_given_back_and_the_blocker_is_named(
@@ -209,8 +209,8 @@ class TestABlockedEventLoop:
         gate.wait_for()
         polite.enqueue()
 
-        worker.facts.wait_for("given back")
-        worker.facts.wait_for("settled")
+        worker.milestones.wait_for("given back")
+        worker.milestones.wait_for("settled")
         eventually(lambda: "job rude" in caplog.text)
         gate.open()
 
@@ -228,7 +228,7 @@ class TestHooks:
 
         work.enqueue_many([(n,) for n in range(500)])
         worker = work_on(jobs)
-        worker.facts.wait_for("settled", 500)
+        worker.milestones.wait_for("settled", 500)
 
         assert count_of(jobs) == {"completed": 500}
         assert worker.running
@@ -242,7 +242,7 @@ class TestHooks:
         began = time.monotonic()
         work.enqueue_many([(n,) for n in range(500)])
         worker = work_on(jobs)
-        worker.facts.wait_for("settled", 500)
+        worker.milestones.wait_for("settled", 500)
 
         assert time.monotonic() - began < 10
         assert worker.stop() == []
@@ -273,11 +273,11 @@ class TestHooks:
         try:
             work.enqueue_many([(n,) for n in range(50)])
             worker = work_on(jobs)
-            worker.facts.wait_for("settled", 100)
+            worker.milestones.wait_for("settled", 100)
             worker._pump.session_died(worker._session.owner)  # which is logged, too
-            worker.facts.wait_for("reopened")
+            worker.milestones.wait_for("reopened")
             work.enqueue(1)
-            worker.facts.wait_for("settled", 102)
+            worker.milestones.wait_for("settled", 102)
         finally:
             logging.getLogger("onward").removeHandler(handler)
 
@@ -296,7 +296,7 @@ class TestHooks:
         try:
             work.enqueue_many([(n,) for n in range(50)])
             worker = work_on(jobs)
-            worker.facts.wait_for("settled", 50)
+            worker.milestones.wait_for("settled", 50)
         finally:
             logging.getLogger("onward.job").removeFilter(broken)
 
@@ -310,9 +310,9 @@ class TestSweeping:
         monkeypatch.setattr(jobs._inspector, "prune", gate.pass_through)
         worker = work_on(jobs, lease_for=0.3)
         gate.wait_for()
-        renewed = worker.facts.count("renewed")
+        renewed = worker.milestones.count("renewed")
 
-        worker.facts.wait_for("renewed", renewed + 4)  # more than a lease
+        worker.milestones.wait_for("renewed", renewed + 4)  # more than a lease
         gate.open()
 
     @pytest.mark.parametrize("store", ["memory"])
@@ -322,10 +322,10 @@ class TestSweeping:
         worker = work_on(jobs, lease_for=0.3)
         weather.error = BackendUnavailable("away")
         while weather.failed < 2:
-            worker.facts.wait_for("renewed", worker.facts.count("renewed") + 1)
+            worker.milestones.wait_for("renewed", worker.milestones.count("renewed") + 1)
         weather.error = None
 
-        worker.facts.wait_for("swept")
+        worker.milestones.wait_for("swept")
         assert "the sweep failed and will be tried again" in caplog.text
 
     def test_finished_jobs_past_their_retention_are_forgotten(self, open_app, work_on, clock, count_of, eventually):
@@ -357,7 +357,7 @@ def test_many_workers_share_a_store(jobs, work_on, count_of):
     for job in (work, awork):
         job.enqueue_many([(n,) for n in range(500)])
     workers = [work_on(jobs, concurrency=2) for _ in range(5)]
-    while sum(worker.facts.count("settled") for worker in workers) < 1_000:
+    while sum(worker.milestones.count("settled") for worker in workers) < 1_000:
         workers[0].wait(0.01)
 
     assert sorted(ran) == sorted([*range(500), *range(500)])

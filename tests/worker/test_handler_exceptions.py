@@ -136,7 +136,7 @@ def test_many_failures_of_all_kinds_do_not_wear_a_worker_out(jobs, work_on, coun
     for job in (work, awork):
         job.enqueue_many([(n,) for n in range(240)])
     worker = work_on(jobs)
-    worker.facts.wait_for("settled", 480)
+    worker.milestones.wait_for("settled", 480)
 
     assert count_of(jobs) == {"discarded": 480}
     assert counters(jobs) == {"jobs_fetched": 480, "jobs_failed": 480, "jobs_failed_permanently": 480}
@@ -154,7 +154,7 @@ def test_failures_of_handlers_do_not_slow_the_worker_down(open_app_on, work_on):
 
     work.enqueue_many([(n,) for n in range(300)])
     worker = work_on(jobs)
-    worker.facts.wait_for("settled", 300)
+    worker.milestones.wait_for("settled", 300)
 
-    assert worker.facts.count("unanswered") == 0
+    assert worker.milestones.count("unanswered") == 0
     assert not worker._pump._breaker.open

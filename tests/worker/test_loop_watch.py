@@ -139,7 +139,7 @@ def test_while_no_coroutine_runs_nobody_looks(jobs, work_at, ended, eventually, 
     handle = quick.enqueue()
     worker = work_at(blocked_loop_after=0.004)
     ended(jobs, handle)
-    eventually(lambda: not worker._coroutines._watch._busy.is_set())
+    eventually(lambda: not worker._handler_tasks._watch._busy.is_set())
     before = len(asked)
 
     @jobs.job
@@ -149,7 +149,7 @@ def test_while_no_coroutine_runs_nobody_looks(jobs, work_at, ended, eventually, 
     ended(jobs, sync.enqueue())
     assert len(asked) == before
     ended(jobs, quick.enqueue())
-    eventually(lambda: not worker._coroutines._watch._busy.is_set())
+    eventually(lambda: not worker._handler_tasks._watch._busy.is_set())
 
 
 def test_a_worker_without_async_jobs_has_no_such_thread_and_none_is_left(jobs, work_at, ended, eventually):

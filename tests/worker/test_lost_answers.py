@@ -70,7 +70,7 @@ def test_thousands_of_jobs_through_a_store_that_loses_calls_and_answers(
     dice.chance = 0
     worker = work_on(jobs)
     dice.chance = 0.2
-    worker.facts.wait_for("settled", 5 * each, timeout=60)
+    worker.milestones.wait_for("settled", 5 * each, timeout=60)
     dice.chance = 0
     assert worker.stop() == []
 
@@ -110,9 +110,9 @@ def test_what_leaves_no_evidence_is_settled_once_all_the_same(
     snoozes_once.enqueue_many([(n,) for n in range(200)])
     worker = work_on(jobs, concurrency=2)
     dice.chance = 0.2
-    worker.facts.wait_for("settled", 200)
+    worker.milestones.wait_for("settled", 200)
     clock.advance(61)
-    worker.facts.wait_for("settled", 400)
+    worker.milestones.wait_for("settled", 400)
     dice.chance = 0
     assert worker.stop() == []
 
@@ -134,12 +134,12 @@ def test_a_claim_whose_answer_was_lost_is_taken_up(jobs, weather, work_on, count
         ran.append(ctx.delivery)
 
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     weather.after = LOST
     handle = work.enqueue()
-    worker.facts.wait_for("unanswered")
+    worker.milestones.wait_for("unanswered")
     weather.after = None
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
     assert ran == [1]
     assert handle.record().delivery == 1
@@ -159,9 +159,9 @@ def test_a_settlement_whose_answer_was_lost_counts_once(jobs, weather, work_on, 
     gate.wait_for()
     weather.after = LOST
     gate.open()
-    worker.facts.wait_for("unanswered", 3)
+    worker.milestones.wait_for("unanswered", 3)
     weather.after = None
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
     assert handle.state() == "completed"
     assert counters(jobs) == {"jobs_fetched": 1, "jobs_succeeded": 1}
@@ -183,12 +183,12 @@ def test_a_repeated_settlement_that_left_no_trace_was_applied(open_app_on, work_
     gate.wait_for()
     weather.after = LOST
     gate.open()
-    worker.facts.wait_for("unanswered")
+    worker.milestones.wait_for("unanswered")
     clock.advance(601)  # the tombstone is past its time
     jobs.prune()
     assert jobs.get(handle.id) is None
     weather.after = None
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
     assert counters(jobs) == {"jobs_fetched": 1, "jobs_succeeded": 1}
 
@@ -207,12 +207,12 @@ def test_the_answer_to_an_adoption_may_be_lost_too(jobs, weather, work_on, gate,
     weather.verbs = ("turn", "open_session")
     weather.after = LOST
     gate.open()
-    worker.facts.wait_for("unanswered", 5)
+    worker.milestones.wait_for("unanswered", 5)
     weather.after = None
-    worker.facts.wait_for("settled", 4)
+    worker.milestones.wait_for("settled", 4)
 
     assert sorted(ran) == [0, 1, 2, 3]
-    assert worker.facts.count("lost") == 0
+    assert worker.milestones.count("lost") == 0
     assert counters(jobs) == {"jobs_fetched": 4, "jobs_succeeded": 4}
 
 
@@ -229,12 +229,12 @@ def test_a_renewal_that_meets_an_adoption_under_way_changes_nothing(jobs, weathe
     weather.verbs = ("turn", "open_session")
     weather.after = LOST
     worker._pump.wake()
-    worker.facts.wait_for("unanswered", 3)
+    worker.milestones.wait_for("unanswered", 3)
     worker._session.renew()  # of the predecessor, whom the store has forgotten by now
     weather.after = None
-    worker.facts.wait_for("adopted")
+    worker.milestones.wait_for("adopted")
     gate.open()
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
     assert not contexts[0].lost
     assert counters(jobs) == {"jobs_fetched": 1, "jobs_succeeded": 1}
@@ -258,12 +258,12 @@ def test_a_late_copy_of_a_lost_turn_claims_nothing(open_app_on, work_on):
 
     work.enqueue()
     worker = work_on(jobs)
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     work.enqueue_many([()] * 5)
     answer = late[0]()
 
     assert (answer.alive, answer.leases) == (False, [])
-    worker.facts.wait_for("settled", 6)
+    worker.milestones.wait_for("settled", 6)
 
 
 @pytest.mark.promise("F26")
@@ -295,7 +295,7 @@ def test_a_late_copy_of_an_adoption_revives_nobody(open_app_on, work_on, clock, 
     gate.wait_for()
     weather.error = LOST
     worker._pump.wake()
-    worker.facts.wait_for("adopted")
+    worker.milestones.wait_for("adopted")
     clock.advance(31)
     assert [reaped.crashed for reaped in jobs.reap()] == [True]
     assert jobs.drain() == 1
@@ -305,9 +305,9 @@ def test_a_late_copy_of_an_adoption_revives_nobody(open_app_on, work_on, clock, 
 
     assert not jobs.backend.extend(successor).alive
     weather.error = None
-    worker.facts.wait_for("reopened")
+    worker.milestones.wait_for("reopened")
     gate.open()
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert worker.stop() == []
     assert len(ran) == 2
     assert count_of(jobs) == {"completed": 1}
@@ -330,19 +330,19 @@ def test_a_successor_that_died_before_it_was_heard_of_is_replaced(jobs, weather,
     weather.threads = "onward-"  # only the worker's: others reach the store
     weather.after = LOST
     worker._pump.wake()
-    worker.facts.wait_for("unanswered", 3)
+    worker.milestones.wait_for("unanswered", 3)
     clock.advance(31)
     jobs.reap()
     weather.after = None
-    worker.facts.wait_for("reopened")
-    worker.facts.wait_for("settled")  # by its new session
+    worker.milestones.wait_for("reopened")
+    worker.milestones.wait_for("settled")  # by its new session
 
     assert handle.state() == "completed"
     assert contexts[0].lost
     gate.open()
-    worker.facts.wait_for("settled", 2)
+    worker.milestones.wait_for("settled", 2)
     assert counters(jobs)["leases_lost"] == 1
-    assert worker.facts.count("adopted") == 0
+    assert worker.milestones.count("adopted") == 0
 
 
 def test_the_last_thing_in_hand_may_leave_no_evidence(jobs, weather, work_on, gate, counters, listen):
@@ -359,9 +359,9 @@ def test_the_last_thing_in_hand_may_leave_no_evidence(jobs, weather, work_on, ga
     gate.wait_for()
     weather.after = LOST
     gate.open()
-    worker.facts.wait_for("unanswered")
+    worker.milestones.wait_for("unanswered")
     weather.after = None
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
     assert handle.state() == "scheduled"
     assert heard(JobLeaseLost) == []
@@ -384,11 +384,11 @@ def test_progress_goes_on_after_an_adoption(jobs, weather, work_on, gate):
     gate.wait_for()
     weather.error = LOST
     worker._pump.wake()
-    worker.facts.wait_for("unanswered")
+    worker.milestones.wait_for("unanswered")
     weather.error = None
-    worker.facts.wait_for("adopted")
+    worker.milestones.wait_for("adopted")
     gate.open()
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
     assert handle.result() is False
     assert handle.record().progress.note == "after it"
@@ -408,7 +408,7 @@ def test_a_lost_answer_at_the_start_is_the_callers(jobs, weather, work_on):
 
     weather.after = None
     worker.start()
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert worker.stop() == []
 
 
@@ -423,10 +423,10 @@ def test_a_dead_letter_waits_for_the_store_that_it_is_made_of(open_app_on, work_
     weather.error = LOST
     work.enqueue()
     worker = work_on(jobs, queues=["default"])
-    worker.facts.wait_for("unanswered", 3)
+    worker.milestones.wait_for("unanswered", 3)
     assert worker.running
     weather.error = None
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
     assert count_of(jobs) == {"discarded": 1, "available": 1}
     assert count_of(jobs, "dead") == {"available": 1}
@@ -445,7 +445,7 @@ def test_a_dead_letter_that_cannot_be_made_does_not_cost_the_worker(open_app, wo
     monkeypatch.setattr(jobs.dead_letters, "_copy", broken)
     work.enqueue()
     worker = work_on(jobs)
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
     assert count_of(jobs) == {"discarded": 1}
     assert "no dead letter can be made of it" in caplog.text

@@ -108,17 +108,17 @@ def test_a_store_that_answers_with_errors_is_left_alone_and_probed_once(open_app
     def work(): ...
 
     worker = work_on(jobs, breaker=Breaker(open_for=0.4))
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     weather.error = BROKEN
     work.enqueue()
-    worker.facts.wait_for("unanswered", 5)
+    worker.milestones.wait_for("unanswered", 5)
     asked, opened = weather.failed, time.monotonic()
-    worker.facts.wait_for("unanswered", 6)
+    worker.milestones.wait_for("unanswered", 6)
     assert weather.failed == asked + 1  # one probe
     assert time.monotonic() - opened >= 0.35
     weather.error = None
 
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert not worker._pump._breaker.open
 
 
@@ -131,10 +131,10 @@ def test_nothing_cuts_the_minute_short(open_app_on, work_on, weather_of, quick):
     def work(): ...
 
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     weather.error = BROKEN
     worker._pump.wake()
-    worker.facts.wait_for("unanswered", 5)
+    worker.milestones.wait_for("unanswered", 5)
     asked = weather.failed
     for _ in range(20):
         work.enqueue()
@@ -153,15 +153,15 @@ def test_consumption_resumes_when_the_store_is_back(open_app_on, work_on, weathe
     def work(n: int): ...
 
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     for outage in range(5):
         weather.error = AWAY
         worker._pump.wake()
-        worker.facts.wait_for("unanswered", worker.facts.count("unanswered") + 2)
+        worker.milestones.wait_for("unanswered", worker.milestones.count("unanswered") + 2)
         weather.error = None
         back = time.monotonic()
         work.enqueue_many([(n,) for n in range(10)])
-        worker.facts.wait_for("settled", 10 * (outage + 1))
+        worker.milestones.wait_for("settled", 10 * (outage + 1))
         assert time.monotonic() - back < 5
 
     assert count_of(jobs) == {"completed": 50}
@@ -176,20 +176,20 @@ def test_a_file_that_somebody_locks_for_long(file, clock, work_on, count_of, cap
         def work(n: int): ...
 
         worker = work_on(jobs)
-        worker.facts.wait_for("idle")
+        worker.milestones.wait_for("idle")
         work.enqueue_many([(n,) for n in range(5)])
-        worker.facts.wait_for("settled", 5)
+        worker.milestones.wait_for("settled", 5)
         with sqlite3.connect(file, isolation_level=None) as rude:
             rude.execute("BEGIN IMMEDIATE")
             worker._pump.finished(_nothing_to_settle(worker))
-            worker.facts.wait_for("unanswered", 2)
+            worker.milestones.wait_for("unanswered", 2)
             assert worker.running
             rude.execute("ROLLBACK")
         rude.close()
         back = time.monotonic()
         work.enqueue_many([(n,) for n in range(5)])
-        worker.facts.wait_for("adopted")
-        worker.facts.wait_for("settled", 11)
+        worker.milestones.wait_for("adopted")
+        worker.milestones.wait_for("settled", 11)
 
         assert time.monotonic() - back < 5
         assert count_of(jobs) == {"completed": 10}
@@ -228,10 +228,10 @@ def test_a_file_that_was_replaced_is_another_store(file, url, clock, open_app, w
     with Onward(url, clock=clock) as fresh:
         fresh.enqueue("work", {"n": 7})
 
-    worker.facts.wait_for("reopened")
+    worker.milestones.wait_for("reopened")
     eventually(lambda: done == [7])
     gate.open()
-    worker.facts.wait_for("settled", 2)
+    worker.milestones.wait_for("settled", 2)
     assert "the session is gone: it was reaped, or this is another store" in caplog.text
     assert jobs.metrics.count("leases_lost") == 1
 
@@ -246,14 +246,14 @@ def test_a_file_that_was_deleted_is_missed_and_its_return_noticed(file, url, clo
 
     work.enqueue()
     worker = work_on(jobs, breaker=Breaker(open_for=0.2))
-    worker.facts.wait_for("settled")
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("settled")
+    worker.milestones.wait_for("idle")
     saved = file.with_name("saved.db")
     with closing(sqlite3.connect(file)) as source, closing(sqlite3.connect(saved)) as target:
         source.backup(target)
     for each in (file, Path(f"{file}-wal"), Path(f"{file}-shm")):
         each.unlink(missing_ok=True)
-    worker.facts.wait_for("unanswered", worker.facts.count("unanswered") + 3)
+    worker.milestones.wait_for("unanswered", worker.milestones.count("unanswered") + 3)
     assert worker.running
     assert "the file is gone" in caplog.text
     with pytest.raises(BackendMisconfigured, match="the file is gone"):
@@ -261,9 +261,9 @@ def test_a_file_that_was_deleted_is_missed_and_its_return_noticed(file, url, clo
 
     saved.rename(file)
     back = time.monotonic()
-    worker.facts.wait_for("turn", worker.facts.count("turn") + 1)
+    worker.milestones.wait_for("turn", worker.milestones.count("turn") + 1)
     work.enqueue()
-    worker.facts.wait_for("settled", 2)
+    worker.milestones.wait_for("settled", 2)
     assert time.monotonic() - back < 5
 
 
@@ -271,13 +271,13 @@ def test_an_outage_is_told_when_it_begins_and_when_it_is_over(open_app_on, work_
     weather = weather_of("turn", "open_session")
     jobs = open_app_on(weather.mixin)
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     weather.error = AWAY
     worker._pump.wake()
     with caplog.at_level(logging.WARNING):
-        worker.facts.wait_for("unanswered", 4)
+        worker.milestones.wait_for("unanswered", 4)
         weather.error = None
-        worker.facts.wait_for("adopted")
+        worker.milestones.wait_for("adopted")
         eventually(lambda: not worker._pump.outage.lasts)
 
     first, last = [record.getMessage() for record in caplog.records if record.name == "onward.worker"]
@@ -289,10 +289,10 @@ def test_a_sweep_that_fails_in_an_outage_is_not_told_apart(open_app_on, work_on,
     weather = weather_of("turn", "open_session", "reap")
     jobs = open_app_on(weather.mixin, lease_for=1)
     worker = work_on(jobs)
-    worker.facts.wait_for("swept")
+    worker.milestones.wait_for("swept")
     weather.error = AWAY
     worker._pump.wake()
-    worker.facts.wait_for("unanswered", 3)
+    worker.milestones.wait_for("unanswered", 3)
 
     assert "the sweep failed" not in caplog.text
     weather.error = None
@@ -313,9 +313,9 @@ def test_work_that_was_done_during_an_outage_is_settled_after_it(open_app_on, wo
     gate.wait_for(4)
     weather.error = AWAY
     gate.open()
-    worker.facts.wait_for("unanswered", 3)
+    worker.milestones.wait_for("unanswered", 3)
     weather.error = None
-    worker.facts.wait_for("settled", 4)
+    worker.milestones.wait_for("settled", 4)
 
     assert sorted(ran) == [0, 1, 2, 3]
     assert {handle.state() for handle in handles} == {State.COMPLETED}

@@ -49,8 +49,8 @@ class TestServing:
         for queue in ("tenant.a", "tenant.b.mail", "tenant.", "tenants", "other"):
             ran.enqueue(queue)
         worker = work_on(jobs, queues=["tenant.*"])
-        worker.facts.wait_for("settled", 3)
-        worker.facts.wait_for("idle", worker.facts.count("idle") + 1)
+        worker.milestones.wait_for("settled", 3)
+        worker.milestones.wait_for("idle", worker.milestones.count("idle") + 1)
 
         assert sorted(ran) == ["tenant.", "tenant.a", "tenant.b.mail"]
         assert count_of(jobs) == {"completed": 3, "available": 2}
@@ -59,51 +59,51 @@ class TestServing:
         for queue in ("a.mail", "b.mail", "a.news", "mail"):
             ran.enqueue(queue)
         worker = work_on(jobs, queues=["*.mail"])
-        worker.facts.wait_for("settled", 2)
+        worker.milestones.wait_for("settled", 2)
 
         assert sorted(ran) == ["a.mail", "b.mail"]
 
     def test_a_new_queue_is_noticed_within_about_a_second(self, jobs, work_on, ran):
         worker = work_on(jobs, queues=["mail", "tenant.*"])
         for number in range(3):
-            worker.facts.wait_for("idle", worker.facts.count("idle") + 1)
+            worker.milestones.wait_for("idle", worker.milestones.count("idle") + 1)
             ran.enqueue(f"tenant.{number}")
             enqueued = time.monotonic()
-            worker.facts.wait_for("settled", number + 1)
+            worker.milestones.wait_for("settled", number + 1)
             assert time.monotonic() - enqueued < 2
 
         assert ran == ["tenant.0", "tenant.1", "tenant.2"]
 
     def test_a_worker_of_nothing_but_patterns_sleeps_while_there_is_no_queue(self, jobs, work_on, ran, looks):
         worker = work_on(jobs, queues=["tenant.*"])
-        worker.facts.wait_for("idle", 3)
+        worker.milestones.wait_for("idle", 3)
         before, began = len(looks), time.monotonic()
-        worker.facts.wait_for("idle", worker.facts.count("idle") + 3)
+        worker.milestones.wait_for("idle", worker.milestones.count("idle") + 3)
 
         assert len(looks) - before <= 2 + 3 * (time.monotonic() - began)
         ran.enqueue("tenant.new")
-        worker.facts.wait_for("settled")
+        worker.milestones.wait_for("settled")
 
     def test_a_delayed_job_of_a_queue_by_pattern_is_run_when_it_is_due(self, jobs, work_on, ran, clock):
         ran.job.using(queue="tenant.a", delay=60).enqueue("tenant.a")
         worker = work_on(jobs, queues=["tenant.*"])
-        worker.facts.wait_for("idle", 2)
+        worker.milestones.wait_for("idle", 2)
         assert ran == []
 
         clock.advance(60)
-        worker.facts.wait_for("settled")
+        worker.milestones.wait_for("settled")
 
     def test_a_paused_queue_is_left_alone_and_served_when_it_is_resumed(self, jobs, work_on, ran):
         jobs.pause("tenant.a")
         ran.enqueue("tenant.a")
         ran.enqueue("tenant.b")
         worker = work_on(jobs, queues=["tenant.*"])
-        worker.facts.wait_for("settled")
-        worker.facts.wait_for("idle", worker.facts.count("idle") + 2)
+        worker.milestones.wait_for("settled")
+        worker.milestones.wait_for("idle", worker.milestones.count("idle") + 2)
         assert ran == ["tenant.b"]
 
         jobs.resume("tenant.a")
-        worker.facts.wait_for("settled", 2)
+        worker.milestones.wait_for("settled", 2)
 
     def test_more_queues_than_one_look_or_one_claim_names_are_all_served(self, jobs, work_on, ran, monkeypatch):
         monkeypatch.setattr(patterns, "_WALK", 7)
@@ -111,7 +111,7 @@ class TestServing:
         for number in range(40):
             ran.enqueue(f"tenant.{number:02}", 2)
         worker = work_on(jobs, queues=["tenant.*"], concurrency=2)
-        worker.facts.wait_for("settled", 80)
+        worker.milestones.wait_for("settled", 80)
 
         assert Counter(ran) == {f"tenant.{number:02}": 2 for number in range(40)}
 
@@ -120,9 +120,9 @@ class TestServing:
         for number in range(12):
             ran.job.using(queue=f"tenant.{number:02}", delay=3600).enqueue("")
         worker = work_on(jobs, queues=["mail", "tenant.*"])
-        worker.facts.wait_for("idle", 3)
+        worker.milestones.wait_for("idle", 3)
         before, began = len(looks), time.monotonic()
-        worker.facts.wait_for("idle", worker.facts.count("idle") + 3)
+        worker.milestones.wait_for("idle", worker.milestones.count("idle") + 3)
 
         assert len(looks) - before <= 12 + 12 * (time.monotonic() - began)
 
@@ -131,20 +131,20 @@ class TestServing:
             raise BackendUnavailable("away")
 
         worker = work_on(jobs, queues=["tenant.*"])
-        worker.facts.wait_for("idle")
+        worker.milestones.wait_for("idle")
         with monkeypatch.context() as outage:
             outage.setattr(jobs.backend, "queues_with_work", away)
             ran.enqueue("tenant.a")
-            worker.facts.wait_for("unanswered", 2)
-        worker.facts.wait_for("settled")
+            worker.milestones.wait_for("unanswered", 2)
+        worker.milestones.wait_for("settled")
 
 
 class TestCost:
     def test_a_worker_without_patterns_asks_for_no_queues(self, jobs, work_on, ran, looks):
         ran.enqueue("mail", 50)
         worker = work_on(jobs, queues=["mail"])
-        worker.facts.wait_for("settled", 50)
-        worker.facts.wait_for("idle", 2)
+        worker.milestones.wait_for("settled", 50)
+        worker.milestones.wait_for("idle", 2)
 
         assert looks == []
 
@@ -153,7 +153,7 @@ class TestCost:
             ran.enqueue(queue, 500)
         began = time.monotonic()
         worker = work_on(jobs, queues=["tenant.*"])
-        worker.facts.wait_for("settled", 1000)
+        worker.milestones.wait_for("settled", 1000)
 
         assert len(looks) <= 6 + 4 * (time.monotonic() - began)
 
@@ -163,7 +163,7 @@ class TestOrder:
         for queue in ("last", "tenant.a", "first", "tenant.b"):
             ran.enqueue(queue, 5)
         worker = work_on(jobs, queues=["first", "tenant.*", "last"], concurrency=1)
-        worker.facts.wait_for("settled", 20)
+        worker.milestones.wait_for("settled", 20)
 
         assert ran[:5] == ["first"] * 5
         assert {*ran[5:15]} == {"tenant.a", "tenant.b"}
@@ -185,7 +185,7 @@ class TestOrder:
         ran.enqueue("tenant.a", 300)
         ran.enqueue("tenant.b", 1)
         worker = work_on(jobs, queues=["tenant.*"], concurrency=1)
-        worker.facts.wait_for("settled", 301)
+        worker.milestones.wait_for("settled", 301)
 
         assert ran.index("tenant.b") < 290
 
@@ -222,7 +222,7 @@ class TestLimits:
             work.using(queue=queue).enqueue_many([(queue,)] * 40)
         began = time.monotonic()
         worker = work_on(jobs, queues=["mail", "tenant.*"], limits={"tenant.*": 1}, concurrency=8)
-        worker.facts.wait_for("settled", 120)
+        worker.milestones.wait_for("settled", 120)
 
         assert (most["tenant.a"], most["tenant.b"]) == (1, 1)
         assert time.monotonic() - began < 20  # a queue that was at its limit does not wait for the next look

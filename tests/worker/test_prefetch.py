@@ -71,15 +71,15 @@ def test_slow_jobs_are_claimed_as_slots_become_free(jobs, work_on):
     @jobs.job
     def work(n: int):
         time.sleep(0.12)
-        hand = worker._hand
-        ahead.append(len(hand.calls.works) - (hand.concurrency - len(hand.running)))
+        inflight = worker._inflight
+        ahead.append(len(inflight.calls.works) - (inflight.concurrency - len(inflight.running)))
 
     worker = work_on(jobs, concurrency=2)
     work.enqueue_many([(n,) for n in range(12)])
-    worker.facts.wait_for("settled", 12)
+    worker.milestones.wait_for("settled", 12)
 
     assert max(ahead) <= 1  # seventeen a second: less than two in a tenth of it
-    assert worker.facts.count("given back") == 0
+    assert worker.milestones.count("given back") == 0
 
 
 @pytest.mark.promise("F23")
@@ -96,16 +96,16 @@ def test_an_endless_job_does_not_delay_short_ones(jobs, work_on, gate, report):
 
     worker = work_on(jobs, concurrency=2)
     short.enqueue_many([(n,) for n in range(2_000)])
-    worker.facts.wait_for("settled", 1_000)  # it claims far ahead by now
+    worker.milestones.wait_for("settled", 1_000)  # it claims far ahead by now
     endless.enqueue()
     gate.wait_for()
-    worker.facts.wait_for("settled", 2_000)
+    worker.milestones.wait_for("settled", 2_000)
 
     delays = []
     for n in range(100):
         enqueued = time.perf_counter()
         short.enqueue(2_000 + n)
-        worker.facts.wait_for("settled", 2_001 + n)
+        worker.milestones.wait_for("settled", 2_001 + n)
         delays.append(time.perf_counter() - enqueued)
     report(f"a short job beside an endless one, at its slowest of 100: {max(delays) * 1000:.0f} ms")
     assert max(delays) < 1
@@ -130,21 +130,21 @@ def test_what_was_claimed_ahead_of_a_slow_job_is_given_back(jobs, work_on, gate,
     worker = work_on(jobs, concurrency=1)
     gate.wait_for()
     began = time.monotonic()
-    assert len(worker._hand.calls.works) > 0
+    assert len(worker._inflight.calls.works) > 0
     eventually(lambda: count_of(jobs) == {"completed": 2_000, "executing": 1, "available": 500})
     assert time.monotonic() - began < 3
-    given_back = worker.facts.count("given back")
+    given_back = worker.milestones.count("given back")
 
     # Others can have them now, and this worker does not come back for more than it can begin.
     assert jobs.drain() == 500
-    assert worker.facts.count("given back") == given_back
+    assert worker.milestones.count("given back") == given_back
     assert sorted(done) == list(range(2_500))
     gate.open()
     eventually(lambda: count_of(jobs) == {"completed": 2_501})
 
 
 def test_what_waits_is_given_back_unharmed(jobs, work_on, gate, eventually, monkeypatch):
-    monkeypatch.setattr(pump, "_LONGEST_WAIT_IN_HAND", 0.2)
+    monkeypatch.setattr(pump, "_LONGEST_WAIT", 0.2)
 
     @jobs.job
     def short(n: int): ...
@@ -158,9 +158,9 @@ def test_what_waits_is_given_back_unharmed(jobs, work_on, gate, eventually, monk
     behind = short.enqueue_many([(n,) for n in range(20)])
     worker = work_on(jobs, concurrency=1)
     gate.wait_for()
-    worker.facts.wait_for("given back", 20)
+    worker.milestones.wait_for("given back", 20)
 
     record = eventually(lambda: behind[0].state() == "available" and behind[0].record())
     assert (record.attempts, record.crashes, record.interruptions) == (0, 0, 1)
     gate.open()
-    worker.facts.wait_for("settled", 1_000 + 1 + 20 + 20)
+    worker.milestones.wait_for("settled", 1_000 + 1 + 20 + 20)

@@ -98,7 +98,7 @@ def test_no_thread_of_ours_keeps_a_program_alive(start, enqueue, state):
     job_id = enqueue(60)
     process = start("""
         worker = jobs.worker().start()
-        worker.facts.wait_for("claimed")
+        worker.milestones.wait_for("claimed")
         say("end of the program")
     """)
     said(process, "end of the program")
@@ -247,7 +247,7 @@ def test_a_job_that_exits_does_not_end_the_program(start, enqueue, state):
 
         leave.enqueue()
         with jobs.worker(concurrency=1) as worker:
-            worker.facts.wait_for("settled", 2)
+            worker.milestones.wait_for("settled", 2)
         say(jobs.metrics.count("jobs_failed"))
     """)
     said(process, "done")
@@ -262,7 +262,7 @@ def test_a_fork_has_no_worker_and_does_not_wait_for_one(start, enqueue, state):
     job_id = enqueue(1)
     process = start("""
         worker = jobs.worker().start()
-        worker.facts.wait_for("claimed")
+        worker.milestones.wait_for("claimed")
         child = os.fork()
         if child == 0:
             began = time.monotonic()
@@ -285,9 +285,9 @@ def test_a_program_that_was_paused_past_its_lease_changes_nothing_it_lost(start,
     job_id = enqueue(1.5)
     process = start("""
         with jobs.worker(concurrency=1) as worker:
-            worker.facts.wait_for("reopened", timeout=60)
+            worker.milestones.wait_for("reopened", timeout=60)
             say("reopened")
-            worker.facts.wait_for("settled", 1, timeout=60)
+            worker.milestones.wait_for("settled", 1, timeout=60)
             say("lost", jobs.metrics.count("leases_lost"))
     """)
     said(process, "running")

@@ -56,12 +56,12 @@ class TestConcurrency:
         call.enqueue_many([(n,) for n in range(150)])
         coroutine.enqueue_many([(n,) for n in range(150)])
         worker = work_on(jobs, concurrency=5)
-        worker.facts.wait_for("settled", 450)
+        worker.milestones.wait_for("settled", 450)
 
         assert crowd.most["all"] == 5
         assert crowd.most["calls"] > 1
         assert crowd.most["coroutines"] > 1
-        assert worker.facts.count("given back") == 0
+        assert worker.milestones.count("given back") == 0
 
     def test_calls_and_coroutines_run_in_the_order_of_their_claim(self, jobs, work_on):
         began = []
@@ -77,7 +77,7 @@ class TestConcurrency:
         for n in range(200):
             (call if n // 3 % 2 else coroutine).enqueue(n)
         worker = work_on(jobs, concurrency=1)
-        worker.facts.wait_for("settled", 200)
+        worker.milestones.wait_for("settled", 200)
 
         assert began == list(range(200))
 
@@ -97,10 +97,10 @@ class TestConcurrency:
             coroutine.enqueue(start)
             call.enqueue_many([(n,) for n in range(start + 1, start + 500)])
         worker = work_on(jobs, concurrency=2)
-        worker.facts.wait_for("settled", 5_000)
+        worker.milestones.wait_for("settled", 5_000)
 
         assert seen.index(0) < seen.index(4_999)
-        assert worker.facts.count("given back") == 0  # nothing had to wait for a second
+        assert worker.milestones.count("given back") == 0  # nothing had to wait for a second
 
     def test_as_many_threads_as_are_needed(self, jobs, work_on, gate):
         @jobs.job
@@ -126,7 +126,7 @@ class TestLimits:
             work.using(queue="tight").enqueue("tight")
             work.using(queue="free").enqueue("free")
         worker = work_on(jobs, queues=["tight", "free"], concurrency=6, limits={"tight": 2})
-        worker.facts.wait_for("settled", 120)
+        worker.milestones.wait_for("settled", 120)
 
         assert crowd.most["tight"] == 2
         assert crowd.most["free"] > 2
@@ -140,7 +140,7 @@ class TestLimits:
 
         work.enqueue_many([()] * 50)
         worker = work_on(jobs, limits={"default": 1})
-        worker.facts.wait_for("settled", 50)
+        worker.milestones.wait_for("settled", 50)
 
         assert len([turn for turn in turns if turn.settlements]) == 50
         assert all(turn.claim is not None for turn in turns if turn.settlements)
@@ -158,13 +158,13 @@ class TestLimits:
         worker = work_on(jobs, queues=["tight", "free"], limits={"tight": 1})
         gate.wait_for()
         asked, used, began = len(turns), time.process_time(), time.monotonic()
-        worker.facts.wait_for("idle", worker.facts.count("idle") + 3)
+        worker.milestones.wait_for("idle", worker.milestones.count("idle") + 3)
 
         span = time.monotonic() - began
         assert len(turns) - asked <= 3 + span * 12  # ten looks a second at most
         assert time.process_time() - used < 0.1 * span + 0.02
         gate.open()
-        worker.facts.wait_for("settled", 2)
+        worker.milestones.wait_for("settled", 2)
 
     def test_a_queue_that_has_room_again_is_heard(self, jobs, work_on, gate):
         @jobs.job
@@ -177,14 +177,14 @@ class TestLimits:
         slow.using(queue="tight").enqueue()
         worker = work_on(jobs, queues=["tight", "free"], limits={"tight": 1})
         gate.wait_for()
-        worker.facts.wait_for("idle", worker.facts.count("idle") + 1)
+        worker.milestones.wait_for("idle", worker.milestones.count("idle") + 1)
         gate.open()
-        worker.facts.wait_for("settled")
-        worker.facts.wait_for("idle", worker.facts.count("idle") + 1)
+        worker.milestones.wait_for("settled")
+        worker.milestones.wait_for("idle", worker.milestones.count("idle") + 1)
 
         enqueued = time.monotonic()
         work.using(queue="tight").enqueue()
-        worker.facts.wait_for("settled", 2)
+        worker.milestones.wait_for("settled", 2)
         assert time.monotonic() - enqueued < 0.9  # not only with the look of every second
 
     def test_all_queues_at_their_limit_is_no_reason_to_spin(self, jobs, work_on, gate):
@@ -195,15 +195,15 @@ class TestLimits:
         slow.enqueue_many([()] * 3)
         worker = work_on(jobs, limits={"default": 1})
         gate.wait_for()
-        used, turns, began = time.process_time(), worker.facts.count("turn"), time.monotonic()
-        worker.facts.wait_for("claimed")
+        used, turns, began = time.process_time(), worker.milestones.count("turn"), time.monotonic()
+        worker.milestones.wait_for("claimed")
         while time.monotonic() < began + 0.3:
             worker.wait(0.3)
 
-        assert worker.facts.count("turn") - turns <= 2
+        assert worker.milestones.count("turn") - turns <= 2
         assert time.process_time() - used < 0.1
         gate.open()
-        worker.facts.wait_for("settled", 3)
+        worker.milestones.wait_for("settled", 3)
 
 
 class TestOrder:
@@ -217,7 +217,7 @@ class TestOrder:
         for queue in ("last", "first", "second"):
             work.using(queue=queue).enqueue_many([(queue,)] * 30)
         worker = work_on(jobs, queues=["first", "second", "last"], concurrency=1)
-        worker.facts.wait_for("settled", 90)
+        worker.milestones.wait_for("settled", 90)
 
         assert ran == ["first"] * 30 + ["second"] * 30 + ["last"] * 30
 
@@ -232,7 +232,7 @@ class TestOrder:
         for queue in ("heavy", "light"):
             work.using(queue=queue).enqueue_many([(queue,)] * 400)
         worker = work_on(jobs, queues={"heavy": 4, "light": 1}, concurrency=1)
-        worker.facts.wait_for("settled", 400, timeout=20)
+        worker.milestones.wait_for("settled", 400, timeout=20)
 
         share = Counter(ran[:400])["heavy"] / 400
         assert 0.7 < share < 0.9
@@ -244,7 +244,7 @@ class TestOrder:
         work.using(queue="other").enqueue()
         work.enqueue()
         worker = work_on(jobs, queues=["default"])
-        worker.facts.wait_for("settled")
+        worker.milestones.wait_for("settled")
 
         assert count_of(jobs, "other") == {"available": 1}
 
@@ -280,16 +280,16 @@ class TestPausing:
         work.enqueue_many([(n,) for n in range(10)])
         work.using(queue="other").enqueue(1)
         gate.open()
-        worker.facts.wait_for("settled")
+        worker.milestones.wait_for("settled")
         for _ in range(3):
-            idle = worker.facts.count("idle")
+            idle = worker.milestones.count("idle")
             worker._pump.wake()
-            worker.facts.wait_for("idle", idle + 1)
+            worker.milestones.wait_for("idle", idle + 1)
 
         assert running.state() == "completed"  # what ran goes on
         assert count_of(jobs, "default") == {"completed": 1, "available": 10}
         elsewhere.resume("default")
-        worker.facts.wait_for("settled", 11)
+        worker.milestones.wait_for("settled", 11)
 
     @pytest.mark.promise("S40")
     @pytest.mark.parametrize("store", ["sqlite"])
@@ -302,14 +302,14 @@ class TestPausing:
         jobs.pause("default")
         work.enqueue()
         first = work_on(jobs)
-        first.facts.wait_for("idle")
+        first.milestones.wait_for("idle")
         assert first.stop() == []
 
         second = work_on(jobs)
-        second.facts.wait_for("idle")
+        second.milestones.wait_for("idle")
         assert count_of(jobs) == {"available": 1}
         jobs.resume("default")
-        second.facts.wait_for("settled")
+        second.milestones.wait_for("settled")
 
 
 class TestOptions:

@@ -31,7 +31,7 @@ class Store:
 
 
 class Hands:
-    """A clock moved by hand."""
+    """A clock moved by inflight."""
 
     def __init__(self, now=1_000.0):
         self.now = now

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 import pytest
 
 from onward.worker import inflight as module
-from onward.worker.inflight import Hand, Work
+from onward.worker.inflight import Inflight, Work
 
 ENOUGH = module._ENOUGH * module._SAMPLE
 EVERY = module._SAMPLE
@@ -14,16 +14,16 @@ EVERY = module._SAMPLE
 
 @pytest.fixture
 def now():
-    """The time that the hand goes by."""
+    """The time that the inflight goes by."""
     return SimpleNamespace(now=0.0)
 
 
 @pytest.fixture
-def hand(now):
-    hand = Hand(10, lambda: True, clock=lambda: now.now)
-    hand.called = []
-    hand.calls.call = hand.called.append
-    return hand
+def inflight(now):
+    inflight = Inflight(10, lambda: True, clock=lambda: now.now)
+    inflight.called = []
+    inflight.calls.call = inflight.called.append
+    return inflight
 
 
 def works(count, first=0):
@@ -31,99 +31,99 @@ def works(count, first=0):
     return [Work(ready, (f"job {first + n}", 1), order=first + n, claimed=0.0) for n in range(count)]
 
 
-def run(hand, now, seconds):
+def run(inflight, now, seconds):
     """One job after the other, as one runner does."""
     for each in seconds:
-        work = hand.begin(hand.calls)
+        work = inflight.begin(inflight.calls)
         now.now += each
-        hand.end(work, hand.calls)
+        inflight.end(work, inflight.calls)
 
 
-def begun(hand):
+def begun(inflight):
     """How many begin if nothing ends."""
     count = 0
-    while hand.begin(hand.calls) is not None:
+    while inflight.begin(inflight.calls) is not None:
         count += 1
     return count
 
 
-def test_at_first_all_are_open(hand):
-    hand.add(works(20))
+def test_at_first_all_are_open(inflight):
+    inflight.add(works(20))
 
-    assert begun(hand) == 10
-
-
-def test_quick_jobs_are_left_to_one_runner(hand, now):
-    hand.add(works(ENOUGH + 20))
-
-    run(hand, now, [5e-6] * ENOUGH)
-
-    assert begun(hand) == 1
+    assert begun(inflight) == 10
 
 
-def test_jobs_that_take_a_moment_get_a_few(hand, now):
-    hand.add(works(ENOUGH + 20))
+def test_quick_jobs_are_left_to_one_runner(inflight, now):
+    inflight.add(works(ENOUGH + 20))
 
-    run(hand, now, [50e-6] * ENOUGH)
+    run(inflight, now, [5e-6] * ENOUGH)
 
-    assert begun(hand) == 3
-
-
-def test_slow_jobs_get_all(hand, now):
-    hand.add(works(ENOUGH + 20))
-
-    run(hand, now, [1e-3] * ENOUGH)
-
-    assert begun(hand) == 10
+    assert begun(inflight) == 1
 
 
-def test_a_few_strays_among_quick_jobs_do_not_count(hand, now):
-    hand.add(works(ENOUGH + 20))
+def test_jobs_that_take_a_moment_get_a_few(inflight, now):
+    inflight.add(works(ENOUGH + 20))
 
-    run(hand, now, [5e-6] * (ENOUGH - EVERY) + [0.1] * EVERY)
+    run(inflight, now, [50e-6] * ENOUGH)
 
-    assert begun(hand) == 1
-
-
-def test_more_than_a_few_do(hand, now):
-    hand.add(works(ENOUGH + 20))
-
-    run(hand, now, [5e-6] * (ENOUGH - 2 * EVERY) + [0.1] * 2 * EVERY)
-
-    assert begun(hand) == 10
+    assert begun(inflight) == 3
 
 
-def test_when_jobs_become_slow_whoever_may_begin_is_called(hand, now):
-    hand.add(works(2 * ENOUGH + 20))
-    run(hand, now, [5e-6] * ENOUGH)
-    hand.called.clear()
+def test_slow_jobs_get_all(inflight, now):
+    inflight.add(works(ENOUGH + 20))
 
-    run(hand, now, [1e-3] * ENOUGH)
+    run(inflight, now, [1e-3] * ENOUGH)
 
-    assert hand.called == [10]
-    assert begun(hand) == 10
+    assert begun(inflight) == 10
 
 
-def test_what_waits_only_because_jobs_were_quick_is_known(hand, now):
-    hand.add(works(ENOUGH + 2))
-    assert not hand.holds_back
+def test_a_few_strays_among_quick_jobs_do_not_count(inflight, now):
+    inflight.add(works(ENOUGH + 20))
 
-    run(hand, now, [5e-6] * ENOUGH)
-    assert hand.holds_back
+    run(inflight, now, [5e-6] * (ENOUGH - EVERY) + [0.1] * EVERY)
 
-    run(hand, now, [5e-6] * 2)
-    assert not hand.holds_back  # nothing waits
+    assert begun(inflight) == 1
 
 
-def test_opened_again_whoever_may_begin_is_called(hand, now):
-    hand.add(works(ENOUGH + 20))
-    run(hand, now, [5e-6] * ENOUGH)
-    hand.called.clear()
+def test_more_than_a_few_do(inflight, now):
+    inflight.add(works(ENOUGH + 20))
 
-    hand.open_all()
+    run(inflight, now, [5e-6] * (ENOUGH - 2 * EVERY) + [0.1] * 2 * EVERY)
 
-    assert hand.called == [10]
-    assert begun(hand) == 10
+    assert begun(inflight) == 10
+
+
+def test_when_jobs_become_slow_whoever_may_begin_is_called(inflight, now):
+    inflight.add(works(2 * ENOUGH + 20))
+    run(inflight, now, [5e-6] * ENOUGH)
+    inflight.called.clear()
+
+    run(inflight, now, [1e-3] * ENOUGH)
+
+    assert inflight.called == [10]
+    assert begun(inflight) == 10
+
+
+def test_what_waits_only_because_jobs_were_quick_is_known(inflight, now):
+    inflight.add(works(ENOUGH + 2))
+    assert not inflight.holds_back
+
+    run(inflight, now, [5e-6] * ENOUGH)
+    assert inflight.holds_back
+
+    run(inflight, now, [5e-6] * 2)
+    assert not inflight.holds_back  # nothing waits
+
+
+def test_opened_again_whoever_may_begin_is_called(inflight, now):
+    inflight.add(works(ENOUGH + 20))
+    run(inflight, now, [5e-6] * ENOUGH)
+    inflight.called.clear()
+
+    inflight.open_all()
+
+    assert inflight.called == [10]
+    assert begun(inflight) == 10
 
 
 class TestInAWorker:

@@ -41,20 +41,20 @@ def test_a_polite_stop_waits_for_what_runs(jobs, work_on, gate, in_background):
 
 
 @pytest.mark.promise("F82")
-def test_what_has_not_begun_goes_back_at_once_and_unharmed(jobs, full_hand, gate, eventually, count_of):
-    hand = full_hand(jobs)
+def test_what_has_not_begun_goes_back_at_once_and_unharmed(jobs, full_worker, gate, eventually, count_of):
+    inflight = full_worker(jobs)
     asked = time.monotonic()
 
-    (still_running,) = hand.worker.stop(timeout=0.5)
+    (still_running,) = inflight.worker.stop(timeout=0.5)
 
-    assert still_running == hand.contexts[0].id
+    assert still_running == inflight.contexts[0].id
     assert count_of(jobs) == {"completed": 1_000, "available": 100, "executing": 1}
     assert time.monotonic() - asked < 2
     again = jobs.list(state="available", limit=200)
     assert {(record.attempts, record.crashes, record.interruptions) for record in again} <= {(0, 0, 0), (0, 0, 1)}
     assert jobs.drain() == 100
     gate.open()
-    assert hand.worker.wait(20)
+    assert inflight.worker.wait(20)
     assert count_of(jobs) == {"completed": 1_101}
 
 
@@ -78,7 +78,7 @@ def test_what_runs_past_the_deadline_stays_renewed_and_is_settled_when_it_ends(o
         end = time.monotonic() + 1.2  # more than two leases
         while time.monotonic() < end:
             assert other.reap() == []
-            worker.facts.wait_for("renewed", worker.facts.count("renewed") + 1)
+            worker.milestones.wait_for("renewed", worker.milestones.count("renewed") + 1)
         assert other.get(handle.id).state == "executing"
         gate.open()
         assert worker.wait(20)
@@ -95,7 +95,7 @@ def test_the_session_is_ended(open_app, work_on, gate):
 
     work.enqueue()
     worker = work_on(jobs)
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     worker.stop()
 
     assert not jobs.backend.extend(worker._session.owner).alive
@@ -172,10 +172,10 @@ def test_a_stop_ends_a_pause_between_two_tries(open_app_on, work_on, weather_of)
     weather = weather_of("turn")
     jobs = open_app_on(weather.mixin)
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     weather.error = BackendError("it answers, but with an error")
     worker._pump.wake()
-    worker.facts.wait_for("unanswered", 5)  # the circuit is open: the next try is a minute away
+    worker.milestones.wait_for("unanswered", 5)  # the circuit is open: the next try is a minute away
     weather.error = None
 
     assert worker.stop(timeout=10) == []
@@ -194,7 +194,7 @@ def test_what_the_store_has_not_answered_is_told(open_app_on, work_on, weather_o
     gate.wait_for()
     weather.error = BackendUnavailable("away")
     gate.open()
-    worker.facts.wait_for("unanswered")
+    worker.milestones.wait_for("unanswered")
 
     assert worker.stop(timeout=0.05) == [handle.id]
     weather.error = None
@@ -286,7 +286,7 @@ def test_restarts_leave_nothing_behind(jobs, work_on, eventually, report):
         for job in (work, awork):
             job.enqueue_many([(n,) for n in range(20)])
         worker = jobs.worker(concurrency=4).start()
-        worker.facts.wait_for("settled", 40)
+        worker.milestones.wait_for("settled", 40)
         assert worker.stop() == []
 
     def measure():
@@ -309,7 +309,7 @@ def test_restarts_leave_nothing_behind(jobs, work_on, eventually, report):
 
 def test_an_idle_worker_ends_within_moments(jobs, work_on):
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     asked = time.monotonic()
     worker.stop()
 

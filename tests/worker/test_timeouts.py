@@ -189,7 +189,7 @@ def test_a_time_out_that_a_handler_swallowed_is_logged_counted_and_on_record(
     assert (error.kind, error.attempt) == ("JobTimeout", 1)
     assert error.message.startswith("it ran past its time-out of 0.05 s and ended after 0.")
     assert error.message.endswith(f": its handler caught {caught} and went on")
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert counters(jobs) == {"jobs_fetched": 1, "jobs_succeeded": 1, "jobs_overran": 1}
     (line,) = [record for record in caplog.records if record.levelname == "WARNING"]
     assert line.getMessage() == f"job.overran work {handle.id} attempt 1: {error.message}"
@@ -206,7 +206,7 @@ def test_an_async_handler_that_could_not_be_cancelled_is_seen_to_run_past_its_ti
 
     assert ended(jobs, handle) == ["completed"]
     assert last_error(jobs, handle).message == "it ran past its time-out of 0.05 s and ended after 0.3 s"
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert counters(jobs)["jobs_overran"] == 1
 
 
@@ -222,7 +222,7 @@ def test_a_failure_after_a_swallowed_time_out_is_that_failure_and_counted_as_lat
 
     assert ended(jobs, handle) == ["discarded"]
     assert last_error(jobs, handle).kind == "RuntimeError"
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
     assert counters(jobs)["jobs_overran"] == 1
 
 
@@ -284,9 +284,9 @@ def test_a_job_that_ends_in_time_leaves_nothing_behind(jobs, work_on):
 
     work.enqueue_many([(n,) for n in range(500)])
     worker = work_on(jobs)
-    worker.facts.wait_for("settled", 500)
+    worker.milestones.wait_for("settled", 500)
 
-    assert not worker._hand.running
+    assert not worker._inflight.running
     assert [thread.name for thread in threading.enumerate()].count("onward-deadlines") <= 1
 
 
@@ -332,7 +332,7 @@ def test_a_time_out_never_hits_anybody_else(jobs, work_on, restless, count_of, c
         close.enqueue_many([(n,) for n in range(1_000)])
         bystanders += bystander.enqueue_many([(n,) for n in range(200)])
         runs += 1_000
-        worker.facts.wait_for("settled", runs + len(bystanders), timeout=60)
+        worker.milestones.wait_for("settled", runs + len(bystanders), timeout=60)
 
     assert worker.running
     assert all(handle.state() == "completed" for handle in bystanders)
@@ -368,7 +368,7 @@ def test_a_time_out_never_tears_our_own_code_apart(jobs, work_on, restless, coun
     trees = 250
     tree.enqueue_many([(n,) for n in range(trees)])
     worker = work_on(jobs, queues=["trees"], concurrency=4)
-    worker.facts.wait_for("settled", trees, timeout=60)
+    worker.milestones.wait_for("settled", trees, timeout=60)
     assert worker.running
     assert count_of(jobs, "trees") == {"discarded": trees}
 

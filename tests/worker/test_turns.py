@@ -23,12 +23,12 @@ def test_one_job_at_a_time_costs_a_turn_to_claim_and_a_turn_to_settle(jobs, work
     def work(): ...
 
     worker = work_on(jobs, concurrency=4)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     for done in range(1, 21):
-        idle = worker.facts.count("idle")
+        idle = worker.milestones.count("idle")
         work.enqueue()
-        worker.facts.wait_for("settled", done)
-        worker.facts.wait_for("idle", idle + 1)
+        worker.milestones.wait_for("settled", done)
+        worker.milestones.wait_for("idle", idle + 1)
 
     claims = [turn for turn in turns if turn.claim is not None and not turn.settlements]
     settles = [turn for turn in turns if turn.settlements]
@@ -43,7 +43,7 @@ def test_a_thousand_jobs_ride_in_a_few_turns(jobs, work_on, turns):
 
     work.enqueue_many([(n,) for n in range(1_000)])
     worker = work_on(jobs)
-    worker.facts.wait_for("settled", 1_000)
+    worker.milestones.wait_for("settled", 1_000)
 
     assert len(turns) < 200
     assert sum(len(turn.settlements) for turn in turns) == 1_000
@@ -55,7 +55,7 @@ def test_results_ride_in_the_turn_that_claims(jobs, work_on, turns):
 
     work.enqueue_many([(n,) for n in range(300)])
     worker = work_on(jobs)
-    worker.facts.wait_for("settled", 300)
+    worker.milestones.wait_for("settled", 300)
 
     settling = [turn for turn in turns if turn.settlements]
     assert all(turn.claim is not None for turn in settling)
@@ -71,7 +71,7 @@ def test_failures_and_snoozes_travel_with_the_successes(jobs, work_on, turns, co
 
     work.enqueue_many([(n,) for n in range(300)])
     worker = work_on(jobs)
-    worker.facts.wait_for("settled", 400)
+    worker.milestones.wait_for("settled", 400)
 
     assert count_of(jobs) == {"completed": 100, "discarded": 100, "scheduled": 100}
     assert len(turns) < 150
@@ -88,7 +88,7 @@ def test_what_is_due_again_at_once_is_claimed_at_once(jobs, work_on, count_of):
 
     work.enqueue()
     worker = work_on(jobs)
-    worker.facts.wait_for("settled", 51)
+    worker.milestones.wait_for("settled", 51)
 
     assert len(runs) == 51
     assert count_of(jobs) == {"discarded": 1}
@@ -100,7 +100,7 @@ def test_no_claim_asks_for_more_than_five_hundred(jobs, work_on, turns):
 
     work.enqueue_many([(n,) for n in range(4_000)])
     worker = work_on(jobs)
-    worker.facts.wait_for("settled", 4_000)
+    worker.milestones.wait_for("settled", 4_000)
 
     assert max(turn.claim.limit for turn in turns if turn.claim is not None) <= 500
 
@@ -114,11 +114,11 @@ def test_a_worker_that_is_full_does_not_ask(jobs, work_on, turns, gate):
     worker = work_on(jobs, concurrency=2)
     gate.wait_for(2)
     asked = len(turns)
-    worker.facts.wait_for("claimed", 2)
+    worker.milestones.wait_for("claimed", 2)
 
     assert [turn.claim.limit for turn in turns[:asked]] == [2]
     gate.open()
-    worker.facts.wait_for("settled", 10)
+    worker.milestones.wait_for("settled", 10)
 
 
 def test_every_job_is_counted_once(jobs, work_on, counters):
@@ -129,7 +129,7 @@ def test_every_job_is_counted_once(jobs, work_on, counters):
 
     work.enqueue_many([(n,) for n in range(500)])
     worker = work_on(jobs)
-    worker.facts.wait_for("settled", 750)
+    worker.milestones.wait_for("settled", 750)
     worker.stop()
 
     assert counters(jobs) == {

@@ -34,7 +34,7 @@ def writes(monkeypatch):
 
 @pytest.fixture
 def claims():
-    """Count the turns that claim with SQLite's write lock in hand."""
+    """Count the turns that claim with SQLite's write lock in inflight."""
     turns = []
 
     class Claims:
@@ -66,12 +66,12 @@ def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, only_woken, c
 
     workers = [work_on(jobs, concurrency=2) for _ in range(50)]
     for worker in workers:
-        worker.facts.wait_for("idle")
+        worker.milestones.wait_for("idle")
     most = 0
     for n in range(10):
         claims.turns.clear()
         work.enqueue(n)
-        while sum(worker.facts.count("settled") for worker in workers) <= n:
+        while sum(worker.milestones.count("settled") for worker in workers) <= n:
             workers[0].wait(0.005)
         most = max(most, len(claims.turns))
 
@@ -91,12 +91,12 @@ def test_nor_does_one_that_falls_due(open_app_on, work_on, only_woken, claims, r
 
     workers = [work_on(jobs, concurrency=2) for _ in range(50)]
     for worker in workers:
-        worker.facts.wait_for("idle")
+        worker.milestones.wait_for("idle")
     most = 0
     for n in range(3):
         claims.turns.clear()
         work.using(delay=0.15).enqueue(n)
-        while sum(worker.facts.count("settled") for worker in workers) <= n:
+        while sum(worker.milestones.count("settled") for worker in workers) <= n:
             workers[0].wait(0.005)
         most = max(most, len(claims.turns))
 
@@ -128,7 +128,7 @@ _IDLE = """
 
         workers = [jobs.worker(concurrency=2).start() for _ in range(int(sys.argv[2]))]
         for worker in workers:
-            worker.facts.wait_for("idle")
+            worker.milestones.wait_for("idle")
         print("idle", flush=True)
         for line in sys.stdin:
             print("claims", claims, flush=True)
@@ -185,8 +185,8 @@ def test_an_idle_worker_costs_less_than_a_hundredth_of_a_core(open_app_on, work_
 
     work.enqueue()
     worker = work_on(jobs)
-    worker.facts.wait_for("settled")
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("settled")
+    worker.milestones.wait_for("idle")
     turns.clear()
     writes.clear()
 
@@ -222,7 +222,7 @@ def test_a_wake_up_during_a_claim_is_not_lost(open_app_on, work_on, gate):
     def work(): ...
 
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
 
     def enqueue_and_wake():
         work.enqueue()
@@ -230,7 +230,7 @@ def test_a_wake_up_during_a_claim_is_not_lost(open_app_on, work_on, gate):
 
     late.append(enqueue_and_wake)
     worker._pump.wake()
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
 
 def test_a_job_is_begun_within_moments(jobs, work_on, store, report):
@@ -238,12 +238,12 @@ def test_a_job_is_begun_within_moments(jobs, work_on, store, report):
     def work(): ...
 
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     delays = []
     for n in range(50):
         enqueued = time.perf_counter()
         work.enqueue()
-        worker.facts.wait_for("settled", n + 1)
+        worker.milestones.wait_for("settled", n + 1)
         delays.append(time.perf_counter() - enqueued)
 
     delays.sort()
@@ -260,10 +260,10 @@ def test_a_job_that_falls_due_is_begun_within_moments(open_app, work_on, store, 
         late.append(time.time() - due)
 
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     for n in range(15):
         work.using(delay=0.1).enqueue(time.time() + 0.1)
-        worker.facts.wait_for("settled", n + 1)
+        worker.milestones.wait_for("settled", n + 1)
 
     late.sort()
     report(f"from due to begun, one job at a time ({store}): median {late[7] * 1000:.1f} ms")
@@ -277,9 +277,9 @@ def test_a_job_that_falls_due_is_claimed_without_a_bell(open_app, work_on):
     def work(): ...
 
     worker = work_on(jobs)
-    worker.facts.wait_for("idle")
+    worker.milestones.wait_for("idle")
     began = time.monotonic()
     work.using(delay=0.3).enqueue()
-    worker.facts.wait_for("settled")
+    worker.milestones.wait_for("settled")
 
     assert 0.3 <= time.monotonic() - began < 2

@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import msgspec
 
 from onward.attempt.overrun import swallowed, told_to_a_task
+from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock, from_micros
 from onward.base.failure import Failure, describe, kind_of, message_of, storable
 from onward.base.logs import get_logger
@@ -359,7 +360,7 @@ def _never_run(value: Any) -> Exception:
 
 def parked(lease: Lease, reason: str) -> Parked:
     """Put aside, longer each time."""
-    return Parked(min(10.0 * float(2 ** min(lease.waits, 10)), _LONGEST_PARKING), storable(reason))
+    return Parked(doubling(10.0, lease.waits + 1, _LONGEST_PARKING), storable(reason))
 
 
 def _is_possible(lease: Lease) -> bool:
@@ -457,7 +458,7 @@ def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcom
     if lease.hold is Hold.DONE:
         return Skipped(f"its idempotency key was done by job {lease.holder}")
     if lease.hold is Hold.BUSY:
-        return Snoozed(min(float(2 ** min(lease.waits, 10)), _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
+        return Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
     if lease.attempts > terms.max_retries:
         return Dead(f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent", cause="spent", ran=False)
     return None

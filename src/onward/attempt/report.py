@@ -13,14 +13,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from onward.attempt.attempt import Attempt
+from onward.backend import Reaped
 from onward.base.durations import spoken
 from onward.base.failure import Failure
 from onward.base.logs import get_logger
 from onward.base.wording import counted
-from onward.contract.backend import Reaped
 from onward.job.envelope import Sealed
-from onward.job.lease import Settled, Settlement
 from onward.job.outcome import Cancelled, Dead, RetryLater
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 from onward.telemetry import (
     JobCancelled,

@@ -14,13 +14,13 @@ from itertools import chain
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.base.failure import Failure, kind_of, message_of, storable
 from onward.base.logs import get_logger
-from onward.contract.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.errors import BackendError, BackendRefused
 from onward.job.envelope import Envelope
-from onward.job.lease import Settled, Settlement
 from onward.job.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["DeadLetterCopy", "Exchange", "exchange", "reaped_alone", "settlement"]

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar, cast
 
+from onward.backend import Backend, Inspection, Tables
 from onward.backends.companion import AccompaniedBackend
 from onward.backends.companion.store import Store
 from onward.backends.memory import MemoryBackend
@@ -18,7 +19,6 @@ from onward.base.clock import Clock
 from onward.base.credentials import secrets_of_url, unquoted
 from onward.base.names import suggestion
 from onward.config import Settings
-from onward.contract.backend import Backend, Inspection, Tables
 from onward.contract.companion import Companion
 from onward.errors import BackendError, BackendMisconfigured
 from onward.job.scrubbing import scrubber_of_url

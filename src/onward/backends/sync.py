@@ -5,9 +5,9 @@ For scripts and tests.  Retries are real, delays are not waited for.
 
 from __future__ import annotations
 
+from onward.backend import Capabilities
 from onward.backends.memory import MemoryBackend
 from onward.base.clock import Clock, JumpingClock
-from onward.contract.backend import Capabilities
 
 __all__ = ["SyncBackend"]
 

@@ -72,7 +72,7 @@ def _run(run: Run, args: Namespace, *, creates: bool) -> int:
 
 def _runs_here(app: Onward, args: Namespace) -> bool:
     """A job that runs inside `enqueue` needs nobody else."""
-    from onward.contract.backend import Inline
+    from onward.backend import Inline
 
     return isinstance(app.backend, Inline) and args.app is not None
 

@@ -22,8 +22,8 @@ from onward.errors import ArgumentError, PayloadTooLarge
 
 if TYPE_CHECKING:
     from onward.app import Onward
+    from onward.backend import Enqueued
     from onward.client.handle import JobHandle
-    from onward.contract.backend import Enqueued
     from onward.job.definition import EnqueueOptions
 
 __all__ = ["COMMAND"]
@@ -88,7 +88,7 @@ def _tell(args: Namespace, job_id: str, *, created: bool) -> None:
 
 
 def _refuse_unknown(app: Onward, args: Namespace) -> None:
-    known = app.client.registry
+    known = app.client.letters.registry
     if known.find(args.name) is None:
         raise CommandError(f"{args.app} has no job {args.name!r}{suggestion(args.name, known)}", Exit.USAGE)
 
@@ -160,7 +160,7 @@ def _enqueue_batch(app: Onward, name: str, batch: list[tuple[int, bytes]], optio
     for number, line in batch:
         payload = _decoded(line, f"line {number}")
         try:
-            envelopes.append(client.seal_by_name(name, payload, options))
+            envelopes.append(client.letters.seal_by_name(name, payload, options))
         except (ArgumentError, PayloadTooLarge) as error:
             raise CommandError(f"line {number}: {error}", Exit.USAGE) from None
     return client.enqueue(envelopes)

@@ -17,7 +17,7 @@ from onward.job.states import FINISHED
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.contract.backend import Check, Reaped
+    from onward.backend import Check, Reaped
 
 __all__ = ["COMMANDS"]
 

@@ -15,7 +15,7 @@ from onward.cli.exits import CommandError, Exit
 from onward.errors import InvalidName, InvalidTime, OptionError
 
 if TYPE_CHECKING:
-    from onward.contract.backend import Migration
+    from onward.backend import Migration
 
 __all__ = ["COMMAND"]
 

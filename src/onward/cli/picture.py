@@ -14,8 +14,8 @@ from onward.cli.watching import COUNTED, Look
 from onward.job.states import LIVE, State
 
 if TYPE_CHECKING:
+    from onward.backend import QueueCounts
     from onward.client.record import JobRecord, SessionRecord
-    from onward.contract.backend import QueueCounts
 
 __all__ = ["Room", "clipped", "picture"]
 

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 __all__ = ["as_data", "show"]
 
 _LABEL = 10
-_NOT_SHOWN = {"raw", "has_secrets", "withholds_result", "decrypted"}
+_NOT_SHOWN = {"raw", "has_secrets", "is_defined", "withholds_result", "decrypted"}
+_HIDDEN = "name the application that defines this job with --app to see its arguments, with secrets masked"
 
 
 class Event(NamedTuple):
@@ -44,7 +45,13 @@ def show(args: Namespace, record: JobRecord) -> None:
 def as_data(record: JobRecord) -> dict[str, Any]:
     """A record for machines: every field but the sealed bytes, which hold nothing more."""
     data = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in _NOT_SHOWN}
-    return data | {"result": masked(record.result)}
+    hidden = {"payload": None, "hidden": _HIDDEN} if _hides_payload(record) else {}
+    return data | {"result": masked(record.result)} | hidden
+
+
+def _hides_payload(record: JobRecord) -> bool:
+    """Whether arguments would be shown by a command that cannot know which of them are secret."""
+    return not record.is_defined and bool(record.payload) and record.reveal() is not None
 
 
 def _unreadable(record: JobRecord) -> dict[str, Any]:
@@ -78,8 +85,7 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     if record.job != record.name:
         yield "handler", record.job
     yield "queue", record.queue + (f", priority {record.priority}" if record.priority else "")
-    broken = _unreadable(record)
-    yield "payload", f"unreadable: {broken['unreadable']}" if broken else json_text(record.payload)
+    yield "payload", _payload(record)
     if record.meta:
         yield "meta", json_text(record.meta)
     yield "runs", _runs(record)
@@ -90,6 +96,12 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
         yield "progress", f"{record.progress.fraction:.0%}{note}"
     if record.state is State.COMPLETED:
         yield "result", json_text(masked(record.result))
+
+
+def _payload(record: JobRecord) -> str:
+    if broken := _unreadable(record):
+        return f"unreadable: {broken['unreadable']}"
+    return f"hidden: {_HIDDEN}" if _hides_payload(record) else json_text(record.payload)
 
 
 def _runs(record: JobRecord) -> str:

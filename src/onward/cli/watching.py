@@ -14,8 +14,8 @@ from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward
+    from onward.backend import Overview
     from onward.client.record import JobRecord, SessionRecord
-    from onward.contract.backend import Overview
 
 __all__ = ["COUNTED", "Look", "Watch", "as_data"]
 

@@ -23,17 +23,18 @@ from typing import (
     overload,
 )
 
-from onward.client.client import Client, Sealer
+from onward.backend import Enqueued
+from onward.client.client import Client
 from onward.client.handle import HandleSource, JobHandle
-from onward.contract.backend import Enqueued
-from onward.errors import ArgumentError
+from onward.client.letters import Sealer, refuse_what_it_lacks
+from onward.errors import ArgumentError, DefinitionError, OptionError
 from onward.job.context import JobContext
-from onward.job.definition import EnqueueOptions, JobDefinition, UsingOptions
+from onward.job.definition import EnqueueOptions, JobDefinition, UsingOptions, define
 from onward.job.envelope import Envelope
 from onward.job.other_words import METHODS
 from onward.job.registry import FunctionEntry
 
-__all__ = ["Call", "Job", "JobDecorator"]
+__all__ = ["Call", "Job", "JobDecorator", "bind"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -126,7 +127,7 @@ class Job(Generic[P, Q, R, T]):
 
     @functools.cached_property
     def _seal(self) -> Sealer:
-        return self._client.sealer(self._entry, self._options)
+        return self._client.letters.sealer(self._entry, self._options)
 
     def handle(self, answer: Enqueued) -> JobHandle[T]:
         """A handle for what the store has answered."""
@@ -163,6 +164,32 @@ class JobDecorator(Protocol):
     def __call__(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> Job[P, P, Coroutine[Any, Any, T], T]: ...
     @overload
     def __call__(self, function: Callable[P, T], /) -> Job[P, P, T, T]: ...
+
+
+def bind(function: Callable[..., Any], options: Mapping[str, Any], client: Client, handles: HandleSource) -> Any:
+    """Register a function as a job; refuse options that its store cannot keep."""
+    if not callable(function):
+        raise OptionError("@jobs.job decorates a function; options are keywords: @jobs.job(queue='mail')")
+    entry = FunctionEntry(define(_name_of(function, options), options), function)
+    definition = entry.definition
+    refuse_what_it_lacks(
+        client.letters.capabilities,
+        definition.handler,
+        unique_key=definition.unique_key is not None,
+        single_instance=definition.single_instance,
+        priority=definition.priority != 0,
+    )
+    client.letters.registry.add(entry)
+    return Job(entry, client, handles)
+
+
+def _name_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    """Return the name of a job that is given none."""
+    name = getattr(function, "__name__", None)
+    if "name" not in options and (name is None or name == "<lambda>"):
+        kind = "a lambda" if name is not None else f"a {type(function).__name__} object"
+        raise DefinitionError(f"{kind} has no name for workers to find it by: give it one, jobs.job(name=…)(…)")
+    return str(name)
 
 
 def _arguments(call: Sequence[Any] | Call) -> tuple[tuple[Any, ...], dict[str, Any]]:

@@ -99,16 +99,16 @@ class Builder:
 
     def dispatch(self) -> JobHandle[Any]:
         """Enqueue it.  Returns when the job is durable."""
-        payload = self._client.encode(self._handler, self._admitted())
+        payload = self._client.letters.encode(self._handler, self._admitted())
         secrets = places_in(self._payload)
         (answer,) = self._client.enqueue(
-            [self._client.seal(self.to_definition(), self._options(), payload, secrets=secrets)]
+            [self._client.letters.seal(self.to_definition(), self._options(), payload, secrets=secrets)]
         )
         return self._handles.handle(answer)
 
     def _admitted(self) -> Any:
         """What travels: of a function only a number does, and only within a process."""
-        entry = self._client.registry.find(self._handler)
+        entry = self._client.letters.registry.find(self._handler)
         if isinstance(entry, HandlerEntry):
             return entry.admit(self._payload)
         if isroutine(self._payload):

@@ -1,81 +1,43 @@
-"""Putting jobs into the store: arguments checked, letter sealed once, committed with whoever else enqueues right now."""
+"""Putting sealed jobs into the store: committed together with what other threads enqueue right now, counted and told."""
 
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Callable, Sequence
 
-import msgspec
-
-from onward.base.clock import SECOND, Clock
-from onward.base.ids import IdMaker
+from onward.backend import Backend, Enqueued
 from onward.base.interruption import shield
 from onward.base.logs import get_logger
-from onward.base.names import job_name, queue_name
-from onward.base.names import key as checked_key
 from onward.client.group_commit import GroupCommit
-from onward.contract.backend import Backend, Capabilities, Enqueued
+from onward.client.letters import LetterWriter
 from onward.contract.transactions import refuse_to_wait
-from onward.errors import ArgumentError, OptionError
-from onward.job.arguments import encode_value
-from onward.job.definition import EnqueueOptions, JobDefinition
-from onward.job.envelope import Envelope, Form, Letter, Sign, owned_key, seal
-from onward.job.payload_limits import refuse_misshapen
-from onward.job.registry import Entry, Registry
-from onward.job.retry import RetryPolicy, travels
-from onward.job.secret_places import places_in
-from onward.job.unique_key import UniqueKey
-from onward.security.encryption import Encryption
+from onward.job.envelope import Envelope
 from onward.telemetry import JobDeduplicated, JobEnqueued, Metrics, Telemetry
 
-__all__ = ["Client", "Sealer", "refuse_what_it_lacks"]
+__all__ = ["Client"]
 
 logger = get_logger("onward")
 
-Sealer = Callable[[Sequence[bytes]], list[Envelope]]  # payloads of one job's calls -> what to enqueue
-
 
 class Client:
-    """Seals and enqueues.  Knows definitions and the store; knows nothing of workers."""
+    """Enqueues what its `letters` have sealed.  Knows the store; knows nothing of workers."""
+
+    after_enqueue: Callable[[], None] | None = None  # where jobs run as they are enqueued
 
     def __init__(
         self,
         backend: Backend,
-        registry: Registry,
+        letters: LetterWriter,
         telemetry: Telemetry,
         metrics: Metrics,
         *,
-        clock: Clock,
-        namespace: str,
-        default_max_retries: int,
-        max_crashes: int,
-        max_payload: int,
-        idempotency_ttl: float,
         enqueue_timeout: float,
-        encryption: Encryption,
-        sign: Sign | None = None,
-        keys: Callable[[], object] | None = None,  # the ring that counts now, where it may change
-        after_enqueue: Callable[[], None] | None = None,
     ) -> None:
-        self.registry = registry
+        self.letters = letters
         self._backend = backend
         self._telemetry = telemetry
         self._metrics = metrics
-        self._clock = clock
-        self._namespace = namespace
-        self._default_max_retries = default_max_retries
-        self._max_crashes = max_crashes
-        self.max_payload = max_payload
-        self._default_ttl = idempotency_ttl
-        self._encryption = encryption
-        self._sign = sign
-        self._keys = keys
-        self._after_enqueue = after_enqueue
-        self._new_id = IdMaker(clock)
         self._commit = GroupCommit(backend.enqueue, timeout=enqueue_timeout, repeats=backend.capabilities.knows_ids)
         self._warned_about_loop = False
 
@@ -88,201 +50,6 @@ class Client:
         """The same without blocking the event loop."""
         return await asyncio.to_thread(self._submit, envelopes)
 
-    def seal(
-        self,
-        definition: JobDefinition,
-        options: EnqueueOptions,
-        payload: bytes,
-        key_of: UniqueKey | None = None,
-        secrets: tuple[str, ...] = (),
-    ) -> Envelope:
-        """A call of a known job, with the budget frozen as it is now.
-
-        ``key_of`` works out its unique key; ``secrets`` are the places of what was given as a `Secret`.
-        """
-        if key_of is not None and options.unique_key is None:
-            options = replace(options, unique_key=key_of(payload))
-        return self._seal(self._letter_of(definition, options, payload, secrets), options)
-
-    def sealer(self, entry: Entry, options: EnqueueOptions) -> Sealer:
-        """Seals calls of one job; what they have in common is worked out once."""
-        definition, key_of = entry.definition, entry.unique_key if options.unique_key is None else None
-        if options.delay or options.expires_in is not None or definition.expires_in is not None or key_of is not None:
-            # Times that count from the moment of the call, and keys of its arguments, are in every letter.
-            return lambda payloads: [self.seal(definition, options, payload, key_of) for payload in payloads]
-        keys, ring = self._keys, None if self._keys is None else self._keys()
-        form = self._form(definition, options)
-
-        def fill(payloads: Sequence[bytes]) -> list[Envelope]:
-            nonlocal form, ring
-            if keys is not None and (current := keys()) is not ring:
-                form, ring = self._form(definition, options), current
-            now = self._clock.micros()
-            ids = [self._new_id()] if len(payloads) == 1 else self._new_id.many(len(payloads))
-            return [form.fill(job_id, payload, now) for job_id, payload in zip(ids, payloads, strict=True)]
-
-        return fill
-
-    def _form(self, definition: JobDefinition, options: EnqueueOptions) -> Form:
-        letter, encrypt = self._encryption.form(self._letter_of(definition, options, b"{}"))
-        return Form(letter, encrypt=encrypt, sign=self._sign, limit=self.max_payload)
-
-    def encode(self, job: str, payload: Any) -> bytes:
-        """A payload given as data, checked against the job's signature where that is known here."""
-        try:
-            encoded = encode_value({} if payload is None else payload)
-        except (TypeError, ValueError, RecursionError, OverflowError) as error:
-            raise ArgumentError(f"{job}: the payload cannot travel as JSON: {error}") from None
-        refuse_misshapen(encoded, job)
-        entry = self.registry.find(job)
-        if entry is not None:
-            entry.check(encoded)
-        return encoded
-
-    def seal_by_name(self, job: str, payload: Any, options: EnqueueOptions) -> Envelope:
-        """A job that perhaps only another service knows: what is not said here is decided by its definition there."""
-        encoded = self.encode(job_name(job), payload)
-        entry = self.registry.find(job)
-        if entry is not None:
-            return self.seal(entry.definition, options, encoded, entry.unique_key, places_in(payload))
-        letter = self._letter(
-            job,
-            options,
-            encoded,
-            queue=options.queue or "default",
-            name=None,
-            max_retries=options.max_retries,
-            max_crashes=self._max_crashes,
-            priority=options.priority or 0,
-            timeout=options.timeout,
-            retry=options.retry,
-            single_instance=bool(options.single_instance),
-            isolation=None,
-            unique_strategy=options.unique_strategy or "ignore_new",
-            expires_at=self._expiry(options, None),
-            meta=options.meta,
-            secrets=places_in(payload),
-        )
-        return self._seal(letter, options)
-
-    def idempotency_key(self, key: str, job: str | None) -> str:
-        """The key of a job of this name as the store keeps it; of no job: one that belongs to all."""
-        entry = None if job is None else self.registry.find(job_name(job))
-        owner = "" if job is None else job if entry is None else entry.definition.name
-        return owned_key(owner, self._encryption.key("idempotency", owner, checked_key(key, "key")) or "")
-
-    def seal_copy(
-        self,
-        *,
-        queue: str,
-        job: str,
-        payload: Mapping[str, Any],
-        copy_id: str | None = None,
-        secrets: tuple[str, ...] = (),
-        private: bool = False,
-        limit: int = sys.maxsize,  # its parts were bounded when they were stored; what died is not lost to its size
-    ) -> Envelope:
-        """A job of our own making.  Under an id that was derived, enqueueing it twice is harmless."""
-        letter = Letter(
-            id=copy_id or self._new_id(),
-            namespace=self._namespace,
-            queue=queue_name(queue),
-            job=job,
-            payload=msgspec.Raw(msgspec.json.encode(payload)),
-            max_crashes=self._max_crashes,
-            enqueued_at=self._clock.micros(),
-            secrets=secrets,
-        )
-        self._look_at_keys()
-        return seal(self._encryption.close(letter, private=private), sign=self._sign, limit=limit)
-
-    def _letter_of(
-        self, definition: JobDefinition, options: EnqueueOptions, payload: bytes, secrets: tuple[str, ...] = ()
-    ) -> Letter:
-        retries = options.max_retries if options.max_retries is not None else definition.max_retries
-        return self._letter(
-            definition.handler,
-            options,
-            payload,
-            queue=options.queue or definition.queue,
-            name=None if definition.name == definition.handler else definition.name,
-            max_retries=self._default_max_retries if retries is None else retries,
-            max_crashes=definition.max_crashes or self._max_crashes,
-            priority=definition.priority if options.priority is None else options.priority,
-            timeout=definition.timeout if options.timeout is None else options.timeout,
-            retry=options.retry or definition.retry,
-            single_instance=definition.single_instance if options.single_instance is None else options.single_instance,
-            isolation=None if definition.isolation == "thread" else definition.isolation,
-            unique_strategy=options.unique_strategy or definition.unique_strategy,
-            expires_at=self._expiry(options, definition),
-            meta={**definition.meta, **options.meta},
-            secrets=tuple(dict.fromkeys((*self.registry.secrets_of(definition.handler), *secrets))),
-        )
-
-    def _letter(
-        self,
-        job: str,
-        options: EnqueueOptions,
-        payload: bytes,
-        *,
-        retry: RetryPolicy | None,
-        meta: Mapping[str, Any],
-        **fields: Any,
-    ) -> Letter:
-        now, delay = self._clock.micros(), round(options.delay * SECOND)
-        owner = "" if options.key_scope == "global" else fields["name"] or job
-        refuse_what_it_lacks(
-            self._backend.capabilities,
-            job,
-            unique_key=bool(options.unique_key),
-            idempotency_key=options.idempotency_key is not None,
-            single_instance=fields["single_instance"],
-            priority=fields["priority"] != 0,
-            delay=delay > 0 or options.at is not None,
-        )
-        return Letter(
-            id=self._new_id(),
-            namespace=self._namespace,
-            job=job,
-            payload=msgspec.Raw(payload),
-            enqueued_at=now,
-            not_before=options.at if options.at is not None else (now + delay if delay else None),
-            retry=retry if travels(retry) else None,  # code stays with its decorator
-            unique_key=self._encryption.key("unique", owner, options.unique_key or None),
-            idempotency_key=self._encryption.key("idempotency", owner, options.idempotency_key),
-            idempotency_ttl=self._idempotency_ttl(options),
-            key_scope=options.key_scope,
-            meta=_plain(meta) if meta else {},
-            **fields,
-        )
-
-    def _idempotency_ttl(self, options: EnqueueOptions) -> float | None:
-        if options.idempotency_key is None:
-            return None
-        return self._default_ttl if options.idempotency_ttl is None else options.idempotency_ttl
-
-    def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
-        delay = round(options.delay * SECOND)
-        self._look_at_keys()
-        letter = self._encryption.close(letter)
-        envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)
-        # A relative delay is the store's to measure: the instant in the letter is this host's guess.
-        return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
-
-    def _look_at_keys(self) -> None:
-        if self._keys is not None:
-            self._keys()
-
-    def _expiry(self, options: EnqueueOptions, definition: JobDefinition | None) -> int | None:
-        for source in (options, definition):
-            if source is None:
-                continue
-            if source.expires_at is not None:
-                return source.expires_at
-            if source.expires_in is not None:
-                return self._clock.micros() + round(source.expires_in * SECOND)
-        return None
-
     def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         refuse_to_wait(self._backend)
         with shield():  # a handler that enqueues may be interrupted, but not here
@@ -291,8 +58,8 @@ class Client:
             if self._telemetry.wants(JobEnqueued) or self._telemetry.wants(JobDeduplicated):
                 for envelope, answer in zip(envelopes, answers, strict=True):
                     self._tell(envelope, answer)
-        if self._after_enqueue is not None:
-            self._after_enqueue()
+        if self.after_enqueue is not None:
+            self.after_enqueue()
         return answers
 
     def count(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> None:
@@ -325,37 +92,3 @@ class Client:
         logger.warning(
             "enqueue() blocks the running event loop until the job is durable: use `await job.aenqueue(...)`"
         )
-
-
-_NEEDED = {
-    "unique_key": "deduplicates",
-    "idempotency_key": "holds",
-    "single_instance": "holds",
-    "priority": "priorities",
-    "delay": "delays",
-}
-
-
-_ANY_FIX = "leave it out, or use a database as the url"
-_FIXES = {
-    "holds": 'give the broker a store, Onward(url, store="sqlite:///onward.db") or ONWARD_STORE, or use a database as url',
-    "deduplicates": "no key can be taken in a broker and a store at once; use a database as the url, or an idempotency_key",
-}
-
-
-def refuse_what_it_lacks(capabilities: Capabilities, job: str, **asked: bool) -> None:
-    """An option that this store cannot keep is an error before anything is stored, and never silently dropped."""
-    for option, given in asked.items():
-        if given and not getattr(capabilities, _NEEDED[option]):
-            needed = _NEEDED[option]
-            raise OptionError(
-                f"{job}: this store cannot keep {option} (it declares no `{needed}`): {_FIXES.get(needed, _ANY_FIX)}"
-            )
-
-
-def _plain(meta: Mapping[str, Any]) -> Any:
-    """What `meta` will be on the other side."""
-    try:
-        return msgspec.json.decode(encode_value(meta))
-    except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise OptionError(f"meta cannot travel as JSON: {error}") from None

@@ -13,12 +13,12 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 from math import inf
-from random import uniform
 from typing import Protocol
 
+from onward.backend import Enqueued
 from onward.base import forks
+from onward.base.backoff import jittered
 from onward.base.time_limit import until
-from onward.contract.backend import Enqueued
 from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable, StoreFull
 from onward.job.envelope import Envelope
 
@@ -201,7 +201,7 @@ class GroupCommit:
                 unknown = unknown or not isinstance(error, BackendUnreachable)
                 if time.monotonic() + pause > deadline:
                     raise self._given_up(error, unknown=unknown) from error
-            time.sleep(uniform(pause / 2, pause))
+            time.sleep(jittered(pause))
             pause, retried = min(pause * 2, _LONGEST_PAUSE), True
 
     def _given_up(self, error: BackendUnavailable, *, unknown: bool) -> BackendUnavailable:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any, Generic, TypeVar
 
+from onward.backend import Enqueued, Inspection, StoredJob
 from onward.client.record import JobRecord, Records
-from onward.contract.backend import Enqueued, Inspection, StoredJob
 from onward.errors import DecryptionFailed, JobCancelled, JobDiscarded, JobNotFound, NoWorker, ResultTimeout
 from onward.job.states import State
 

@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from onward.backend import Run, SessionState, StoredJob
 from onward.base.clock import from_micros, to_micros
 from onward.base.credentials import without_credentials
-from onward.contract.backend import Run, SessionState, StoredJob
 from onward.errors import DecryptionFailed, EnvelopeError
 from onward.job.arguments import decode_result
 from onward.job.envelope import Letter, Sealed, open_sealed
@@ -82,6 +82,7 @@ class JobRecord:
     waits: int = 0  # how often in a row it was claimed and put back without a run: its key is held, or it is not known
     parked_since: datetime | None = None  # since when no worker that claimed it knew it
     has_secrets: bool = False  # whether parameters are secret by their type
+    is_defined: bool = True  # whether the application that shows it defines its job, and so knows all that is secret
     withholds_result: bool = False  # it is encrypted, and a marker stands in its place
     decrypted: Secret[bytes] | None = field(
         default=None, repr=False
@@ -143,7 +144,8 @@ class Records:
         """
         letter = _letter(Sealed(stored.id, stored.queue, stored.data))
         secrets = () if letter is None else self.secrets(letter)
-        return _record(stored, letter, secrets, self._encryption, returns)
+        record = _record(stored, letter, secrets, self._encryption, returns)
+        return record if self._registry.find(stored.job) is not None else replace(record, is_defined=False)
 
     def scrubber(self, stored: StoredJob) -> Scrub:
         """What scrubs a text about a stored job.  If its payload cannot be read here, nobody here has a secret of it."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
-from onward.contract.backend import Inspection, TurnResult
+from onward.contract.inspection import Inspection
+from onward.contract.values import TurnResult
 
 __all__ = ["Companion"]
 

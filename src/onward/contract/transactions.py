@@ -18,10 +18,11 @@ from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from onward.base.failure import Failure
-from onward.contract.backend import Enqueued
+from onward.contract.values import Enqueued
 from onward.errors import TransactionError
 from onward.job.envelope import Envelope
-from onward.job.lease import Lease, Settled, Settlement
+from onward.job.lease import Lease
+from onward.job.settlement import Settled, Settlement
 
 __all__ = [
     "Completion",

@@ -20,7 +20,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from onward.contract.backend import Run
+from onward.contract.values import Run
 from onward.job.states import State
 
 __all__ = ["MOVABLE", "Accepted", "Confirmed", "Movable", "Parcel", "Transit"]

@@ -20,7 +20,7 @@ import msgspec
 from onward import config
 from onward.app import Onward
 from onward.backends.opening import located
-from onward.base.ipc import Line
+from onward.base.ipc import IpcChannel
 from onward.cli.application import load
 from onward.cli.exits import CommandError, Exit, code_of
 from onward.cli.log_lines import listen
@@ -28,7 +28,7 @@ from onward.errors import BackendError, BackendUnavailable
 from onward.supervisor.child_link import Supervised
 from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
 from onward.supervisor.options import ProcessOptions
-from onward.supervisor.run_board import Board
+from onward.supervisor.run_board import RunBoard
 from onward.supervisor.subreaper import end_with_parent
 from onward.worker.diagnostics.stacks import Stacks
 from onward.worker.options import WorkerOptions
@@ -40,13 +40,13 @@ __all__ = ["leave_signals_to_others", "load_application", "main"]
 _LAST_BREATH = 5.0  # seconds for what the application does at exit
 
 
-def main(line_fd: str, board_fd: str, options_json: str) -> int:
+def main(channel_fd: str, board_fd: str, options_json: str) -> int:
     """Import the application, say so, and work until there is nothing to do or nobody to do it for."""
     end_with_parent()  # while it imports the application it does not listen
     leave_signals_to_others()
-    for fd in (line_fd, board_fd):  # a program that a handler starts must not keep the line open
+    for fd in (channel_fd, board_fd):  # a program that a handler starts must not keep the line open
         os.set_inheritable(int(fd), False)  # noqa: FBT003
-    line = Line(socket.socket(fileno=int(line_fd)), DECODE_ABOVE)
+    channel = IpcChannel(socket.socket(fileno=int(channel_fd)), DECODE_ABOVE)
     options = msgspec.json.decode(options_json, type=ProcessOptions)
     sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
     listen(options.log_level, options.log_format)
@@ -55,12 +55,12 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
         app = load_application(options)
         leave_signals_to_others()  # even if the application wants to hear them
         app.connect()
-        worker = _worker(app, options, Board(int(board_fd)))
+        worker = _worker(app, options, RunBoard(int(board_fd)))
     except BaseException as error:  # noqa: BLE001  an application may even exit while it is imported
-        line.send(_failed(error, options))
+        channel.send(_failed(error, options))
         return Exit.OK
     end_with_parent(on=False)
-    line.send(
+    channel.send(
         Hello(
             # No job is read up there, and a policy may be code.
             settings=dataclasses.replace(
@@ -72,7 +72,7 @@ def main(line_fd: str, board_fd: str, options_json: str) -> int:
         )
     )
     with Stacks(worker.whereabouts):
-        code = Supervised(worker, line, rescued=app.rescued).run()
+        code = Supervised(worker, channel, rescued=app.rescued).run()
     threading.Thread(target=_exit_late, daemon=True).start()
     app.close()
     return code
@@ -90,7 +90,7 @@ def load_application(options: ProcessOptions) -> Onward:
     return app
 
 
-def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
+def _worker(app: Onward, options: ProcessOptions, board: RunBoard) -> Worker:
     weighted = any(options.queues.values())
     queues = options.queues if weighted else list(options.queues) or app.queues_of_jobs()
     quota = Quota(options.max_jobs, recycle_after=options.recycle_after, until_empty=options.until_empty)
@@ -98,9 +98,9 @@ def _worker(app: Onward, options: ProcessOptions, board: Board) -> Worker:
     return Worker(
         app.parts(),
         WorkerOptions.check(queues, options.concurrency, options.limits, options.shutdown_timeout),
-        witness=board,
+        recorder=board,
         quota=quota,
-        solo_program=(sys.executable, "-m", "onward.entry.isolated", msgspec.json.encode(options).decode()),
+        isolated_program=(sys.executable, "-m", "onward.entry.isolated", msgspec.json.encode(options).decode()),
     )
 
 

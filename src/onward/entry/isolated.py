@@ -1,33 +1,58 @@
-"""``python -m onward.entry.isolated``: a process for single jobs.  Started by a worker process, never by hand."""
+"""``python -m onward.entry.isolated``: a process that runs one attempt at a time for a worker, which starts it.
+
+The handler runs in the main thread.  Another thread reads messages: when the worker is gone, no process would settle what
+runs here, so this one ends at once.  The other end is `onward.worker.isolated`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import dataclasses
 import os
+import queue
+import resource
 import socket
 import sys
+import threading
 import traceback
+from contextlib import suppress
 
 import msgspec
 
 from onward import config
-from onward.base.ipc import Line
+from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run, run_async
+from onward.base.failure import storable
+from onward.base.ipc import IpcChannel, IpcMessage
 from onward.cli.log_lines import listen
 from onward.entry.child import leave_signals_to_others, load_application
+from onward.job.context import JobContext
+from onward.job.lease import Lease
+from onward.job.outcome import Dead, Outcome, RetryLater
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.subreaper import end_with_parent
+from onward.worker.diagnostics.frames import AsTask, InThread, Whereabouts
 from onward.worker.diagnostics.stacks import Stacks
-from onward.worker.isolated import Imported
-from onward.worker.isolated_child import DECODER, Solo
+from onward.worker.isolated import (
+    AttemptEnded,
+    FromWorker,
+    HandlerBegins,
+    HandlerProgress,
+    Imported,
+    LeaseIsLost,
+    RunLease,
+)
 
-__all__ = ["main"]
+__all__ = ["IsolatedRunner", "main"]
+
+_DECODER: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(FromWorker)
 
 
-def main(options_json: str, line_fd: str) -> None:
+def main(options_json: str, channel_fd: str) -> None:
     """Import the application, then run what the worker hands over."""
     end_with_parent()
     leave_signals_to_others()  # the worker decides
-    os.set_inheritable(int(line_fd), False)  # noqa: FBT003
-    line = Line(socket.socket(fileno=int(line_fd)), DECODER)
+    os.set_inheritable(int(channel_fd), False)  # noqa: FBT003
+    channel = IpcChannel(socket.socket(fileno=int(channel_fd)), _DECODER)
     options = msgspec.json.decode(options_json, type=ProcessOptions)
     sys.dont_write_bytecode |= options.tell_files
     listen(options.log_level, options.log_format)
@@ -37,11 +62,116 @@ def main(options_json: str, line_fd: str) -> None:
         leave_signals_to_others()  # even if the application wants to hear them
     except BaseException as error:  # noqa: BLE001  whatever an application does while it is imported
         text = "".join(traceback.format_exception(error))
-        line.send(Imported(f"the application cannot be imported in a process of its own: {text}"))
+        channel.send(Imported(f"the application cannot be imported in a process of its own: {text}"))
         return
-    solo = Solo(app.parts().runtime, line)
-    with Stacks(solo.whereabouts):
-        solo.serve()
+    runner = IsolatedRunner(app.parts().runtime, channel)
+    with Stacks(runner.whereabouts):
+        runner.serve()
+
+
+class IsolatedRunner:
+    """Waits for leases and runs them."""
+
+    def __init__(self, runtime: Runtime, channel: IpcChannel) -> None:
+        self._runtime = dataclasses.replace(runtime, report=self._report)
+        self._channel = channel
+        self._runs: queue.SimpleQueue[Lease] = queue.SimpleQueue()
+        self._context: JobContext | None = None
+        self._job_id = ""  # of the job that runs
+        self._task: asyncio.Task[Attempt] | None = None  # if it is async
+        self._attempt: Attempt | None = None  # if that has ended
+
+    def serve(self) -> None:
+        """Until the worker is gone."""
+        threading.Thread(target=self._listen, name="onward-messages", daemon=True).start()
+        self._channel.send(Imported())
+        while True:
+            attempt = self._run(self._runs.get())
+            self._channel.send(
+                AttemptEnded(
+                    outcome=_sayable(attempt.outcome),
+                    failure=attempt.failure,
+                    result=attempt.result,
+                    note=attempt.note,
+                    swallowed=attempt.swallowed,
+                    duration_ms=attempt.duration_ms,
+                )
+            )
+
+    def whereabouts(self, job_id: str) -> Whereabouts | None:
+        """Where the handler of a job runs; None if it does not."""
+        if job_id != self._job_id:
+            return None
+        task, main = self._task, threading.main_thread().ident
+        assert main is not None
+        return InThread(main) if task is None else AsTask(task, main)
+
+    def _run(self, lease: Lease) -> Attempt:
+        ready = prepare(lease, self._runtime)
+        if isinstance(ready, Attempt):
+            return ready
+        self._context, self._job_id = ready.context, ready.letter.id
+        if ready.context is not None:
+            ready.context.alone = True
+        limit = ready.entry.definition.max_memory
+        with suppress(ValueError, OSError):  # a limit above the system's own
+            _limit_memory(limit)
+        self._channel.send(HandlerBegins())
+        try:
+            return self._call(ready)
+        finally:
+            self._context, self._job_id = None, ""
+            _limit_memory(None)
+
+    def _call(self, ready: Ready) -> Attempt:
+        if not ready.entry.is_async:
+            return run(ready, self._runtime)
+        self._attempt = None
+        try:
+            return asyncio.run(self._await(ready))
+        except BaseException as error:  # noqa: BLE001  it stopped the loop, or what it left behind there exits
+            return self._attempt or conclude(ready, self._runtime, None, error, 0)
+
+    async def _await(self, ready: Ready) -> Attempt:
+        self._task = asyncio.current_task()
+        try:
+            self._attempt = attempt = await run_async(ready, self._runtime)
+        finally:
+            self._task = None
+        return attempt
+
+    def _listen(self) -> None:
+        try:
+            for message in self._channel.messages():
+                match message:
+                    case RunLease(lease):
+                        self._runs.put(lease)
+                    case LeaseIsLost():
+                        if (context := self._context) is not None:
+                            context.lose()
+        finally:
+            os._exit(0)
+
+    def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
+        self._channel.send(HandlerProgress(fraction, None if note is None else storable(note)))
+        return True
+
+
+def _sayable(outcome: Outcome) -> Outcome:
+    """What a handler says may hold half a character, which cannot be sent."""
+    match outcome:
+        case Dead(reason):
+            return msgspec.structs.replace(outcome, reason=storable(reason))
+        case RetryLater(_, problem) if problem is not None:
+            return msgspec.structs.replace(outcome, problem=storable(problem))
+        case _:
+            return outcome
+
+
+def _limit_memory(limit: int | None) -> None:
+    """How much data the process may have: what asks for more gets a MemoryError."""
+    _, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    resource.setrlimit(resource.RLIMIT_DATA, (hard if limit is None else limit, hard))
 
 
 if __name__ == "__main__":

@@ -16,13 +16,13 @@ from typing import Any, NamedTuple, Self
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.backend import Inspection, Query, Reaped, StoredJob
 from onward.base.clock import Clock
 from onward.base.ids import derived_id
 from onward.base.logs import get_logger
 from onward.base.wording import counted
 from onward.client.client import Client
 from onward.client.record import JobRecord, Records, payload_of
-from onward.contract.backend import Inspection, Query, Reaped, StoredJob
 from onward.errors import BackendError, EnvelopeError, OnwardError, Unsupported
 from onward.job.envelope import Envelope, Letter, Sealed, Verify, open_sealed
 from onward.job.outcome import Dead
@@ -149,8 +149,8 @@ class DeadLetters:
             return False
         try:
             letter = {"job": handler, "queue": None, "payload": payload, "reason": reason, "attempts": attempts}
-            limit = self._client.max_payload
-            copy = self._client.seal_copy(queue=self._queue, job=DEAD_LETTER_JOB, payload=letter, limit=limit)
+            limit = self._client.letters.max_payload
+            copy = self._client.letters.seal_copy(queue=self._queue, job=DEAD_LETTER_JOB, payload=letter, limit=limit)
             self._client.enqueue([copy])
         except (OnwardError, TypeError, ValueError, RecursionError) as error:
             logger.error("a dead letter of %s could not be stored: %s", handler, error)  # noqa: TRY400  the caller is told
@@ -260,7 +260,7 @@ class DeadLetters:
             "errors": errors,
         }
         copy_id = derived_id(stored.id, token, "dead-letter")
-        return self._client.seal_copy(
+        return self._client.letters.seal_copy(
             copy_id=copy_id,
             queue=self._queue,
             job=DEAD_LETTER_JOB,

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from onward.attempt.report import Ledger
+from onward.backend import Backend, Check, Health, Hold, Inspection, Overview, Query, QueueState, Reaped
 from onward.base import names
 from onward.base.clock import Clock
 from onward.base.credentials import without_credentials
 from onward.base.failure import storable
 from onward.client.record import JobRecord, Records, SessionRecord, session_record_of
-from onward.contract.backend import Backend, Check, Health, Hold, Inspection, Overview, Query, QueueState, Reaped
 from onward.errors import KeyInUse, OptionError, Unsupported
 from onward.job.states import FINISHED, State
 from onward.operate import pruning

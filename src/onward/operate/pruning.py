@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Self
 
+from onward.backend import Inspection, Pruned
 from onward.base.clock import SECOND, Clock
 from onward.base.durations import Duration, instant, seconds
-from onward.contract.backend import Inspection, Pruned
 from onward.job.states import State
 
 __all__ = ["Age", "Removed", "cutoff", "cutoffs", "prune", "total"]

@@ -27,9 +27,9 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from onward.backend import Inspection, Query, Renewal, Session, SessionState, StoredJob
 from onward.base.clock import SECOND
 from onward.base.ids import random_owner
-from onward.contract.backend import Inspection, Query, Renewal, Session, SessionState, StoredJob
 from onward.contract.transfer import MOVABLE, Accepted, Movable, Parcel, Transit
 from onward.errors import BackendMisconfigured, BackendRefused, BackendUnavailable, InvalidName
 from onward.job.states import LIVE, State

@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
-from onward.base.logs import get_logger
-from onward.contract.backend import (
+from onward.backend import (
     Backend,
     Counting,
     DeadLettering,
@@ -25,6 +24,7 @@ from onward.contract.backend import (
     SessionState,
     StoredJob,
 )
+from onward.base.logs import get_logger
 from onward.errors import Unsupported
 from onward.job.states import State
 

@@ -24,7 +24,8 @@ import msgspec
 from onward.base.failure import Failure
 from onward.errors import DecryptionFailed
 from onward.job.envelope import Encrypt, Letter
-from onward.job.lease import Lease, Settlement
+from onward.job.lease import Lease
+from onward.job.settlement import Settlement
 from onward.security.cipher import ALGORITHM, Cipher
 from onward.security.key_ring import KeyRing
 

@@ -10,12 +10,12 @@ import os
 import threading
 from collections.abc import Callable, Sequence
 
-from onward.base.ipc import Line, Message
+from onward.backend import Held, Reaped, Renewal
+from onward.base.ipc import IpcChannel, IpcMessage
 from onward.base.logs import get_logger
-from onward.contract.backend import Held, Reaped, Renewal
 from onward.errors import JobTimeout
-from onward.supervisor.messages import Draining, Inherit, Inherited, Renewed, Rescued, Stop, Told
-from onward.worker.pump import Bequest
+from onward.supervisor.messages import AdoptSession, Draining, Renewed, Rescued, RescueReported, SessionAdopted, Stop
+from onward.worker.pump import SessionHandover
 from onward.worker.worker import Worker
 
 __all__ = ["ENGINE_FAILED", "Supervised"]
@@ -28,9 +28,9 @@ ENGINE_FAILED = 70
 class Supervised:
     """Runs a worker until it has ended, for whatever reason."""
 
-    def __init__(self, worker: Worker, line: Line, *, rescued: Callable[[Sequence[Reaped]], None]) -> None:
+    def __init__(self, worker: Worker, channel: IpcChannel, *, rescued: Callable[[Sequence[Reaped]], None]) -> None:
         self._worker = worker
-        self._line = line
+        self._channel = channel
         self._rescued = rescued
         self._told = False
         worker.quota.reached = self._on_quota
@@ -38,18 +38,18 @@ class Supervised:
     def run(self) -> int:
         """Gives the exit code."""
         self._worker.start()
-        threading.Thread(target=self._listen, name="onward-line", daemon=True).start()
+        threading.Thread(target=self._listen, name="onward-messages", daemon=True).start()
         self._worker.wait()
         if self._worker.cause_of_death is not None:
             os._exit(ENGINE_FAILED)  # at once: handlers still run, and nobody will settle them
         return 0
 
     def _listen(self) -> None:
-        for message in self._line.messages():
+        for message in self._channel.messages():
             self._obey(message)
         self._orphaned()
 
-    def _obey(self, message: Message) -> None:
+    def _obey(self, message: IpcMessage) -> None:
         match message:
             case Renewed(owner=owner, asked=asked):
                 self._worker.renewed(
@@ -62,22 +62,22 @@ class Supervised:
                     self._rescued(reaped)
                 except Exception:
                     logger.exception("jobs of a dead process were given back, but not reported: %d", len(reaped))
-                self._line.send(Told(number))
-            case Inherit():
-                self._inherit(message)
+                self._channel.send(RescueReported(number))
+            case AdoptSession():
+                self._take_over(message)
 
-    def _inherit(self, message: Inherit) -> None:
+    def _take_over(self, message: AdoptSession) -> None:
         late = JobTimeout("it ignored its time-out, and its process was killed")
         verdicts: dict[Held, JobTimeout | None] = dict.fromkeys(message.interrupted)
         verdicts |= dict.fromkeys(message.overdue, late)
-        self._worker.inherit(
-            Bequest(message.owner, verdicts, adopted=lambda: self._line.send(Inherited(message.owner)))
+        self._worker.take_over(
+            SessionHandover(message.owner, verdicts, adopted=lambda: self._channel.send(SessionAdopted(message.owner)))
         )
 
     def _on_quota(self, reason: str, done: bool) -> None:
         if not self._told:
             self._told = True
-            self._line.send(Draining(reason, done))
+            self._channel.send(Draining(reason, done))
             self._worker.drain()
 
     def _orphaned(self) -> None:

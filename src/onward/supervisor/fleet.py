@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from onward.base.backoff import doubling
 from onward.base.logs import get_logger
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.process import WorkerProcess
@@ -33,7 +34,7 @@ class _Slot:
 
     def pause(self, now: float) -> None:
         """The first death says nothing, and the place is filled at once; then the pause doubles."""
-        pause = 0.0 if self.deaths <= 1 else min(_FIRST_PAUSE * 2.0 ** min(self.deaths - 2, 10), _LONGEST_PAUSE)
+        pause = 0.0 if self.deaths <= 1 else doubling(_FIRST_PAUSE, self.deaths - 1, _LONGEST_PAUSE)
         self.start_at = now + pause
 
 
@@ -53,7 +54,7 @@ class Fleet:
         self._slots = [_Slot(share) for share in _shares(options, count)]
         self._living: dict[int, WorkerProcess] = {}  # by pid
         self._started = 0
-        self.stillborn = 0  # in a row: ended before they said hello
+        self.failed_starts = 0  # in a row: ended before they said hello
 
     def __iter__(self) -> Iterator[WorkerProcess]:
         return iter(list(self._living.values()))
@@ -112,11 +113,11 @@ class Fleet:
         for slot in self._slots:
             slot.done = True
 
-    def bury(self, process: WorkerProcess, *, polite: bool) -> None:
+    def remove(self, process: WorkerProcess, *, polite: bool) -> None:
         """It is dead, and its slot is free."""
         del self._living[process.pid]
         if process.hello is None:
-            self.stillborn += 1
+            self.failed_starts += 1
         slot = self._slot_of(process)
         if slot is None:
             return

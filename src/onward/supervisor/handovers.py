@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onward.contract.backend import Held
-from onward.supervisor.messages import Inherit
-from onward.supervisor.pending_messages import Errands
+from onward.backend import Held
+from onward.supervisor.messages import AdoptSession
+from onward.supervisor.pending_messages import PendingMessages
 
-__all__ = ["Bequests"]
+__all__ = ["SessionHandovers"]
 
 
-class Bequests(Errands[str]):
+class SessionHandovers(PendingMessages[str]):
     """By the names of their owners.  Until they are adopted, these sessions have to be kept alive."""
 
     def leave(self, owners: Sequence[str], overdue: list[Held], interrupted: list[Held]) -> None:
         for owner in owners:
-            self.add(owner, Inherit(owner=owner, overdue=overdue, interrupted=interrupted))
+            self.add(owner, AdoptSession(owner=owner, overdue=overdue, interrupted=interrupted))

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 import msgspec
 
-from onward.base.ipc import Message
+from onward.backend import Held, Reaped
+from onward.base.ipc import IpcMessage
 from onward.config import Settings
-from onward.contract.backend import Held, Reaped
 
 __all__ = [
     "DECODE_ABOVE",
     "DECODE_BELOW",
+    "AdoptSession",
     "Draining",
     "Failed",
     "Hello",
-    "Inherit",
-    "Inherited",
     "Renewed",
+    "RescueReported",
     "Rescued",
+    "SessionAdopted",
     "Stop",
-    "Told",
 ]
 
 
-class Hello(Message, frozen=True, kw_only=True):
+class Hello(IpcMessage, frozen=True, kw_only=True):
     """The application was imported: this is its store, and this is what the process serves."""
 
     settings: Settings
@@ -32,7 +32,7 @@ class Hello(Message, frozen=True, kw_only=True):
     files: list[str]  # its modules, for those who reload when one changes
 
 
-class Failed(Message, frozen=True, kw_only=True):
+class Failed(IpcMessage, frozen=True, kw_only=True):
     """The application cannot be imported, or cannot be served by a worker.  ``passing``: perhaps it can in a while."""
 
     message: str
@@ -41,26 +41,26 @@ class Failed(Message, frozen=True, kw_only=True):
     passing: bool = False
 
 
-class Draining(Message, frozen=True):
+class Draining(IpcMessage, frozen=True):
     """The process claims nothing any more.  ``done``: it has done all it was started for; else it wants a replacement."""
 
     reason: str
     done: bool = False
 
 
-class Inherited(Message, frozen=True):
+class SessionAdopted(IpcMessage, frozen=True):
     """The session of a dead process was adopted."""
 
     owner: str
 
 
-class Told(Message, frozen=True):
+class RescueReported(IpcMessage, frozen=True):
     """A `Rescued` of this number was heard, and those who subscribed were told."""
 
     number: int
 
 
-class Renewed(Message, frozen=True, kw_only=True):
+class Renewed(IpcMessage, frozen=True, kw_only=True):
     """The session was renewed by the supervisor, or is dead."""
 
     owner: str
@@ -69,18 +69,18 @@ class Renewed(Message, frozen=True, kw_only=True):
     cancel_requested: tuple[Held, ...] = ()
 
 
-class Stop(Message, frozen=True):
+class Stop(IpcMessage, frozen=True):
     """Claim nothing any more, finish what runs, exit."""
 
 
-class Rescued(Message, frozen=True, kw_only=True):
+class Rescued(IpcMessage, frozen=True, kw_only=True):
     """These leases of a dead process were given back: tell those who subscribed to events, and copy dead letters."""
 
     number: int
     reaped: list[Reaped]
 
 
-class Inherit(Message, frozen=True, kw_only=True):
+class AdoptSession(IpcMessage, frozen=True, kw_only=True):
     """Adopt the session of a process that was killed: its overdue jobs have failed, what else it had begun goes back."""
 
     owner: str
@@ -88,5 +88,7 @@ class Inherit(Message, frozen=True, kw_only=True):
     interrupted: list[Held]
 
 
-DECODE_BELOW: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Hello | Failed | Draining | Inherited | Told)
-DECODE_ABOVE: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Renewed | Stop | Rescued | Inherit)
+DECODE_BELOW: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(
+    Hello | Failed | Draining | SessionAdopted | RescueReported
+)
+DECODE_ABOVE: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(Renewed | Stop | Rescued | AdoptSession)

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Generic, TypeVar
 
-from onward.base.ipc import Message
+from onward.base.ipc import IpcMessage
 from onward.supervisor.process import WorkerProcess
 
-__all__ = ["Errands"]
+__all__ = ["PendingMessages"]
 
 K = TypeVar("K", bound=Hashable)
 
 
-class Errands(Generic[K]):
+class PendingMessages(Generic[K]):
     """Messages by some key, each with the process that was given it."""
 
     def __init__(self) -> None:
-        self._open: dict[K, Message] = {}
+        self._open: dict[K, IpcMessage] = {}
         self._given_to: dict[K, WorkerProcess] = {}
 
-    def add(self, key: K, message: Message) -> None:
+    def add(self, key: K, message: IpcMessage) -> None:
         self._open[key] = message
 
     def assign(self, process: WorkerProcess) -> None:

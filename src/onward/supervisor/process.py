@@ -13,11 +13,12 @@ from pathlib import Path
 
 import msgspec
 
-from onward.base.ipc import Line, Message, describe_end, kill_group
-from onward.contract.backend import Held
+from onward.backend import Held
+from onward.base.ipc import IpcChannel, IpcMessage
+from onward.base.process_end import describe_end, end_orphan, kill_group
 from onward.supervisor.messages import DECODE_BELOW, Hello, Stop
 from onward.supervisor.options import ProcessOptions
-from onward.supervisor.run_board import Board
+from onward.supervisor.run_board import RunBoard
 from onward.worker.store_contact import boottime
 
 __all__ = ["WorkerProcess", "oom_kills"]
@@ -36,11 +37,11 @@ class WorkerProcess:
         self._beats = 0
         self._beats_since = time.monotonic()
         with ExitStack() as if_it_fails:  # a system that is short of something must not lose more of it with every try
-            self.board = Board.create()
+            self.board = RunBoard.create()
             if_it_fails.callback(self.board.close)
             ours, theirs = socket.socketpair()
-            self.line = Line(ours, DECODE_BELOW)
-            if_it_fails.callback(self.line.close)
+            self.channel = IpcChannel(ours, DECODE_BELOW)
+            if_it_fails.callback(self.channel.close)
             with theirs:
                 # In a group of its own: Ctrl-C on a terminal is for the supervisor, which tells its processes what to do.
                 self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
@@ -55,8 +56,8 @@ class WorkerProcess:
     def __repr__(self) -> str:
         return f"worker process {self.number} (pid {self.pid})"
 
-    def tell(self, message: Message) -> None:
-        self.line.post(message)
+    def tell(self, message: IpcMessage) -> None:
+        self.channel.post(message)
 
     def stop(self) -> None:
         """Ask it to drain and exit."""
@@ -69,21 +70,21 @@ class WorkerProcess:
             self.killed, self.crashed = because, crash
             kill_group(self.pid)
 
-    def bury(self) -> int:
+    def collect_exited(self) -> int:
         """It has ended: wait for it, and see to it that nothing of what it had begun runs on.  Gives its exit code."""
         begun = self.board.begun()
         if begun:  # programs that its handlers started
             kill_group(self.pid)
         code = self._popen.wait()
         for pid in (pid for each in begun for pid in (each.pid, each.program) if pid):
-            _end(pid)
+            end_orphan(pid)
         return code
 
     def cause_of_death(self, code: int, *, out_of_memory: bool) -> str:
         return self.killed or describe_end(code, out_of_memory=out_of_memory)
 
     def forget(self) -> None:
-        self.line.close()
+        self.channel.close()
         self.board.close()
 
     def look_for_overdue(self, grace: float) -> set[Held]:
@@ -121,13 +122,3 @@ def oom_kills(files: Sequence[Path] = _MEMORY_EVENTS) -> int:
             words = dict(line.split() for line in file.read_text("ascii").splitlines())
             return int(words.get("oom_kill", 0))
     return 0
-
-
-def _end(pid: int) -> None:
-    """Kill a process whose parent has died, and wait until it is gone."""
-    # Where orphans become ours (`onward.supervisor.subreaper`), one that is not ours had ended before, and its number may be
-    # somebody else's by now.
-    with suppress(ChildProcessError):
-        os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT)
-        kill_group(pid)
-        os.waitpid(pid, 0)

@@ -18,7 +18,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-__all__ = ["Begun", "Board"]
+__all__ = ["BegunRun", "RunBoard"]
 
 _BEATS = _SETTLED = struct.Struct("<Q")
 _SETTLED_AT = 8
@@ -35,7 +35,7 @@ _LONGEST_ID = 40
 _NEVER = float("inf")
 
 
-class Begun(NamedTuple):
+class BegunRun(NamedTuple):
     """A lease whose handler was called."""
 
     id: str
@@ -45,7 +45,7 @@ class Begun(NamedTuple):
     program: int = 0  # that it has started there and waits for; 0: none
 
 
-class Board:
+class RunBoard:
     """Made by the supervisor, written by one worker process, read by the supervisor."""
 
     capacity = _CELLS
@@ -58,7 +58,7 @@ class Board:
         self._cells: dict[tuple[str, int], int] = {}
 
     @classmethod
-    def create(cls) -> Board:
+    def create(cls) -> RunBoard:
         fd = _anonymous_file()
         os.ftruncate(fd, _FIRST_CELL + _CELLS * _CELL.size)
         return cls(fd)
@@ -126,12 +126,12 @@ class Board:
         names = [_NAME.unpack_from(self._memory, place) for place in _NAMES]
         return [encoded[:length].decode() for length, encoded in names if length]
 
-    def begun(self) -> list[Begun]:
+    def begun(self) -> list[BegunRun]:
         """What has begun and was not answered for."""
         used = self._memory[_FIRST_CELL :: _CELL.size]
         cells = [_FIRST_CELL + number * _CELL.size for number, byte in enumerate(used) if byte] if any(used) else []
         return [
-            Begun(
+            BegunRun(
                 encoded[:length].decode(errors="replace"),
                 token,
                 deadline,

@@ -10,21 +10,21 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from random import uniform
 from typing import NamedTuple
 
+from onward.backend import Advising, Backend, Counting, Held, Inspection, Reaped
+from onward.base.backoff import doubling, jittered
 from onward.base.clock import SystemClock
 from onward.base.logs import get_logger
 from onward.base.names import serves
 from onward.base.outage import Outage
 from onward.config import Settings
-from onward.contract.backend import Advising, Backend, Counting, Held, Inspection, Reaped
 from onward.errors import BackendError
 from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed
 from onward.worker.store_contact import Contact, boottime
 
-__all__ = ["Estate", "Keeper", "Sessions"]
+__all__ = ["DeadSessions", "Sessions", "StoreThread"]
 
 logger = get_logger("onward.supervisor")
 
@@ -35,7 +35,7 @@ _NOBODY = ""  # no session has this name
 Sessions = Callable[[], Sequence[tuple[int, str]]]  # the sessions to renew, each with the number of its process
 
 
-class Estate(NamedTuple):
+class DeadSessions(NamedTuple):
     """What a dead process leaves behind.
 
     ``owners`` are the names its session may have, the older first: an adoption that is still on its way to the store finds
@@ -47,7 +47,7 @@ class Estate(NamedTuple):
     cause: str
 
 
-class Keeper:
+class StoreThread:
     """Renews, gives back, sweeps and prunes."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Keeper:
         self._died = died
         self._interval = settings.lease_for / 3
         self._contact = Contact(settings.lease_for)
-        self._estates: deque[Estate] = deque()
+        self._dead_sessions: deque[DeadSessions] = deque()
         self._next_renewal = 0.0
         self._next_sweep = 0.0
         self._next_prune = boottime() + _PRUNE_EVERY
@@ -81,20 +81,20 @@ class Keeper:
         self._outage = Outage(logger)
         self._changed = threading.Condition()
         self._ended = False
-        self._thread = threading.Thread(target=self._keep, name="onward-keeper", daemon=True)
+        self._thread = threading.Thread(target=self._keep, name="onward-store", daemon=True)
 
     def start(self) -> None:
         self._thread.start()
 
-    def give_back(self, estate: Estate) -> None:
+    def give_back(self, dead: DeadSessions) -> None:
         with self._changed:
-            self._estates.append(estate)
+            self._dead_sessions.append(dead)
             self._changed.notify()
 
     @property
     def busy(self) -> bool:
         """Whether something is still to be given back."""
-        return bool(self._estates)
+        return bool(self._dead_sessions)
 
     def stop(self) -> None:
         with self._changed:
@@ -152,15 +152,15 @@ class Keeper:
                     self._renew()
 
     def _give_back(self) -> None:
-        while self._estates:
-            estate = self._estates[0]
+        while self._dead_sessions:
+            dead = self._dead_sessions[0]
             try:
-                for owner in estate.owners:
-                    self._tell(self._backend.reap(owner=owner, started=estate.started, cause=estate.cause))
+                for owner in dead.owners:
+                    self._tell(self._backend.reap(owner=owner, started=dead.started, cause=dead.cause))
             except BaseException:
-                self._estates.rotate(-1)  # the next try begins with the next one
+                self._dead_sessions.rotate(-1)  # the next try begins with the next one
                 raise
-            self._estates.popleft()
+            self._dead_sessions.popleft()
             self._gave_back()
 
     def _renew(self) -> None:
@@ -197,11 +197,11 @@ class Keeper:
     def _wait(self) -> None:
         with self._changed:
             if self._failures:
-                longest = min(_FIRST_PAUSE * 2 ** min(self._failures - 1, 10), _LONGEST_PAUSE, self._interval)
-                self._changed.wait_for(lambda: self._ended, uniform(longest / 2, longest))
+                longest = doubling(_FIRST_PAUSE, self._failures, min(_LONGEST_PAUSE, self._interval))
+                self._changed.wait_for(lambda: self._ended, jittered(longest))
             else:
                 pause = max(0.0, self._next_renewal - boottime())
-                self._changed.wait_for(lambda: self._ended or bool(self._estates), pause)
+                self._changed.wait_for(lambda: self._ended or bool(self._dead_sessions), pause)
 
 
 def _warn_of_unserved(backend: Backend, served: Sequence[str]) -> None:

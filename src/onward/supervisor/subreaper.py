@@ -7,13 +7,13 @@ import signal
 import sys
 from contextlib import suppress
 
-__all__ = ["adopt_orphans", "end_with_parent"]
+__all__ = ["become_subreaper", "end_with_parent"]
 
 _PR_SET_PDEATHSIG = 1
 _PR_SET_CHILD_SUBREAPER = 36
 
 
-def adopt_orphans() -> None:
+def become_subreaper() -> None:
     """Linux only.  As process 1 of a container we are that parent anyway."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 

@@ -31,21 +31,21 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 
-from onward.base.ipc import Garbled, Message
+from onward.backend import Backend, Held, Reaped
+from onward.base.ipc import IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
 from onward.config import Settings
-from onward.contract.backend import Backend, Held, Reaped
 from onward.supervisor.fleet import Fleet
-from onward.supervisor.handovers import Bequests
+from onward.supervisor.handovers import SessionHandovers
 from onward.supervisor.mailbox import Mailbox
-from onward.supervisor.messages import Draining, Failed, Hello, Inherited, Renewed, Rescued, Told
+from onward.supervisor.messages import Draining, Failed, Hello, Renewed, Rescued, RescueReported, SessionAdopted
 from onward.supervisor.options import SupervisorOptions
-from onward.supervisor.pending_messages import Errands
+from onward.supervisor.pending_messages import PendingMessages
 from onward.supervisor.posix_signals import Signals
 from onward.supervisor.process import WorkerProcess, oom_kills
 from onward.supervisor.reload import Watcher
-from onward.supervisor.store_thread import Estate, Keeper
-from onward.supervisor.subreaper import adopt_orphans
+from onward.supervisor.store_thread import DeadSessions, StoreThread
+from onward.supervisor.subreaper import become_subreaper
 from onward.supervisor.systemd import notify, watchdog_interval
 
 __all__ = ["Supervisor"]
@@ -53,7 +53,7 @@ __all__ = ["Supervisor"]
 logger = get_logger("onward.supervisor")
 
 _LOOK_EVERY = 1.0
-_STILLBORN = 3
+_MOST_FAILED_STARTS = 3
 _STUCK_AFTER = 10.0  # seconds without a beat, when a job is overdue
 _LAST_WORDS = 10.0  # seconds to give back what the dead held when we are about to exit
 _STOPPED = "its worker was stopped"
@@ -67,10 +67,12 @@ class Supervisor:
         self._options = options
         self._open_store = open_store
         self._fleet = Fleet(options.program, options.process, options.processes)
-        self._bequests = Bequests()
-        self._news: Errands[int] = Errands()  # what was given back, for a process in which subscribers live
-        self._news_heard = 0
-        self._keeper: Keeper | None = None
+        self._handovers = SessionHandovers()
+        self._reports: PendingMessages[int] = (
+            PendingMessages()
+        )  # what was given back, for a process in which subscribers live
+        self._reports_made = 0
+        self._store_thread: StoreThread | None = None
         self._boards = threading.Lock()  # the keeper reads the names on them
         self._mailbox = Mailbox()
         self._selector = selectors.DefaultSelector()
@@ -84,7 +86,7 @@ class Supervisor:
 
     def run(self) -> int:
         """Until the end; gives the exit code.  If this fails our processes see that we are gone, and drain."""
-        adopt_orphans()
+        become_subreaper()
         with (
             Signals((signal.SIGTERM, signal.SIGCHLD), if_heeded=(signal.SIGINT, signal.SIGHUP)) as signals,
             self._selector,
@@ -100,7 +102,7 @@ class Supervisor:
                         self._hear_signal(number)
                     for process in self._fleet:
                         self._hear(process)
-                    self._bury()
+                    self._collect_exited()
                     self._mailbox.deliver()
                     self._look_after()
             finally:
@@ -129,19 +131,19 @@ class Supervisor:
     def _start_due(self) -> None:
         if self._may_start:
             for process in self._fleet.start_due():
-                self._selector.register(process.line, selectors.EVENT_READ)
+                self._selector.register(process.channel, selectors.EVENT_READ)
 
     def _on_hello(self, process: WorkerProcess, hello: Hello) -> None:
         process.hello = hello
-        self._fleet.stillborn = 0
+        self._fleet.failed_starts = 0
         if self._watcher is not None:
             self._watcher.watch(hello.files)
-        if self._keeper is None:
-            self._begin_keeping(hello)
-        self._hand_out_errands()
+        if self._store_thread is None:
+            self._start_store_thread(hello)
+        self._assign_pending()
 
-    def _begin_keeping(self, hello: Hello) -> None:
-        self._keeper = Keeper(
+    def _start_store_thread(self, hello: Hello) -> None:
+        self._store_thread = StoreThread(
             self._open_store,
             hello.settings,
             hello.queues,
@@ -151,7 +153,7 @@ class Supervisor:
             gave_back=self._mailbox.post,
             died=_die,
         )
-        self._keeper.start()
+        self._store_thread.start()
         width = f"{len(self._fleet)} x {self._options.process.concurrency}"
         queues, jobs = ", ".join(hello.queues), ", ".join(hello.jobs) or "none"
         logger.info("ready: %s; queues: %s; jobs: %s", width, queues, jobs)
@@ -173,8 +175,8 @@ class Supervisor:
 
     def _hear(self, process: WorkerProcess) -> None:
         try:
-            arrived = process.line.arrived()
-        except Garbled as error:
+            arrived = process.channel.arrived()
+        except MalformedMessage as error:
             process.kill(f"it sent a malformed message: {error}", crash=True)
             arrived = None
         if arrived is None:
@@ -182,7 +184,7 @@ class Supervisor:
         for message in arrived or ():
             self._on_message(process, message)
 
-    def _on_message(self, process: WorkerProcess, message: Message) -> None:
+    def _on_message(self, process: WorkerProcess, message: IpcMessage) -> None:
         match message:
             case Hello():
                 self._on_hello(process, message)
@@ -192,21 +194,21 @@ class Supervisor:
                 process.draining = True
                 logger.info("%s: %s", process, reason)
                 self._fleet.retire(process, done=done)
-            case Inherited(owner):
-                self._bequests.done(owner)
-            case Told(number):
-                self._news.done(number)
+            case SessionAdopted(owner):
+                self._handovers.done(owner)
+            case RescueReported(number):
+                self._reports.done(number)
 
     def _on_failed(self, process: WorkerProcess, failed: Failed) -> None:
         problem, _, traceback = failed.message.partition("\n")
         logger.log_traceback(logging.ERROR, "%s", problem, traceback=traceback)
-        self._fleet.stillborn = 0
+        self._fleet.failed_starts = 0
         process.kill("it cannot serve the application")  # it may have started threads that keep it
         if self._watcher is not None:
             self._fleet.retire(process)
             self._watcher.watch(failed.files)
             self._awaits_change = True
-        elif not (self._keeper is not None and (failed.passing or self._somebody() is not None)):
+        elif not (self._store_thread is not None and (failed.passing or self._somebody() is not None)):
             self._drain("the application cannot be served", code=failed.code)
 
     def _tell(self, number: int, message: Renewed) -> None:
@@ -215,23 +217,23 @@ class Supervisor:
                 process.tell(message)
 
     def _on_rescued(self, reaped: Sequence[Reaped]) -> None:
-        self._news_heard += 1
-        self._news.add(self._news_heard, Rescued(number=self._news_heard, reaped=list(reaped)))
-        self._hand_out_errands()
+        self._reports_made += 1
+        self._reports.add(self._reports_made, Rescued(number=self._reports_made, reaped=list(reaped)))
+        self._assign_pending()
 
     def _sessions(self) -> list[tuple[int, str]]:
         """What to renew.  Called by the keeper's thread."""
         with self._boards:
             own = [(each.number, owners[0]) for each in self._fleet if (owners := each.board.owners())]
-            return [*own, *((-1, owner) for owner in self._bequests.open())]
+            return [*own, *((-1, owner) for owner in self._handovers.open())]
 
     def _unlisten(self, process: WorkerProcess) -> None:
-        if process.line in self._selector.get_map():
-            self._selector.unregister(process.line)
+        if process.channel in self._selector.get_map():
+            self._selector.unregister(process.channel)
 
     # Burying
 
-    def _bury(self) -> None:
+    def _collect_exited(self) -> None:
         while (pid := _next_dead()) is not None:
             process = self._fleet.by_pid(pid)
             if process is None:  # an orphan that became ours
@@ -239,7 +241,7 @@ class Supervisor:
                 continue
             self._hear(process)  # its last words
             self._unlisten(process)
-            self._on_death(process, process.bury())
+            self._on_death(process, process.collect_exited())
 
     def _on_death(self, process: WorkerProcess, code: int) -> None:
         killed_before, self._oom_kills = self._oom_kills, oom_kills()
@@ -251,35 +253,35 @@ class Supervisor:
             logger.error("%s was killed: %s", process, cause)
         with self._boards:
             owners, begun = process.board.owners(), process.board.begun()
-            self._fleet.bury(process, polite=polite)
+            self._fleet.remove(process, polite=polite)
             process.forget()
         # What ran in a process of its own was killed when this one was buried: it was interrupted, not to blame.
         held: list[Held] = [(each.id, each.token) for each in begun if not each.pid]
         overdue = [each for each in held if each in process.overdue]
         if overdue:
-            self._bequests.leave(owners, overdue, [each for each in held if each not in overdue])
-        elif self._keeper is not None and owners:
-            self._keeper.give_back(Estate(owners, held if process.crashed else [], cause))
-        self._bequests.died(process)
-        self._news.died(process)
-        self._hand_out_errands()
-        if self._fleet.stillborn >= _STILLBORN and self._keeper is None:
-            self._drain(f"{_STILLBORN} processes ended before the application was imported: {cause}", code=1)
+            self._handovers.leave(owners, overdue, [each for each in held if each not in overdue])
+        elif self._store_thread is not None and owners:
+            self._store_thread.give_back(DeadSessions(owners, held if process.crashed else [], cause))
+        self._handovers.died(process)
+        self._reports.died(process)
+        self._assign_pending()
+        if self._fleet.failed_starts >= _MOST_FAILED_STARTS and self._store_thread is None:
+            self._drain(f"{_MOST_FAILED_STARTS} processes ended before the application was imported: {cause}", code=1)
 
     def _somebody(self) -> WorkerProcess | None:
         """Who will be there for a while."""
         return next((each for each in self._fleet if each.hello is not None and not each.draining), None)
 
-    def _hand_out_errands(self) -> None:
+    def _assign_pending(self) -> None:
         somebody = self._somebody()
         if somebody is not None:
-            self._bequests.assign(somebody)
-        elif self._stopping and self._keeper is not None:
-            for owner in self._bequests.give_up():
-                self._keeper.give_back(Estate([owner], [], _STOPPED))
+            self._handovers.assign(somebody)
+        elif self._stopping and self._store_thread is not None:
+            for owner in self._handovers.give_up():
+                self._store_thread.give_back(DeadSessions([owner], [], _STOPPED))
         listener = somebody or next((each for each in self._fleet if each.hello is not None), None)
         if listener is not None:
-            self._news.assign(listener)
+            self._reports.assign(listener)
 
     # Looking after the living
 
@@ -294,7 +296,7 @@ class Supervisor:
         if watchdog_interval() is not None:
             notify("WATCHDOG=1")
         for process in self._fleet:
-            process.line.flush()
+            process.channel.flush()
             self._check_silence(process)
             self._check_overdue(process)
             self._check_memory(process)
@@ -358,15 +360,15 @@ class Supervisor:
     def _finished(self) -> bool:
         if not self._fleet.done:
             return False
-        if self._keeper is None or not (self._keeper.busy or self._mailbox.waiting):
+        if self._store_thread is None or not (self._store_thread.busy or self._mailbox.waiting):
             return True
         if self._deadline is None:
             self._deadline = time.monotonic()
         return time.monotonic() > self._deadline + _LAST_WORDS
 
     def _close(self) -> None:
-        if self._keeper is not None:
-            self._keeper.stop()
+        if self._store_thread is not None:
+            self._store_thread.stop()
 
 
 def _next_dead() -> int | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from onward.app import Onward
-from onward.contract.backend import Emptying
+from onward.backend import Emptying
 from onward.errors import Unsupported
 
 __all__ = ["empty_store"]

@@ -29,17 +29,18 @@ from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.backend import Backend
 from onward.base.failure import Failure
 from onward.base.interruption import shield
 from onward.base.logs import get_logger
 from onward.client.bound_job import Job
 from onward.client.handle import JobHandle
-from onward.contract.backend import Backend
 from onward.contract.transactions import Completion, Transacts, in_the_way
 from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
 from onward.job.context import JobContext
-from onward.job.lease import Lease, Settlement
+from onward.job.lease import Lease
 from onward.job.results import Results
+from onward.job.settlement import Settlement
 from onward.transactions.joining import Call1, Joins, Letters
 
 __all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "remark"]

@@ -18,11 +18,11 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
+from onward.backend import Backend, Enqueued
 from onward.base.time_limit import until
 from onward.client.bound_job import Call, Job
 from onward.client.client import Client
 from onward.client.handle import HandleSource, JobHandle
-from onward.contract.backend import Backend, Enqueued
 from onward.contract.transactions import Transacts, arun_steps, run_steps
 from onward.errors import ArgumentError, BackendUnreachable, TransactionError
 from onward.job.definition import EnqueueOptions
@@ -95,7 +95,7 @@ class Joins:
     def _own(self, job: Job[..., Any, Any, T] | Callable[..., T]) -> Job[..., Any, Any, T]:
         """A job of this application, given as such or as the function that was made one."""
         if not isinstance(job, Job):
-            entry = self._client.registry.of_function(job)
+            entry = self._client.letters.registry.of_function(job)
             if entry is None:
                 raise ArgumentError(f"{job!r:.80} is no job: make it one with @jobs.job, or enqueue a job by its name")
             return Job(entry, self._client, self._handles)
@@ -107,7 +107,7 @@ class Joins:
         return Letters(job.sealed_many(calls), lambda answers: [job.handle(answer) for answer in answers])
 
     def _by_name(self, job: str, payload: Any = None, **options: Any) -> Envelope:
-        return self._client.seal_by_name(job, payload, EnqueueOptions.check(options))
+        return self._client.letters.seal_by_name(job, payload, EnqueueOptions.check(options))
 
 
 class Joining:

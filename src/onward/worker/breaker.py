@@ -7,8 +7,7 @@ Handlers' failures never count.
 
 from __future__ import annotations
 
-from random import uniform
-
+from onward.base.backoff import doubling, jittered
 from onward.errors import BackendError, BackendUnavailable
 
 __all__ = ["Breaker"]
@@ -40,5 +39,4 @@ class Breaker:
             if self.open:
                 return self._open_for
         self._outages += 1
-        longest = min(_FIRST_PAUSE * 2 ** min(self._outages - 1, 10), _LONGEST_PAUSE)
-        return uniform(longest / 2, longest)
+        return jittered(doubling(_FIRST_PAUSE, self._outages, _LONGEST_PAUSE))

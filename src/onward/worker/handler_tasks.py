@@ -11,22 +11,22 @@ from collections.abc import Callable
 from onward.attempt.attempt import Attempt, Runtime, conclude, run_async
 from onward.base.failure import kind_of
 from onward.base.logs import get_logger
-from onward.worker.inflight import Hand, Work
+from onward.worker.inflight import Inflight, Work
 from onward.worker.loop_watch import LoopWatch
 
-__all__ = ["Coroutines"]
+__all__ = ["HandlerTasks"]
 
 logger = get_logger("onward.worker")
 
 _LAST_BREATH = 1.0
 
 
-class Coroutines:
+class HandlerTasks:
     """Runs async handlers as tasks, as many at once as the hand allows."""
 
     def __init__(
         self,
-        hand: Hand,
+        inflight: Inflight,
         runtime: Runtime,
         *,
         blocked_loop_after: float,
@@ -35,8 +35,8 @@ class Coroutines:
         finished: Callable[[Attempt], None],
         died: Callable[[BaseException], None],
     ) -> None:
-        self._hand = hand
-        self._line = hand.coroutines
+        self._inflight = inflight
+        self._line = inflight.coroutines
         self._line.call = self._call
         self._runtime = runtime
         self._started = started
@@ -133,7 +133,7 @@ class Coroutines:
     def _begin_what_may(self) -> None:
         self._called = False
         try:
-            while (work := self._hand.begin(self._line)) is not None:
+            while (work := self._inflight.begin(self._line)) is not None:
                 # Not by the loop's own method: a handler may have given it a factory for tasks.
                 loop = asyncio.get_running_loop()
                 task = asyncio.Task(self._run(work), loop=loop, context=self._context.copy())
@@ -151,12 +151,12 @@ class Coroutines:
             self._ran(work)
         # In this order: at every moment it is known as running or as finished.
         self._finished(attempt)
-        self._hand.end(work, self._line)
+        self._inflight.end(work, self._line)
         self._begin_what_may()
 
     def _left(self, task: asyncio.Task[None]) -> None:
         work = self._tasks.pop(task)
-        if work.key not in self._hand.running or self._stopping:
+        if work.key not in self._inflight.running or self._stopping:
             return
         if not task.cancelled():
             self._died(task.exception() or RuntimeError(f"the task of job {work.key[0]} ended without an outcome"))
@@ -164,5 +164,5 @@ class Coroutines:
         # A handler cancelled every task that it found on the loop, before this one could begin.
         error = asyncio.CancelledError("its task was cancelled before it began")
         self._finished(conclude(work.ready, self._runtime, None, error, 0))
-        self._hand.end(work, self._line)
+        self._inflight.end(work, self._line)
         self._begin_what_may()

@@ -12,36 +12,36 @@ from collections.abc import Callable
 
 from onward.attempt.attempt import Attempt, Runtime, run
 from onward.base.logs import get_logger
-from onward.worker.inflight import Hand, Work
+from onward.worker.inflight import Inflight, Work
 from onward.worker.interrupt import Deadlines, Slot
-from onward.worker.isolated import Solitary
+from onward.worker.isolated import IsolatedProcesses
 
-__all__ = ["Runners"]
+__all__ = ["HandlerThreads"]
 
 logger = get_logger("onward.worker")
 
 
-class Runners:
+class HandlerThreads:
     """At most ``concurrency`` threads, started when there is work for them."""
 
     def __init__(
         self,
-        hand: Hand,
+        inflight: Inflight,
         runtime: Runtime,
         deadlines: Deadlines,
         *,
-        solitary: Solitary | None,
+        isolated: IsolatedProcesses | None,
         started: Callable[[Work], None],
         left: Callable[[Work], None],
         finished: Callable[[Attempt], None],
         died: Callable[[BaseException], None],
     ) -> None:
-        self._hand = hand
-        self._line = hand.calls
+        self._inflight = inflight
+        self._line = inflight.calls
         self._line.call = self._call
         self._runtime = runtime
         self._deadlines = deadlines
-        self._solitary = solitary
+        self._isolated = isolated
         self._started = started
         self._left = left
         self._finished = finished
@@ -62,22 +62,22 @@ class Runners:
 
     def _call(self, count: int) -> None:
         missing = count - self._wake(count)
-        if missing > 0 and self._threads < self._hand.concurrency:
+        if missing > 0 and self._threads < self._inflight.concurrency:
             self._start(missing)
 
     def _wake(self, count: int) -> int:
         """How many were there to be woken."""
         for woken in range(count):
             try:
-                bench = self._parked.pop()
+                wakeup = self._parked.pop()
             except IndexError:
                 return woken
-            bench.release()
+            wakeup.release()
         return count
 
     def _start(self, count: int) -> None:
         with self._starting:
-            for _ in range(min(count, self._hand.concurrency - self._threads)):
+            for _ in range(min(count, self._inflight.concurrency - self._threads)):
                 try:
                     threading.Thread(target=self._serve, name=f"onward-run-{self._threads}", daemon=True).start()
                 except RuntimeError as error:  # a handler may have started too many; what waits is given back
@@ -87,41 +87,41 @@ class Runners:
 
     def _serve(self) -> None:
         self._idents.add(threading.get_ident())
-        bench = threading.Lock()
-        bench.acquire()
+        wakeup = threading.Lock()
+        wakeup.acquire()
         slot = Slot(self._deadlines)
         try:
             while not self._stopping:
-                work = self._hand.begin(self._line)
+                work = self._inflight.begin(self._line)
                 if work is not None:
                     self._run(work, slot)
                 else:
-                    self._park(bench)
+                    self._park(wakeup)
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
             self._died(error)
 
-    def _park(self, bench: threading.Lock) -> None:
+    def _park(self, wakeup: threading.Lock) -> None:
         """Sit down until somebody calls."""
-        self._parked.append(bench)
-        if self._stopping or self._hand.may_begin(self._line):  # it came between the look and sitting down
+        self._parked.append(wakeup)
+        if self._stopping or self._inflight.may_begin(self._line):  # it came between the look and sitting down
             try:
-                self._parked.remove(bench)
+                self._parked.remove(wakeup)
             except ValueError:
-                bench.acquire()  # called already: take the call
+                wakeup.acquire()  # called already: take the call
         else:
-            bench.acquire()
+            wakeup.acquire()
 
     def _run(self, work: Work, slot: Slot) -> None:
         self._started(work)
         slot.work = work
         work.thread = slot.thread
         attempt = (
-            self._solitary.run(work)
-            if work.elsewhere and self._solitary is not None
+            self._isolated.run(work)
+            if work.isolated and self._isolated is not None
             else run(work.ready, self._runtime, slot if work.ready.entry.definition.interrupt else None)
         )
         if work.ready.terms.timeout is not None:
             self._left(work)
         # In this order: at every moment it is known as running or as finished.
         self._finished(attempt)
-        self._hand.end(work, self._line)
+        self._inflight.end(work, self._line)

@@ -22,7 +22,7 @@ import msgspec
 from onward.attempt.attempt import Ready
 from onward.job.lease import Lease
 
-__all__ = ["Hand", "Key", "Line", "Work"]
+__all__ = ["Inflight", "Key", "WaitingLine", "Work"]
 
 Key = tuple[str, int]
 
@@ -40,7 +40,7 @@ class Work(msgspec.Struct, eq=False):
     order: int  # of the claim
     claimed: float
     begun: float | None = None  # if it is timed
-    elsewhere: bool = False  # whether it runs in a process of its own; a thread waits for that
+    isolated: bool = False  # whether it runs in a process of its own; a thread waits for that
     deadline: float | None = None  # when to interrupt it, and how
     interruption: type[BaseException] = BaseException
     guard: Any = None  # of the thread that runs it
@@ -54,7 +54,7 @@ class Work(msgspec.Struct, eq=False):
         return self.ready.lease
 
 
-class Line:
+class WaitingLine:
     """Works of one kind that wait for a slot, the oldest first; ``call`` tells those who run them that one is free."""
 
     __slots__ = ("call", "works")
@@ -68,7 +68,7 @@ def _nobody(count: int) -> None:
     """Nobody serves this line yet."""
 
 
-class Hand:
+class Inflight:
     """All that one worker may begin or has begun."""
 
     def __init__(
@@ -76,8 +76,8 @@ class Hand:
     ) -> None:
         self.concurrency = concurrency
         self._clock = clock
-        self.calls = Line()  # for runner threads
-        self.coroutines = Line()  # for the event loop
+        self.calls = WaitingLine()  # for runner threads
+        self.coroutines = WaitingLine()  # for the event loop
         self.running: dict[Key, Work] = {}
         self._open = concurrency  # slots
         self._took: list[float] = []  # by those that ended lately
@@ -88,7 +88,7 @@ class Hand:
     def add(self, works: Iterable[Work]) -> None:
         with self._lock:
             for work in works:
-                line = self.coroutines if work.ready.entry.is_async and not work.elsewhere else self.calls
+                line = self.coroutines if work.ready.entry.is_async and not work.isolated else self.calls
                 line.works.append(work)
         self.call()
 
@@ -99,7 +99,7 @@ class Hand:
             if line.works and room > 0:
                 line.call(min(room, len(line.works)))
 
-    def begin(self, line: Line) -> Work | None:
+    def begin(self, line: WaitingLine) -> Work | None:
         """The next work of this line, now running; None if it has to wait."""
         with self._lock:
             if self._may_begin(line):
@@ -114,11 +114,11 @@ class Hand:
             other.call(1)
         return None
 
-    def may_begin(self, line: Line) -> bool:
+    def may_begin(self, line: WaitingLine) -> bool:
         with self._lock:
             return self._may_begin(line)
 
-    def end(self, work: Work, line: Line) -> None:
+    def end(self, work: Work, line: WaitingLine) -> None:
         """It has ended and its slot is free.  Whoever ran it looks for the next in its own line."""
         with self._lock:
             del self.running[work.key]
@@ -197,10 +197,10 @@ class Hand:
             self._took.clear()
         return self._open > before
 
-    def _other(self, line: Line) -> Line:
+    def _other(self, line: WaitingLine) -> WaitingLine:
         return self.coroutines if line is self.calls else self.calls
 
-    def _may_begin(self, line: Line) -> bool:
+    def _may_begin(self, line: WaitingLine) -> bool:
         free = self._open - len(self.running)
         if not line.works or free <= 0 or self._closed:
             return False

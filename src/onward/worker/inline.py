@@ -25,17 +25,17 @@ from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, r
 from onward.attempt.first_error import FirstError
 from onward.attempt.report import REJECTIONS, Ledger
 from onward.attempt.settle import DeadLetterCopy, Exchange, exchange, settlement
+from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
 from onward.base import forks
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner
 from onward.base.interruption import shield
 from onward.base.names import queue_name
-from onward.contract.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
 from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.job.context import JobContext
-from onward.job.lease import Settled, Settlement
 from onward.job.outcome import Dead, Released
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 from onward.telemetry import JobStarted, Telemetry
 from onward.version import __version__

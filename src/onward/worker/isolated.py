@@ -22,15 +22,25 @@ import msgspec
 
 from onward.attempt.attempt import Attempt, Runtime, conclude, parked
 from onward.base.failure import Failure
-from onward.base.ipc import Garbled, Line, Message, describe_end, has_ended, kill_group
+from onward.base.ipc import IpcChannel, IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
+from onward.base.process_end import describe_end, has_ended, kill_group
 from onward.errors import JobStopped, JobTimeout
 from onward.job.lease import Lease
 from onward.job.outcome import Crashed, Outcome, Released
 from onward.worker.inflight import Key, Work
-from onward.worker.run_recorder import Witness
+from onward.worker.run_recorder import RunRecorder
 
-__all__ = ["Begun", "FromWorker", "Imported", "Lost", "Progress", "Ran", "Run", "Solitary"]
+__all__ = [
+    "AttemptEnded",
+    "FromWorker",
+    "HandlerBegins",
+    "HandlerProgress",
+    "Imported",
+    "IsolatedProcesses",
+    "LeaseIsLost",
+    "RunLease",
+]
 
 logger = get_logger("onward.worker")
 
@@ -39,32 +49,32 @@ _LAST_BREATH = 1.0
 _GRACE = 0.5  # seconds in which an async handler can still be cancelled by its own event loop
 
 
-class Run(Message, frozen=True):
+class RunLease(IpcMessage, frozen=True):
     """Run one attempt of this."""
 
     lease: Lease
 
 
-class Lost(Message, frozen=True):
+class LeaseIsLost(IpcMessage, frozen=True):
     """The lease is lost."""
 
 
-class Imported(Message, frozen=True):
+class Imported(IpcMessage, frozen=True):
     """The application is there; or why it is not."""
 
     problem: str | None = None
 
 
-class Begun(Message, frozen=True):
+class HandlerBegins(IpcMessage, frozen=True):
     """The handler is about to be called."""
 
 
-class Progress(Message, frozen=True):
+class HandlerProgress(IpcMessage, frozen=True):
     fraction: float
     note: str | None
 
 
-class Ran(Message, frozen=True, kw_only=True):
+class AttemptEnded(IpcMessage, frozen=True, kw_only=True):
     """How the attempt ended."""
 
     outcome: Outcome
@@ -75,20 +85,25 @@ class Ran(Message, frozen=True, kw_only=True):
     duration_ms: int
 
 
-FromWorker = Run | Lost
-FromProcess = Imported | Begun | Progress | Ran
-_decoder: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(FromProcess)
+FromWorker = RunLease | LeaseIsLost
+FromProcess = Imported | HandlerBegins | HandlerProgress | AttemptEnded
+_decoder: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(FromProcess)
 
 
-class Solitary:
+class IsolatedProcesses:
     """Starts processes for single jobs, and keeps a few for the next."""
 
     def __init__(
-        self, program: Sequence[str], runtime: Runtime, witness: Witness, *, fresh: Callable[[], bool] = lambda: True
+        self,
+        program: Sequence[str],
+        runtime: Runtime,
+        recorder: RunRecorder,
+        *,
+        fresh: Callable[[], bool] = lambda: True,
     ) -> None:
         self._program = program
         self._runtime = runtime
-        self._witness = witness
+        self._recorder = recorder
         self._fresh = fresh
         self._spares: list[_Process] = []
         self._busy: dict[Key, _Process] = {}
@@ -112,11 +127,11 @@ class Solitary:
             if work.lost or not self._fresh():  # the import took its time
                 self._keep(process, spare=not suspect)
                 return Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released())
-            self._witness.begin(work.key, float("inf"), process.pid)
+            self._recorder.begin(work.key, float("inf"), process.pid)
             with self._lock:
                 self._busy[work.key] = process
             ran = process.run(work, self._report)
-        except _Ended as ended:
+        except _ProcessEnded as ended:
             return self._unheard(work, process, ended, started)
         except Exception as error:  # what it said is not what anybody expects
             logger.exception("job %s %s: its process is given up", work.ready.letter.job, work.key[0])
@@ -184,7 +199,7 @@ class Solitary:
                 return
         process.end()
 
-    def _unheard(self, work: Work, process: _Process, ended: _Ended, started: int) -> Attempt:
+    def _unheard(self, work: Work, process: _Process, ended: _ProcessEnded, started: int) -> Attempt:
         """It died before it said how the attempt ended."""
         match process.killed_because:
             case "timeout":
@@ -210,7 +225,7 @@ class Solitary:
         return self._runtime.report(lease, fraction, note)
 
 
-class _Ended(Exception):
+class _ProcessEnded(Exception):
     """The process has ended; the text says how."""
 
 
@@ -219,7 +234,7 @@ class _Process:
 
     def __init__(self, program: Sequence[str]) -> None:
         ours, theirs = socket.socketpair()
-        self._line = Line(ours, _decoder)
+        self._channel = IpcChannel(ours, _decoder)
         try:
             with theirs:
                 self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
@@ -229,11 +244,11 @@ class _Process:
                     process_group=0,
                 )
         except OSError:
-            self._line.close()
+            self._channel.close()
             raise
         self._imported = False
         self.begun = False  # the job that it was given last
-        self._heard: list[Message] = []
+        self._heard: list[IpcMessage] = []
         self._ending = threading.Lock()
         self.killed_because: str | None = None
 
@@ -256,23 +271,23 @@ class _Process:
             self.end()
         return message.problem
 
-    def run(self, work: Work, report: Callable[[Lease, float, str | None], bool]) -> Ran:
+    def run(self, work: Work, report: Callable[[Lease, float, str | None], bool]) -> AttemptEnded:
         """Hand it the lease and wait for the answer, at most as long as the job may take."""
         timeout = work.ready.terms.timeout
         deadline = None if timeout is None else time.monotonic() + timeout + _GRACE
         self.begun = False
-        self._line.send(Run(msgspec.structs.replace(work.lease, receipt=None)))
+        self._channel.send(RunLease(msgspec.structs.replace(work.lease, receipt=None)))
         while True:
             match self._next(deadline):
                 case None:
                     self.kill("timeout")
                     deadline = None
-                case Begun():
+                case HandlerBegins():
                     self.begun = True
-                case Progress(fraction, note):
+                case HandlerProgress(fraction, note):
                     if not report(work.lease, fraction, note):
                         self.lose()
-                case Ran() as ran:
+                case AttemptEnded() as ran:
                     return ran
 
     def kill(self, because: str) -> None:
@@ -284,11 +299,11 @@ class _Process:
                     kill_group(self.pid)
 
     def lose(self) -> None:
-        self._line.send(Lost())
+        self._channel.send(LeaseIsLost())
 
     def end(self) -> int:
         """Let it go: it exits when nobody is on the line.  If it does not it is killed, and so is what it has started."""
-        self._line.close()
+        self._channel.close()
         deadline = time.monotonic() + _LAST_BREATH
         while not self.has_ended:
             if time.monotonic() > deadline:
@@ -298,17 +313,17 @@ class _Process:
             kill_group(self.pid)
             return self._popen.wait()
 
-    def _next(self, deadline: float | None) -> Message | None:
+    def _next(self, deadline: float | None) -> IpcMessage | None:
         """The next message; None if the deadline comes first."""
         while not self._heard:
             try:
-                arrived = self._line.arrived()
-            except Garbled as error:
+                arrived = self._channel.arrived()
+            except MalformedMessage as error:
                 self.kill("garbled")
                 self.end()
-                raise _Ended(f"sent a malformed message: {error}") from None
+                raise _ProcessEnded(f"sent a malformed message: {error}") from None
             if arrived is None:
-                raise _Ended(describe_end(self.end()))
+                raise _ProcessEnded(describe_end(self.end()))
             self._heard += arrived
             if not arrived and not self._wait(deadline):
                 return None
@@ -317,5 +332,5 @@ class _Process:
     def _wait(self, deadline: float | None) -> bool:
         """Until it says something; False if the deadline comes first."""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._line, selectors.EVENT_READ)
+            selector.register(self._channel, selectors.EVENT_READ)
             return bool(selector.select(None if deadline is None else max(0.0, deadline - time.monotonic())))

@@ -102,11 +102,11 @@ class LoopWatch:
                 seconds,
                 culprit,
                 _place(frames),
-                extra=_facts(work),
+                extra=_event_fields(work),
             )
 
 
-def _facts(work: Work | None) -> dict[str, Any]:
+def _event_fields(work: Work | None) -> dict[str, Any]:
     event: dict[str, Any] = {"event": "worker.loop_blocked"}
     if work is not None:
         event |= {"job_id": work.key[0], "job": work.ready.letter.job, "queue": work.lease.envelope.queue}

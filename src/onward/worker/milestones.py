@@ -6,10 +6,10 @@ import threading
 import time
 from collections import Counter
 
-__all__ = ["Ending", "Facts"]
+__all__ = ["Milestones", "OneTimeEvent"]
 
 
-class Facts:
+class Milestones:
     """Counts of things that happened, by name: `turn`, `claimed`, `settled`, `idle`, `renewed`, `adopted`, `swept`, …"""
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class Facts:
             return self._counts[name]
 
 
-class Ending:
+class OneTimeEvent:
     """Something that happens once.
 
     An `Event` is not enough: a signal's handler that waits on it, while the thread it came to is about to wait on it too,

@@ -10,9 +10,9 @@ from datetime import timedelta
 from onward.attempt.attempt import Runtime
 from onward.attempt.report import Ledger
 from onward.attempt.settle import DeadLetterCopy
+from onward.backend import Backend, Reaped
 from onward.base.durations import Duration, seconds
 from onward.base.names import is_pattern, queue_name, queue_pattern, serves
-from onward.contract.backend import Backend, Reaped
 from onward.errors import OptionError
 from onward.telemetry import Telemetry
 
@@ -93,7 +93,7 @@ def _served_name(queue: str) -> str:
 
 
 class QueuePlan:
-    """Which queues to claim from, in which order, and how many jobs of each may be in hand."""
+    """Which queues to claim from, in which order, and how many jobs of each may be in inflight."""
 
     open_ended = False  # whether it has patterns: then it has to look which queues there are
 
@@ -125,6 +125,6 @@ class QueuePlan:
         """What to listen to where these would be claimed from."""
         return queues
 
-    def room(self, in_hand: Mapping[str, int]) -> dict[str, int]:
-        """For each limited queue, how many more it may have in hand."""
-        return {queue: max(0, limit - in_hand.get(queue, 0)) for queue, limit in self._limits.items()}
+    def room(self, inflight: Mapping[str, int]) -> dict[str, int]:
+        """For each limited queue, how many more it may have in inflight."""
+        return {queue: max(0, limit - inflight.get(queue, 0)) for queue, limit in self._limits.items()}

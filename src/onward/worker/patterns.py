@@ -13,8 +13,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
+from onward.backend import Backend, Inspection
 from onward.base.names import is_pattern, matcher
-from onward.contract.backend import Backend, Inspection
 from onward.errors import Unsupported
 from onward.worker.options import QueuePlan, WorkerOptions
 
@@ -116,13 +116,13 @@ class PatternPlan(QueuePlan):
     def listened(self, queues: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(dict.fromkeys((*queues, *self._remembered)))
 
-    def room(self, in_hand: Mapping[str, int]) -> dict[str, int]:
-        room = super().room(in_hand)
+    def room(self, inflight: Mapping[str, int]) -> dict[str, int]:
+        room = super().room(inflight)
         for queue in {
-            *in_hand,
+            *inflight,
             *(name for pattern in self._patterns.values() for name in pattern.queues),
         } - room.keys():
             limit = next((limit for fits, limit in self._each if fits(queue)), None)
             if limit is not None:
-                room[queue] = max(0, limit - in_hand.get(queue, 0))
+                room[queue] = max(0, limit - inflight.get(queue, 0))
         return room

@@ -53,10 +53,10 @@ class Prefetch:
         self._rate = 0.0
         self._since, self._finished, self._took = None, 0, 0.0
 
-    def wanted(self, in_hand: int, now: float) -> int:
+    def wanted(self, inflight: int, now: float) -> int:
         """How many jobs to claim now."""
         rate = self._rate
         if self._since is not None and now - self._since > _AHEAD:
             # Nothing tells that it fell when nothing is finished at all.
             rate = min(rate, (self._finished + 1) / (now - self._since))
-        return max(0, min(self._concurrency + int(rate * self._ahead) - in_hand, _LARGEST_CLAIM))
+        return max(0, min(self._concurrency + int(rate * self._ahead) - inflight, _LARGEST_CLAIM))

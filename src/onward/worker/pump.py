@@ -44,37 +44,37 @@ import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, conclude, prepare
 from onward.attempt.settle import exchange, reaped_alone, settlement
+from onward.backend import Claim, Lease, TurnResult
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
 from onward.base.outage import Outage
 from onward.base.wording import counted
-from onward.contract.backend import Claim, Lease, TurnResult
 from onward.errors import BackendError, JobTimeout
-from onward.job.lease import Settled, Settlement, already_applied
 from onward.job.outcome import Crashed, Released
+from onward.job.settlement import Settled, Settlement, already_applied
 from onward.job.states import MOVES
 from onward.worker.breaker import Breaker
-from onward.worker.inflight import Hand, Key, Work
-from onward.worker.isolated import Solitary
-from onward.worker.milestones import Facts
+from onward.worker.inflight import Inflight, Key, Work
+from onward.worker.isolated import IsolatedProcesses
+from onward.worker.milestones import Milestones
 from onward.worker.options import QueuePlan, WorkerParts
 from onward.worker.prefetch import Prefetch
 from onward.worker.quota import Quota
-from onward.worker.run_recorder import Witness
+from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import WorkerSession
 
-__all__ = ["Bequest", "Pump"]
+__all__ = ["Pump", "SessionHandover"]
 
 logger = get_logger("onward.worker")
 
-_LONGEST_WAIT_IN_HAND = 1.0
+_LONGEST_WAIT = 1.0
 _LARGEST_SURPRISE = 1000  # leases that an adoption may bring
 _PARKED_AT_MOST = 1.0
 _QUICK_JOBS_TAKE_LESS = 0.002
 _TARGET = {move.name: move.target for move in MOVES}
 
 
-class Bequest(NamedTuple):
+class SessionHandover(NamedTuple):
     """The session of a process that was killed, what had failed there, and what was only interrupted."""
 
     owner: str
@@ -89,42 +89,42 @@ class Pump:
         self,
         parts: WorkerParts,
         session: WorkerSession,
-        hand: Hand,
+        inflight: Inflight,
         *,
         plan: QueuePlan,
         quota: Quota,
-        facts: Facts,
+        milestones: Milestones,
         breaker: Breaker,
-        witness: Witness,
-        solitary: Solitary | None,
+        recorder: RunRecorder,
+        isolated: IsolatedProcesses | None,
         lost: Callable[[Work], None],
         asked_to_stop: Callable[[Work], None],
         gave_back: Callable[[int], None],
     ) -> None:
         self._parts = parts
         self._session = session
-        self._hand = hand
+        self._inflight = inflight
         self._quota = quota
         self._plan = plan
-        self._facts = facts
+        self._milestones = milestones
         self._breaker = breaker
         self.outage = Outage(logger)
-        self._witness = witness
-        self._solitary = solitary
+        self._recorder = recorder
+        self._isolated = isolated
         self._lost = lost
         self._asked_to_stop = asked_to_stop
         self._gave_back = gave_back
-        self._prefetch = Prefetch(hand.concurrency, ahead=parts.backend.capabilities.prefetches)
+        self._prefetch = Prefetch(inflight.concurrency, ahead=parts.backend.capabilities.prefetches)
         self._done: deque[Attempt] = deque()
         self._known: dict[Key, str] = {}  # every lease in hand or outbox, with its queue; only this thread changes it
         self._order = 0
         self._outbox: list[tuple[Attempt, Settlement]] = []
         self._sent: set[Key] = set()  # of the outbox, what was sent before and not answered
         self._applied: set[Key] = set()  # of those, what is known to have been applied
-        self._bequests: deque[Bequest] = deque()
+        self._handovers: deque[SessionHandover] = deque()
         self._verdicts: dict[Key, JobTimeout | None] = {}  # of leases that an inheritance brings
-        self._bench = threading.Event()
-        self._hurry = threading.Event()
+        self._wakeup = threading.Event()
+        self._stop_waiting = threading.Event()
         self._parked = False
         self._may_be_work = True
         self._dead: str | None = None  # the owner whose session the store says is gone
@@ -141,37 +141,37 @@ class Pump:
     def finished(self, attempt: Attempt) -> None:
         """A run came to its end."""
         self._done.append(attempt)
-        if self._parked and not self._bench.is_set():  # to call somebody who is on the way costs as much as a job
-            self._bench.set()
+        if self._parked and not self._wakeup.is_set():  # to call somebody who is on the way costs as much as a job
+            self._wakeup.set()
 
     def wake(self) -> None:
         """There may be work."""
         self.idle.clear()
         self._may_be_work = True
-        self._bench.set()
+        self._wakeup.set()
 
-    def inherit(self, bequest: Bequest) -> None:
+    def take_over(self, handover: SessionHandover) -> None:
         """Adopt the session of a process that was killed."""
-        self._bequests.append(bequest)
-        self._bench.set()
+        self._handovers.append(handover)
+        self._wakeup.set()
 
     def session_died(self, owner: str) -> None:
         self._dead = owner
-        self._bench.set()
+        self._wakeup.set()
 
     def drain(self) -> None:
         """Claim nothing any more, settle what is known, then end."""
         if self.draining:  # a signal's handler may call this in the middle of itself: no lock is taken twice
             return
         self.draining = True
-        self._bench.set()
-        self._hurry.set()
+        self._wakeup.set()
+        self._stop_waiting.set()
 
     def quit(self) -> None:
         """End at once."""
         self._quit = True
-        self._bench.set()
-        self._hurry.set()
+        self._wakeup.set()
+        self._stop_waiting.set()
 
     def known(self) -> list[str]:
         """The jobs that are not settled yet."""
@@ -182,9 +182,9 @@ class Pump:
     def run(self) -> None:
         """Turn after turn, until all is settled after the order to drain."""
         while not self._quit and not (self.draining and not self._known):
-            self._witness.beat()
-            if self._bequests:
-                self._inherit()
+            self._recorder.beat()
+            if self._handovers:
+                self._take_over()
             if self._dead == self._session.owner:
                 self._replace_session()
                 continue
@@ -212,7 +212,7 @@ class Pump:
         now = time.monotonic()
         if finished:
             self._prefetch.finished(finished, took / 1000, now)
-        overdue = self._hand.withdraw(older_than=None if self.draining else now - _LONGEST_WAIT_IN_HAND)
+        overdue = self._inflight.withdraw(older_than=None if self.draining else now - _LONGEST_WAIT)
         if overdue:
             self._prefetch.forget()
             self._gave_back(len(overdue))
@@ -230,10 +230,10 @@ class Pump:
         self._listens = False
         if self.draining or not self._session.fresh():
             return None
-        if self._hand.oldest() is None:
+        if self._inflight.oldest() is None:
             self._quota.all_begun(len(self._known))
         wanted = self._prefetch.wanted(len(self._known) - len(self._outbox), time.monotonic())
-        room = self._witness.capacity - len(self._known) - _LARGEST_SURPRISE
+        room = self._recorder.capacity - len(self._known) - _LARGEST_SURPRISE
         wanted = min(wanted, room, self._quota.left(len(self._known)))
         if wanted <= 0:
             return None
@@ -254,10 +254,10 @@ class Pump:
         return None
 
     def _room(self) -> dict[str, int]:
-        """For each limited queue, how many more of it may be in hand."""
-        in_hand = Counter(self._known.values())
-        in_hand.subtract(attempt.lease.envelope.queue for attempt, _ in self._outbox)
-        return self._plan.room(in_hand)
+        """For each limited queue, how many more of it may be in inflight."""
+        inflight = Counter(self._known.values())
+        inflight.subtract(attempt.lease.envelope.queue for attempt, _ in self._outbox)
+        return self._plan.room(inflight)
 
     def _turn(self, claim: Claim | None) -> None:
         outbox = self._outbox
@@ -281,17 +281,17 @@ class Pump:
         self._outbox = []
         result = made.result
         if outbox:
-            answers = self._certain(made.settlements, result.settled) if self._sent else result.settled
+            answers = self._resolve_repeated(made.settlements, result.settled) if self._sent else result.settled
             keys = [_key(attempt.lease) for attempt, _ in outbox]
             for key in keys:
                 self._known.pop(key, None)
-            self._witness.end(keys)
+            self._recorder.end(keys)
             self._quota.ran(sum(item.move != "release" for item in made.settlements))
             attempts = [attempt for attempt, _ in outbox]
             self._parts.ledger.settled(attempts, made.settlements, answers)
             self._tell_crashes(attempts, answers)
-            self._facts.note("settled", len(outbox))
-        self._facts.note("turn")
+            self._milestones.note("settled", len(outbox))
+        self._milestones.note("turn")
         if not result.alive:
             self._dead = self._session.owner
             return
@@ -309,7 +309,7 @@ class Pump:
             except Exception:  # it is settled: what is told of it does not end a worker
                 logger.exception("no event could be made of %s that crashed", counted(len(crashed), "job"))
 
-    def _certain(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
+    def _resolve_repeated(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
         """Of what was sent before, that was applied which left no trace or is known to have left the session."""
         certain = [
             already_applied(_TARGET[item.move])
@@ -323,21 +323,21 @@ class Pump:
 
     def _after(self, claim: Claim | None, made: Sequence[Settlement], result: TurnResult) -> None:
         for key in result.cancel_requested:
-            work = self._hand.find(key)
+            work = self._inflight.find(key)
             if work is not None:
                 self._asked_to_stop(work)
-        self._take_up(result.leases)
+        self._accept_leases(result.leases)
         if claim is not None:
             all_it_asked_for = len(result.leases) >= claim.limit or any(lease.crashes for lease in result.leases)
             if all_it_asked_for or result.promoted > 0 or self._plan.emptied(claim.queues):
                 self._may_be_work = True
             if not result.leases and not len(self._known):
                 self._prefetch.forget()
-                self._hand.open_all()
+                self._inflight.open_all()
         if any(item.delay <= 0 and item.move in ("nack", "release", "snooze", "crashed") for item in made):
             self._may_be_work = True
 
-    def _take_up(self, leases: Sequence[Lease]) -> None:
+    def _accept_leases(self, leases: Sequence[Lease]) -> None:
         """New leases: those that can run go to the runners, those that cannot are already finished."""
         if not leases:
             return
@@ -346,38 +346,38 @@ class Pump:
         for lease in leases:
             key = _key(lease)
             self._known[key] = lease.envelope.queue
-            ready = self._judged(lease) if key in self._verdicts else prepare(lease, self._parts.runtime)
+            ready = self._fate_of_inherited(lease) if key in self._verdicts else prepare(lease, self._parts.runtime)
             if isinstance(ready, Ready):
                 self._order += 1
                 work = Work(ready, key, order=self._order, claimed=now)
-                work.elsewhere = self._solitary is not None and self._solitary.wants(work)
+                work.isolated = self._isolated is not None and self._isolated.wants(work)
                 works.append(work)
             else:
                 self._done.append(ready)
         for queue, count in Counter(lease.envelope.queue for lease in leases).items():
             self._parts.ledger.fetched(queue, count)
-        self._facts.note("claimed", len(leases))
+        self._milestones.note("claimed", len(leases))
         self._prefetch.claimed(now)
-        self._hand.add(works)
+        self._inflight.add(works)
 
     def _park(self) -> None:
         """Sleep until something happens, or what waits in hand has waited too long."""
         self._parked = True
         if self._listens:
             self.idle.set()
-            self._facts.note("idle")
+            self._milestones.note("idle")
             if not self._known:
                 self._quota.found_nothing()
         if not self._done:
-            oldest = self._hand.oldest()
-            until = _PARKED_AT_MOST if oldest is None else oldest + _LONGEST_WAIT_IN_HAND - time.monotonic()
-            longest = _QUICK_JOBS_TAKE_LESS if self._hand.holds_back else _PARKED_AT_MOST
-            self._bench.wait(max(0.0, min(until, longest)))
-            if self._hand.holds_back and not self._done:
-                self._hand.open_all()
+            oldest = self._inflight.oldest()
+            until = _PARKED_AT_MOST if oldest is None else oldest + _LONGEST_WAIT - time.monotonic()
+            longest = _QUICK_JOBS_TAKE_LESS if self._inflight.holds_back else _PARKED_AT_MOST
+            self._wakeup.wait(max(0.0, min(until, longest)))
+            if self._inflight.holds_back and not self._done:
+                self._inflight.open_all()
         self._parked = False
         self.idle.clear()
-        self._bench.clear()  # before looking at what it was set for
+        self._wakeup.clear()  # before looking at what it was set for
 
     # When the store does not answer
 
@@ -403,7 +403,7 @@ class Pump:
                 error = again
             else:
                 if adopted:
-                    self._facts.note("adopted")
+                    self._milestones.note("adopted")
                 else:
                     self._dead = old
                 break
@@ -415,30 +415,30 @@ class Pump:
         settling = {_key(attempt.lease) for attempt, _ in self._outbox} | {
             _key(each.lease) for each in list(self._done)
         }
-        for work in self._hand.everything():
+        for work in self._inflight.everything():
             if work.key not in mine and work.key not in settling:
-                self._lose(work)
+                self._drop_lost(work)
         self._outbox = [
             (attempt, msgspec.structs.replace(item, lease=_under(item.lease, owner))) for attempt, item in self._outbox
         ]
-        self._take_up([lease for key, lease in mine.items() if key not in self._known])
+        self._accept_leases([lease for key, lease in mine.items() if key not in self._known])
 
-    def _inherit(self) -> None:
+    def _take_over(self) -> None:
         """Take over what a killed process held.  If the answer is lost, what came with it is judged when it is found."""
-        bequest, owner = self._bequests[0], self._session.owner
-        self._verdicts |= bequest.verdicts
+        handover, owner = self._handovers[0], self._session.owner
+        self._verdicts |= handover.verdicts
         try:
-            alive = self._session.open(owner, adopts=bequest.owner, compare=lambda held: self._adopt(owner, held))
+            alive = self._session.open(owner, adopts=handover.owner, compare=lambda held: self._adopt(owner, held))
         except BackendError as error:
             self._recover(error)
             return
         if not alive:
             self._dead = owner
-        self._bequests.popleft()
-        bequest.adopted()
-        self._facts.note("inherited")
+        self._handovers.popleft()
+        handover.adopted()
+        self._milestones.note("taken over")
 
-    def _judged(self, lease: Lease) -> Ready | Attempt:
+    def _fate_of_inherited(self, lease: Lease) -> Ready | Attempt:
         """What becomes of a lease whose process was killed while it ran."""
         overdue = self._verdicts.pop(_key(lease))
         ready = prepare(lease, self._parts.runtime)
@@ -450,13 +450,13 @@ class Pump:
 
     def _replace_session(self) -> None:
         """The session is dead: what waits is dropped, what runs is told, and a new one is opened."""
-        everything = self._hand.everything()
+        everything = self._inflight.everything()
         logger.warning(
             "the session is gone: it was reaped, or this is another store; number of jobs here that lost their lease: %d",
             len(everything),
         )
         for work in everything:
-            self._lose(work)
+            self._drop_lost(work)
         while not self._quit:
             try:
                 self._session.open(random_owner())
@@ -466,24 +466,24 @@ class Pump:
             else:
                 self._dead = None
                 self._may_be_work = True
-                self._facts.note("reopened")
+                self._milestones.note("reopened")
                 return
 
-    def _lose(self, work: Work) -> None:
-        if self._hand.drop(work):  # else it runs, and is known until its settlement is answered
+    def _drop_lost(self, work: Work) -> None:
+        if self._inflight.drop(work):  # else it runs, and is known until its settlement is answered
             self._known.pop(work.key, None)
         self._lost(work)
 
     def _wait_out(self, error: BackendError) -> None:
         pause = self._breaker.failure(error)
         self.outage.failed(error)
-        self._facts.note("unanswered")
+        self._milestones.note("unanswered")
         deadline = time.monotonic() + pause
         while (left := deadline - time.monotonic()) > 0:
-            self._witness.beat()  # it waits, and is alive
-            if self._hurry.wait(min(left, _PARKED_AT_MOST)):
+            self._recorder.beat()  # it waits, and is alive
+            if self._stop_waiting.wait(min(left, _PARKED_AT_MOST)):
                 break
-        self._hurry.clear()
+        self._stop_waiting.clear()
 
 
 def _key(lease: Lease) -> Key:

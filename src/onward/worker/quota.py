@@ -25,13 +25,13 @@ class Quota:
         self.reached: Callable[[str, bool], None] = _nobody_asks  # told why, and whether nothing is left to do
         self.count: Callable[[int], None] = _nobody_counts
 
-    def left(self, in_hand: int) -> int:
+    def left(self, inflight: int) -> int:
         """How many more may be claimed."""
-        return self._at_most - self._done - in_hand
+        return self._at_most - self._done - inflight
 
-    def all_begun(self, in_hand: int) -> None:
+    def all_begun(self, inflight: int) -> None:
         """All that is in hand runs.  If nothing more may be claimed, somebody else should go on, however long that takes."""
-        if self._at_most < self._jobs and self.left(in_hand) <= 0:
+        if self._at_most < self._jobs and self.left(inflight) <= 0:
             self.reached(f"it has begun {counted(int(self._at_most), 'job')}", False)  # noqa: FBT003
 
     def ran(self, count: int) -> None:

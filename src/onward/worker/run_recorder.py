@@ -7,15 +7,15 @@ from typing import Protocol
 
 from onward.worker.inflight import Key
 
-__all__ = ["Alone", "Witness"]
+__all__ = ["NoRecorder", "RunRecorder"]
 
 
-class Witness(Protocol):
+class RunRecorder(Protocol):
     """Told before the fact: what a witness does not know has not happened."""
 
     @property
     def capacity(self) -> int:
-        """How many leases may be in hand."""
+        """How many leases may be in inflight."""
         ...
 
     def name(self, owner: str, successor: str = "") -> None:
@@ -43,7 +43,7 @@ class Witness(Protocol):
         ...
 
 
-class Alone:
+class NoRecorder:
     """A worker inside a program has no witness: if the program dies, all that it held counts as begun."""
 
     capacity = 1_000_000

@@ -16,12 +16,12 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from random import uniform
 
-from onward.contract.backend import Backend, Lease, Renewal, Session
+from onward.backend import Backend, Lease, Renewal, Session
+from onward.base.backoff import doubling, jittered
 from onward.errors import BackendError
 from onward.version import __version__
-from onward.worker.run_recorder import Alone, Witness
+from onward.worker.run_recorder import NoRecorder, RunRecorder
 
 __all__ = ["WorkerSession", "boottime"]
 
@@ -47,11 +47,11 @@ class WorkerSession:
         died: Callable[[BaseException], None],
         clock: Callable[[], float] = boottime,
         wall: Callable[[], float] = time.time,
-        witness: Witness | None = None,
+        recorder: RunRecorder | None = None,
         supervised: bool = False,
     ) -> None:
         self._backend = backend
-        self._witness = witness or Alone()
+        self._recorder = recorder or NoRecorder()
         # A supervisor renews it every third of a lease; we only if that has not been heard of.
         self._renew_after = lease_for.total_seconds() / (2 if supervised else 3)
         self._lease_for = lease_for
@@ -87,13 +87,13 @@ class WorkerSession:
             owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__
         )
         if adopts is None or owner == self.owner:
-            self._witness.name(owner)
+            self._recorder.name(owner)
         else:
-            self._witness.name(adopts, owner)
+            self._recorder.name(adopts, owner)
         held = self._backend.open_session(session, adopts=adopts)
         if held is None:
             return False
-        self._witness.name(owner)
+        self._recorder.name(owner)
         if compare is not None:
             compare(held)
         with self._changed:
@@ -188,8 +188,8 @@ class WorkerSession:
         """Until the next renewal.  False when the worker has ended."""
         with self._changed:
             if failures:  # however many ask: a store that is away is not asked more often than this
-                longest = min(_FIRST_PAUSE * 2 ** min(failures - 1, 10), _LONGEST_PAUSE, self.length / 3)
-                self._changed.wait_for(lambda: self._ended, uniform(longest / 2, longest))
+                longest = doubling(_FIRST_PAUSE, failures, min(_LONGEST_PAUSE, self.length / 3))
+                self._changed.wait_for(lambda: self._ended, jittered(longest))
             else:
                 while not (self._ended or self._asked) and (pause := self._renew_at - time.monotonic()) > 0:
                     self._changed.wait(pause)

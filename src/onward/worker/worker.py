@@ -8,32 +8,32 @@ import os
 import threading
 import time
 from collections.abc import Callable, Sequence
-from random import uniform
 from typing import Self
 
 import msgspec
 
 from onward.attempt.attempt import Attempt
+from onward.backend import Renewal
+from onward.base.backoff import jittered
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
-from onward.contract.backend import Renewal
 from onward.errors import BackendError, JobStopped, OnwardError
 from onward.job.lease import Lease
 from onward.job.outcome import Released
 from onward.telemetry import JobStarted
 from onward.worker.breaker import Breaker
 from onward.worker.diagnostics.frames import AsTask, InProcess, InThread, Whereabouts
-from onward.worker.handler_tasks import Coroutines
-from onward.worker.handler_threads import Runners
-from onward.worker.inflight import Hand, Work
+from onward.worker.handler_tasks import HandlerTasks
+from onward.worker.handler_threads import HandlerThreads
+from onward.worker.inflight import Inflight, Work
 from onward.worker.interrupt import Deadlines
-from onward.worker.isolated import Solitary
-from onward.worker.milestones import Ending, Facts
+from onward.worker.isolated import IsolatedProcesses
+from onward.worker.milestones import Milestones, OneTimeEvent
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.patterns import plan_of
-from onward.worker.pump import Bequest, Pump
+from onward.worker.pump import Pump, SessionHandover
 from onward.worker.quota import Quota
-from onward.worker.run_recorder import Alone, Witness
+from onward.worker.run_recorder import NoRecorder, RunRecorder
 from onward.worker.session import WorkerSession, boottime
 
 __all__ = ["Worker", "WorkerParts", "stop_all"]
@@ -55,24 +55,24 @@ class Worker:
         *,
         clock: Callable[[], float] = boottime,
         breaker: Breaker | None = None,
-        witness: Witness | None = None,
+        recorder: RunRecorder | None = None,
         quota: Quota | None = None,
-        solo_program: Sequence[str] | None = None,
+        isolated_program: Sequence[str] | None = None,
     ) -> None:
         """``witness``: a supervisor's, who then renews the session and sweeps.  ``quota``: when to end by itself.
 
-        ``solo_program``: the command that starts a process for a single job; without it such jobs run here.
+        ``isolated_program``: the command that starts a process for a single job; without it such jobs run here.
         """
         self.options = options
-        self.facts = Facts()
+        self.milestones = Milestones()
         self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, report=self._report))
         self._report_of_the_application = parts.runtime.report
-        self._ended = Ending()
+        self._ended = OneTimeEvent()
         self._cause_of_death: BaseException | None = None
         self._pid: int | None = None  # of the process that started it
         self._next_prune = 0.0
-        self._supervised = witness is not None
-        self._witness = witness or Alone()
+        self._supervised = recorder is not None
+        self._recorder = recorder or NoRecorder()
         self.quota = quota or Quota()
         self._session = WorkerSession(
             parts.backend,
@@ -81,41 +81,43 @@ class Worker:
             on_fresh=self._on_fresh,
             died=self._die,
             clock=clock,
-            witness=self._witness,
+            recorder=self._recorder,
             supervised=self._supervised and parts.backend.capabilities.remote_extend,
         )
         runtime = self._parts.runtime
-        self._solitary = (
-            None if solo_program is None else Solitary(solo_program, runtime, self._witness, fresh=self._session.fresh)
+        self._isolated = (
+            None
+            if isolated_program is None
+            else IsolatedProcesses(isolated_program, runtime, self._recorder, fresh=self._session.fresh)
         )
-        self._hand = hand = Hand(options.concurrency, self._session.fresh)
-        self._deadlines = Deadlines(hand.running, died=self._die)
+        self._inflight = inflight = Inflight(options.concurrency, self._session.fresh)
+        self._deadlines = Deadlines(inflight.running, died=self._die)
         self._pump = Pump(
             self._parts,
             self._session,
-            hand,
+            inflight,
             plan=plan_of(options, parts.backend),
             quota=self.quota,
-            facts=self.facts,
+            milestones=self.milestones,
             breaker=breaker or Breaker(),
-            witness=self._witness,
-            solitary=self._solitary,
+            recorder=self._recorder,
+            isolated=self._isolated,
             lost=self._on_lost,
             asked_to_stop=self._stop_work,
             gave_back=self._on_given_back,
         )
-        self._runners = Runners(
-            hand,
+        self._handler_threads = HandlerThreads(
+            inflight,
             self._parts.runtime,
             self._deadlines,
-            solitary=self._solitary,
+            isolated=self._isolated,
             started=self._on_started,
             left=self._on_left,
             finished=self._pump.finished,
             died=self._die,
         )
-        self._coroutines = Coroutines(
-            hand,
+        self._handler_tasks = HandlerTasks(
+            inflight,
             self._parts.runtime,
             blocked_loop_after=options.blocked_loop_after,
             started=self._on_started,
@@ -158,7 +160,7 @@ class Worker:
             return []
         self.drain()
         here = threading.get_ident()
-        if here not in self._runners and here not in self._coroutines:
+        if here not in self._handler_threads and here not in self._handler_tasks:
             self.wait(self.options.shutdown_timeout if timeout is None else timeout)
         unsettled = self._pump.known()
         if unsettled:
@@ -192,9 +194,9 @@ class Worker:
         """Our session was renewed for us, or is dead."""
         self._session.heard(owner, asked, renewal)
 
-    def inherit(self, bequest: Bequest) -> None:
+    def take_over(self, handover: SessionHandover) -> None:
         """Take over what a killed process held."""
-        self._pump.inherit(bequest)
+        self._pump.take_over(handover)
 
     @property
     def cause_of_death(self) -> BaseException | None:
@@ -205,14 +207,14 @@ class Worker:
 
     def whereabouts(self, job_id: str) -> Whereabouts | None:
         """Where the handler of a job runs; None if it does not."""
-        work = next((each for each in list(self._hand.running.values()) if each.key[0] == job_id), None)
+        work = next((each for each in list(self._inflight.running.values()) if each.key[0] == job_id), None)
         if work is None:
             return None
-        if work.elsewhere:
-            pid = None if self._solitary is None else self._solitary.pid_of(work)
+        if work.isolated:
+            pid = None if self._isolated is None else self._isolated.pid_of(work)
             return None if pid is None else InProcess(pid)
-        if work.task is not None and self._coroutines.thread is not None:
-            return AsTask(work.task, self._coroutines.thread)
+        if work.task is not None and self._handler_tasks.thread is not None:
+            return AsTask(work.task, self._handler_tasks.thread)
         return None if work.thread is None else InThread(work.thread)
 
     # The threads
@@ -238,7 +240,7 @@ class Worker:
                 # While a queue is at its limit nobody listens to it, and that may be over at any moment.
                 longest = _WAIT if self._pump.hears_all else _SHORT_WAIT
                 # At the end it looks for work, rung or not: workers that started together must not do so in step.
-                length = uniform(longest / 2, longest)
+                length = jittered(longest)
                 if queues:
                     self._parts.backend.wait(queues, length)
                 else:  # no queue of its patterns was ever seen
@@ -261,24 +263,24 @@ class Worker:
                 if not self._pump.outage.lasts:
                     logger.warning("the sweep failed and will be tried again: %s", error)
             else:
-                self.facts.note("swept")
+                self.milestones.note("swept")
 
     def _end(self) -> None:
         """Nothing is known any more, or it died: end the session politely and let the threads go."""
-        self._hand.close()
+        self._inflight.close()
         self._session.end()
-        self._runners.stop()
-        self._coroutines.stop()
+        self._handler_threads.stop()
+        self._handler_tasks.stop()
         self._deadlines.close()
-        if self._solitary is not None:
-            self._solitary.close()
+        if self._isolated is not None:
+            self._isolated.close()
         if self._cause_of_death is None and not self._pump.known():
             try:
                 self._parts.backend.reap(owner=self._session.owner, started=(), cause="the worker stopped")
             except BackendError as error:
                 logger.warning("the session could not be ended and will expire: %s", error)
         self._ended.set()
-        self.facts.note("ended")
+        self.milestones.note("ended")
 
     def _die(self, error: BaseException) -> None:
         """A thread of the engine died: the others must not go on as if nothing were.
@@ -287,10 +289,10 @@ class Worker:
         """
         if self._cause_of_death is None:
             self._cause_of_death = error
-        self._hand.close()
+        self._inflight.close()
         self._ended.set()
         self._pump.quit()
-        for work in self._hand.everything():
+        for work in self._inflight.everything():
             if work.ready.context is not None:
                 work.ready.context.lose()
         logger.critical("the worker dies: %s: %s", type(error).__name__, error, exc_info=error)
@@ -298,11 +300,11 @@ class Worker:
     # What the parts tell each other
 
     def _on_started(self, work: Work) -> None:
-        if not work.elsewhere:
+        if not work.isolated:
             timeout = work.ready.terms.timeout
-            self._witness.begin(work.key, _NEVER if timeout is None else boottime() + timeout)
+            self._recorder.begin(work.key, _NEVER if timeout is None else boottime() + timeout)
             if work.ready.entry.denied_by_default and work.ready.context is not None:  # it may run a program
-                work.ready.context.attend(functools.partial(self._witness.program, work.key))
+                work.ready.context.attend(functools.partial(self._recorder.program, work.key))
         if self._parts.telemetry.wants(JobStarted):
             letter = work.ready.letter
             self._parts.telemetry.emit(
@@ -311,41 +313,41 @@ class Worker:
 
     def _on_left(self, work: Work) -> None:
         """A handler with a time-out has returned."""
-        self._witness.left(work.key)
+        self._recorder.left(work.key)
 
     def _on_fresh(self) -> None:
-        self._hand.call()
+        self._inflight.call()
         self._pump.wake()
 
     def _on_renewal(self, owner: str, renewal: Renewal) -> None:
         if not renewal.alive:
             self._pump.session_died(owner)
         for key in renewal.cancel_requested:
-            work = self._hand.find(key)
+            work = self._inflight.find(key)
             if work is not None:
                 self._stop_work(work)
         for key in renewal.lost:
-            work = self._hand.find(key)
+            work = self._inflight.find(key)
             if work is not None:
                 self._on_lost(work)
-        self.facts.note("renewed")
+        self.milestones.note("renewed")
 
     def _stop_work(self, work: Work) -> None:
         """Somebody cancelled this job: what waits is given back, what runs is told, and interrupted if that is allowed."""
         if work.stopped:
             return
-        if self._hand.drop(work):
+        if self._inflight.drop(work):
             work.stopped = True
             # The store turns whatever becomes of it.
             self._pump.finished(Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released()))
             return
         if work.ready.context is not None:
             work.ready.context.ask_to_stop()
-        if work.elsewhere and self._solitary is not None:
-            work.stopped = self._solitary.stop(work)  # if it is about to begin it is told next time
+        if work.isolated and self._isolated is not None:
+            work.stopped = self._isolated.stop(work)  # if it is about to begin it is told next time
             return
         if work.ready.entry.is_async:
-            work.stopped = self._coroutines.cancel(work)  # if it is about to begin it is told next time
+            work.stopped = self._handler_tasks.cancel(work)  # if it is about to begin it is told next time
             return
         work.stopped = True
         if work.ready.entry.definition.interrupt:
@@ -355,12 +357,12 @@ class Worker:
         work.lost = True
         if work.ready.context is not None:
             work.ready.context.lose()
-        if work.elsewhere and self._solitary is not None:
-            self._solitary.lose(work)
-        self.facts.note("lost")
+        if work.isolated and self._isolated is not None:
+            self._isolated.lose(work)
+        self.milestones.note("lost")
 
     def _on_given_back(self, count: int) -> None:
-        self.facts.note("given back", count)
+        self.milestones.note("given back", count)
 
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
         """Progress, under the name that the session has now: the lease may have been adopted since it was claimed."""

@@ -5,11 +5,10 @@ from contextlib import closing
 
 import pytest
 
-from onward.backend import Settlement
+from onward.backend import TOMBSTONE, Settlement
 from onward.backends.sqlite import connection, maintenance
 from onward.backends.sqlite.health import wal_size
 from onward.base.clock import SECOND
-from onward.contract.backend import TOMBSTONE
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, some_envelopes
 

@@ -11,20 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from random import uniform
 
-from onward.backends.beanstalk import health, settling
-from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
-from onward.backends.beanstalk.connection import Connection, Put
-from onward.backends.beanstalk.session import Session
-from onward.backends.beanstalk.tubes import Tubes, urgency
-from onward.backends.beanstalk.url import Address, parse_url
-from onward.backends.broker.evidence import Evidence
-from onward.backends.broker.turns import give_back, in_order
-from onward.base import forks
-from onward.base.clock import SECOND, Clock, SystemClock
-from onward.base.interruption import shield
-from onward.contract.backend import (
+from onward.backend import (
     Backend,
     Capabilities,
     Check,
@@ -38,9 +26,21 @@ from onward.contract.backend import (
     Turn,
     TurnResult,
 )
-from onward.contract.backend import Session as Opened
+from onward.backend import Session as Opened
+from onward.backends.beanstalk import health, settling
+from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
+from onward.backends.beanstalk.connection import Connection, Put
+from onward.backends.beanstalk.session import Session
+from onward.backends.beanstalk.tubes import Tubes, urgency
+from onward.backends.beanstalk.url import Address, parse_url
+from onward.backends.broker.evidence import Evidence
+from onward.backends.broker.turns import give_back, in_order
+from onward.base import forks
+from onward.base.backoff import jittered
+from onward.base.clock import SECOND, Clock, SystemClock
+from onward.base.interruption import shield
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.job.lease import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["BeanstalkBackend"]
@@ -275,7 +275,7 @@ class BeanstalkBackend(Backend):
         tubes = [self._tubes.of(queue) for queue in queues]
         while not any(self._asking().has_ready(tube) for tube in tubes):
             left = deadline - time.monotonic()
-            if left <= 0 or self._closed.wait(min(left, uniform(pause / 2, pause))):
+            if left <= 0 or self._closed.wait(min(left, jittered(pause))):
                 return
             pause = min(pause * 1.5, _LOOK_LATER)
 

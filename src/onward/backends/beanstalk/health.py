@@ -11,10 +11,10 @@ from typing import Any
 
 import msgspec
 
+from onward.backend import Capabilities, Check
 from onward.backends.beanstalk.connection import Connection
 from onward.backends.beanstalk.tubes import Tubes
 from onward.backends.beanstalk.url import Address
-from onward.contract.backend import Capabilities, Check
 from onward.errors import BackendError, BackendMisconfigured
 
 __all__ = ["admitted", "checks"]

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from onward.backend import Claim, Lease, Sealed
 from onward.backends.beanstalk.body import Header, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection
 from onward.backends.beanstalk.tubes import Tubes, urgency
@@ -26,9 +27,8 @@ from onward.backends.broker.header import lease_of, revived
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.logs import get_logger
-from onward.contract.backend import Claim, Lease, Sealed
 from onward.errors import BackendError
-from onward.job.lease import crash_pause
+from onward.job.settlement import crash_pause
 
 __all__ = ["Reserved", "Session"]
 

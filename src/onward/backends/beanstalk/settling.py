@@ -16,13 +16,10 @@ from collections.abc import Callable, Sequence
 from onward.backends.beanstalk.session import Reserved, Session
 from onward.backends.beanstalk.tubes import urgency
 from onward.backends.broker.evidence import key_of
-from onward.backends.broker.header import moved
-from onward.base.clock import SECOND
-from onward.base.failure import Failure
-from onward.base.wording import counted
+from onward.backends.broker.header import settled
 from onward.job.envelope import Envelope
-from onward.job.lease import LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Settled, Settlement, applied, crash_pause
-from onward.job.states import TARGETS, State
+from onward.job.settlement import LEASE_LOST, UNEXPLAINED, Settled, Settlement, applied
+from onward.job.states import FINISHED, TARGETS, State
 
 __all__ = ["ENDINGS", "end", "settle"]
 
@@ -54,23 +51,15 @@ def end(session: Session, settlements: Sequence[Settlement], answers: list[Settl
 def _apply(
     session: Session, settlement: Settlement, reserved: Reserved, store: Callable[[Envelope], object], now: int
 ) -> State | None:
-    kept, target, header = False, TARGETS[settlement.move], moved(settlement, reserved.header, now)
-    match settlement.move:
-        case "ack" | "skip" | "cancelled":
-            kept = session.connection.delete(reserved.number)
-        case "release":
-            kept = session.connection.release(reserved.number, urgency(header.priority))
-        case "nack" | "snooze" | "park":
-            kept = session.put_back(reserved, header, round(settlement.delay * SECOND))
-        case "crashed" if header.crashes < header.max_crashes:
-            kept = session.put_back(reserved, header, crash_pause(header.crashes))
-        case "crashed":
-            cause = settlement.reason or UNKNOWN_CAUSE
-            reason, target = f"crashed {counted(header.crashes, 'time')}: {cause}", State.DISCARDED
-            kept = session.bury(reserved, header, reason, Failure("Crash", cause))
-        case "abandon":
-            if settlement.dead_letter is not None:
-                store(settlement.dead_letter)
-            reason = settlement.reason or UNEXPLAINED.message
-            kept = session.bury(reserved, header, reason, settlement.failure)
-    return target if kept else None
+    what, header = settled(settlement, reserved.header, now)
+    if what.to is State.DISCARDED:
+        if settlement.dead_letter is not None:
+            store(settlement.dead_letter)
+        kept = session.bury(reserved, header, what.reason or UNEXPLAINED.message, what.failure)
+    elif what.to in FINISHED:
+        kept = session.connection.delete(reserved.number)
+    elif what.due is None:
+        kept = session.connection.release(reserved.number, urgency(header.priority))
+    else:
+        kept = session.put_back(reserved, header, what.due - now)
+    return what.to if kept else None

@@ -5,36 +5,35 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Callable
 
-from onward.job.lease import GONE, LEASE_LOST, Lease, Settled, Settlement, already_applied
-from onward.job.states import State
+from onward.job.lease import Lease
+from onward.job.settlement import Settled, Settlement, judge
 
 __all__ = ["Evidence", "key_of"]
 
 _REMEMBERED = 10_000
+_NOTHING: tuple[str | None, str] = (None, "")
 
 
 class Evidence:
     """A settlement that is repeated is told from one that came too late."""
 
     def __init__(self) -> None:
-        self._fates: OrderedDict[tuple[str, int], tuple[str, State] | None] = OrderedDict()
+        self._fates: OrderedDict[tuple[str, int], tuple[str | None, str]] = OrderedDict()
 
     def note(self, settlement: Settlement, answer: Settled) -> None:
         if answer.state is None:
             return
         # Of a job that was put back without a run no trace is kept: to say it again is to say it of a lease that is over.
-        fate = None if settlement.move in ("snooze", "park", "release") else (settlement.move, answer.state)
-        self._fates[key_of(settlement)] = fate
+        put_back = settlement.move in ("snooze", "park", "release")
+        self._fates[key_of(settlement)] = _NOTHING if put_back else (settlement.move, answer.state)
         while len(self._fates) > _REMEMBERED:
             self._fates.popitem(last=False)
 
     def classify(self, settlement: Settlement, stored: Callable[[Lease], bool]) -> Settled:
         """What is known of a settlement whose lease is not held.  ``stored``: whether the broker still has that very job."""
         key = key_of(settlement)
-        if key in self._fates:
-            fate = self._fates[key]
-            return already_applied(fate[1]) if fate is not None and fate[0] == settlement.move else LEASE_LOST
-        return LEASE_LOST if stored(settlement.lease) else GONE
+        move, went_to = self._fates.get(key, _NOTHING)
+        return judge(settlement, move, went_to, None, traced=key in self._fates or stored(settlement.lease))
 
 
 def key_of(settlement: Settlement) -> tuple[str, int]:

@@ -12,9 +12,10 @@ import msgspec
 
 from onward.base.wording import counted
 from onward.job.envelope import Sealed
-from onward.job.lease import LARGEST_COUNT, LAST_INSTANT, Lease, Settlement
+from onward.job.lease import LARGEST_COUNT, LAST_INSTANT, Lease
+from onward.job.settlement import Fate, Leased, Settlement, fate
 
-__all__ = ["CRASHED", "Count", "Header", "NotOurs", "cut", "lease_of", "moved", "revived"]
+__all__ = ["CRASHED", "Count", "Header", "NotOurs", "cut", "lease_of", "revived", "settled"]
 
 CRASHED = "its process died, or did not renew it in time"
 _REASON = 400  # characters: what explains a death must not make a job too large to be kept
@@ -56,18 +57,19 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
 H = TypeVar("H", bound=Header)
 
 
-def moved(settlement: Settlement, header: H, now: int) -> H:
-    """The counters of a settlement's line in the contract's table."""
-    if settlement.move == "crashed":
-        return msgspec.structs.replace(header, crashes=header.crashes + 1)
-    if settlement.move == "release":
-        return msgspec.structs.replace(header, interruptions=header.interruptions + 1)
-    return msgspec.structs.replace(
+def settled(settlement: Settlement, header: H, now: int) -> tuple[Fate, H]:
+    """Say what a settlement does, and give the header as it is then."""
+    # No broker knows of a request to cancel what runs.
+    leased = Leased(None, header.crashes, header.max_crashes, header.waits, header.parked_since, header.spent)
+    what = fate(settlement, leased, now)
+    return what, msgspec.structs.replace(
         header,
-        attempts=header.attempts + settlement.ran,
-        waits=settlement.waits,
-        spent=settlement.spent or header.spent,
-        parked_since=(header.parked_since or now) if settlement.move == "park" else None,
+        attempts=header.attempts + what.attempts,
+        crashes=header.crashes + what.crashes,
+        interruptions=header.interruptions + what.interruptions,
+        waits=what.waits,
+        parked_since=what.parked_since,
+        spent=what.spent,
     )
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from onward.backend import Claim, Reaped, Turn, TurnResult
 from onward.backends.broker.evidence import Evidence
 from onward.backends.broker.header import Header
-from onward.contract.backend import Claim, Reaped, Turn, TurnResult
-from onward.job.lease import Lease, Settled, Settlement
+from onward.job.lease import Lease
+from onward.job.settlement import Settled, Settlement
 
 __all__ = ["give_back", "in_order"]
 
@@ -35,7 +36,7 @@ def give_back(
     evidence: Evidence,
 ) -> Reaped | None:
     """Take a lease from a session that ends here; None if it was lost before.  What had begun has crashed."""
-    move = Settlement.crashed(lease, cause) if started else Settlement.release(lease)
+    move = Settlement.given_back(lease, cause, started=started)
     answer = settle(move)
     evidence.note(move, answer)
     if answer.state is None:

@@ -22,16 +22,7 @@ from collections.abc import Mapping, Sequence
 
 import msgspec
 
-from onward.backends.companion import health
-from onward.backends.companion.deliveries import Deliveries
-from onward.backends.companion.messages import REFUSALS, message
-from onward.backends.companion.store import Store
-from onward.backends.companion.sweeping import Sweep
-from onward.base import forks
-from onward.base.clock import SECOND, Clock, SystemClock
-from onward.base.interruption import shield
-from onward.base.logs import get_logger
-from onward.contract.backend import (
+from onward.backend import (
     Advising,
     Backend,
     Capabilities,
@@ -57,6 +48,15 @@ from onward.contract.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.companion import health
+from onward.backends.companion.deliveries import Deliveries
+from onward.backends.companion.messages import REFUSALS, message
+from onward.backends.companion.store import Store
+from onward.backends.companion.sweeping import Sweep
+from onward.base import forks
+from onward.base.clock import SECOND, Clock, SystemClock
+from onward.base.interruption import shield
+from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable, BackendUnreachable
 from onward.job.states import LIVE, State
 

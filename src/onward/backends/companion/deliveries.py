@@ -13,6 +13,18 @@ from typing import NamedTuple
 
 import msgspec
 
+from onward.backend import (
+    Backend,
+    Claim,
+    Held,
+    Lease,
+    Reaped,
+    Session,
+    Settlement,
+    StoredJob,
+    Turn,
+    TurnResult,
+)
 from onward.backends.companion.messages import (
     REFUSALS,
     after_settling,
@@ -26,21 +38,9 @@ from onward.backends.companion.messages import (
 from onward.backends.companion.store import Store
 from onward.base.clock import Clock
 from onward.base.logs import get_logger
-from onward.contract.backend import (
-    Backend,
-    Claim,
-    Held,
-    Lease,
-    Reaped,
-    Session,
-    Settlement,
-    StoredJob,
-    Turn,
-    TurnResult,
-)
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, OnwardError
 from onward.job.envelope import Envelope, Sealed
-from onward.job.lease import Settled
+from onward.job.settlement import Settled
 from onward.job.states import FINISHED, LIVE, WAITING, State
 
 __all__ = ["Deliveries", "Told"]

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import msgspec
 
+from onward.backend import Backend, Check, Counting, Health
 from onward.backends.companion.store import Store
 from onward.backends.companion.sweeping import messages_in, served
-from onward.contract.backend import Backend, Check, Counting, Health
 from onward.errors import BackendError
 
 __all__ = ["checks"]

@@ -12,11 +12,11 @@ import sys
 
 import msgspec
 
+from onward.backend import Lease, Settlement, StoredJob
 from onward.base.clock import SECOND
-from onward.contract.backend import Lease, Settlement, StoredJob
 from onward.errors import BackendRefused, EnvelopeError, InvalidName, PayloadTooLarge
 from onward.job.envelope import Envelope, Sealed, open_sealed, seal
-from onward.job.lease import Settled, crash_pause
+from onward.job.settlement import Settled, crash_pause
 from onward.job.states import FINISHED, State
 
 __all__ = ["REFUSALS", "after_settling", "another", "envelope_of", "job_id_of", "message", "until", "wait_of"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from onward.contract.backend import (
+from onward.backend import (
     Capabilities,
     Enqueued,
     Envelope,

@@ -11,10 +11,10 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
+from onward.backend import Counting, Query, StoredJob
 from onward.backends.companion.store import Store
 from onward.base.clock import SECOND, Clock
 from onward.base.logs import get_logger
-from onward.contract.backend import Counting, Query, StoredJob
 from onward.contract.transfer import Transit
 from onward.job.states import LIVE, WAITING
 

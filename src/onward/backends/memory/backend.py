@@ -9,13 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 
-from onward.backends.memory import settling
-from onward.backends.memory.inspection import MemoryInspection
-from onward.backends.memory.store import Job, OpenSession, Store
-from onward.backends.memory.transfer import MemoryMoving
-from onward.base.clock import SECOND, Clock, SystemClock
-from onward.base.interruption import shield
-from onward.contract.backend import (
+from onward.backend import (
     Backend,
     Capabilities,
     Claim,
@@ -29,6 +23,12 @@ from onward.contract.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.memory import settling
+from onward.backends.memory.inspection import MemoryInspection
+from onward.backends.memory.store import Job, OpenSession, Store
+from onward.backends.memory.transfer import MemoryMoving
+from onward.base.clock import SECOND, Clock, SystemClock
+from onward.base.interruption import shield
 from onward.errors import BackendError, BackendMisconfigured
 from onward.job.states import State
 

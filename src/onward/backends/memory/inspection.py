@@ -7,10 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 
-from onward.backends.memory import settling
-from onward.backends.memory.store import Job, Store
-from onward.base.clock import SECOND
-from onward.contract.backend import (
+from onward.backend import (
     QUEUES_AT_A_GLANCE,
     TOMBSTONE,
     Hold,
@@ -25,6 +22,9 @@ from onward.contract.backend import (
     SessionState,
     StoredJob,
 )
+from onward.backends.memory import settling
+from onward.backends.memory.store import Job, Store
+from onward.base.clock import SECOND
 from onward.job.states import FINISHED, LIVE, State
 
 __all__ = ["MemoryInspection"]

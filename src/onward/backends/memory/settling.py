@@ -4,24 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onward.backend import Reaped, Run
 from onward.backends.memory.store import HoldKey, Job, Pointer, Store
-from onward.base.clock import SECOND
-from onward.base.failure import Failure
-from onward.base.wording import counted
-from onward.contract.backend import Reaped, Run
-from onward.job.lease import (
-    GONE,
-    LEASE_LOST,
-    UNEXPLAINED,
-    UNKNOWN_CAUSE,
-    Hold,
-    Settled,
-    Settlement,
-    already_applied,
-    applied,
-    crash_pause,
-)
-from onward.job.states import FINISHED, TARGETS, State
+from onward.job.lease import Hold, Lease
+from onward.job.settlement import Leased, Settled, Settlement, applied, fate, judge
+from onward.job.states import FINISHED, State
 
 __all__ = ["classify", "give_back", "settle", "take_holds"]
 
@@ -41,74 +28,53 @@ def _settle(store: Store, settlement: Settlement, owner: str, now: int) -> Settl
     job = store.live.get(lease.envelope.id)
     if job is None or lease.owner != owner or not _holds(job, lease.token, owner):
         return classify(store, settlement)
-    if settlement.move == "crashed":
-        return applied(_crash(store, job, now, settlement.reason or UNKNOWN_CAUSE))
-    turned = job.cancel_reason is not None and settlement.move != "ack"
-    state = State.CANCELLED if turned else TARGETS[settlement.move]
-    if settlement.failure is not None or settlement.move == "nack":
-        failure = settlement.failure or UNEXPLAINED
-        _record(store, job, settlement.move, state, failure, at=now, duration_ms=settlement.duration_ms)
-    job.attempts += settlement.ran
-    job.interruptions += settlement.move == "release"
-    if state in FINISHED:
-        _finish(store, job, settlement, state, now)
-    else:
-        _stay(store, job, settlement, state, now)
-    return applied(state)
+    return applied(_apply(store, job, settlement, now))
 
 
 def _holds(job: Job, token: int, owner: str) -> bool:
     return job.state is State.EXECUTING and job.delivery == token and job.owner == owner
 
 
-def _finish(store: Store, job: Job, settlement: Settlement, state: State, now: int) -> None:
-    reason = settlement.reason if state is TARGETS[settlement.move] else job.cancel_reason
-    if settlement.move == "ack":
-        job.tombstone = not settlement.keep
-        job.result = settlement.result if settlement.keep else None
-    store.finish(job, state, now, reason)
-
-
-def _stay(store: Store, job: Job, settlement: Settlement, state: State, now: int) -> None:
-    job.waits = settlement.waits
-    if settlement.move == "release":
-        store.place(job, state)
-        return
-    if settlement.spent is not None:
-        job.spent = settlement.spent
-    if settlement.move != "park":
-        job.parked_since = None
-    elif job.parked_since is None:
-        job.parked_since = now
-    store.place(job, state, available_at=now + round(settlement.delay * SECOND))
+def _apply(store: Store, job: Job, settlement: Settlement, now: int) -> State:
+    leased = Leased(job.cancel_reason, job.crashes, job.envelope.max_crashes, job.waits, job.parked_since, job.spent)
+    what = fate(settlement, leased, now)
+    if what.failure is not None:
+        store.runs[job.id][job.delivery] = Run(
+            token=job.delivery,
+            attempt=job.attempts + 1,
+            move=settlement.move,
+            to=what.to,
+            failure=what.failure,
+            at=now,
+            duration_ms=settlement.duration_ms,
+        )
+    job.attempts += what.attempts
+    job.crashes += what.crashes
+    job.interruptions += what.interruptions
+    if what.to in FINISHED:
+        if settlement.move == "ack":
+            job.tombstone = not settlement.keep
+            job.result = settlement.result if settlement.keep else None
+        store.finish(job, what.to, now, what.reason)
+        return what.to
+    job.waits, job.parked_since, job.spent = what.waits, what.parked_since, what.spent
+    store.place(job, what.to, available_at=what.due)
+    return what.to
 
 
 def classify(store: Store, settlement: Settlement) -> Settled:
-    """What became of a settlement whose fence matches nothing: the record first, then the finished job."""
-    job_id, token, move = settlement.lease.envelope.id, settlement.lease.token, settlement.move
-    run = store.runs.get(job_id, {}).get(token)
-    if run is not None:
-        return already_applied(run.to) if run.move == move else LEASE_LOST
-    if job_id not in store.live and job_id not in store.finished:
-        return GONE
-    job = store.finished.get(job_id)
-    if job is None or job.delivery != token:
-        return LEASE_LOST
-    turned = job.state is State.CANCELLED and move != "ack"
-    return already_applied(job.state) if turned or job.state is TARGETS[move] else LEASE_LOST
+    """Answer a settlement whose fence matches nothing, by evidence."""
+    job_id, token = settlement.lease.envelope.id, settlement.lease.token
+    run, job = store.runs.get(job_id, {}).get(token), store.finished.get(job_id)
+    finished_as = job.state if job is not None and job.delivery == token else None
+    move, went_to = (None, "") if run is None else (run.move, run.to)
+    return judge(settlement, move, went_to, finished_as, traced=job is not None or job_id in store.live)
 
 
 def give_back(store: Store, job: Job, now: int, cause: str, *, started: bool) -> Reaped:
     """Take a lease from a session that is no more."""
-    if started:
-        to = _crash(store, job, now, cause)
-    else:
-        job.interruptions += 1
-        to = State.CANCELLED if job.cancel_reason is not None else State.AVAILABLE
-        if to is State.CANCELLED:
-            store.finish(job, to, now, job.cancel_reason)
-        else:
-            store.place(job, to)
+    lease = Lease(envelope=job.envelope, token=job.delivery, owner=job.owner or "", expires_at=0, claimed_at=0)
+    to = _apply(store, job, Settlement.given_back(lease, cause, started=started), now)
     end_holds(store, job, now, confirmed=False)
     return Reaped(
         id=job.id,
@@ -119,36 +85,6 @@ def give_back(store: Store, job: Job, now: int, cause: str, *, started: bool) ->
         cause=cause,
         crashed=started,
         crashes=job.crashes,
-    )
-
-
-def _crash(store: Store, job: Job, now: int, cause: str) -> State:
-    job.crashes += 1
-    if job.cancel_reason is not None:
-        to = State.CANCELLED
-    elif job.crashes >= job.envelope.max_crashes:
-        to = State.DISCARDED
-    else:
-        to = State.RETRYABLE
-    _record(store, job, "crashed", to, Failure("Crash", cause), at=now, duration_ms=0)
-    if to is State.CANCELLED:
-        store.finish(job, to, now, job.cancel_reason)
-    elif to is State.DISCARDED:
-        store.finish(job, to, now, f"crashed {counted(job.crashes, 'time')}: {cause}")
-    else:
-        store.place(job, to, available_at=now + crash_pause(job.crashes))
-    return to
-
-
-def _record(store: Store, job: Job, move: str, to: State, failure: Failure, *, at: int, duration_ms: int) -> None:
-    store.runs[job.id][job.delivery] = Run(
-        token=job.delivery,
-        attempt=job.attempts + 1,
-        move=move,
-        to=to,
-        failure=failure,
-        at=at,
-        duration_ms=duration_ms,
     )
 
 

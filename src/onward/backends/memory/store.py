@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from onward.contract.backend import Run, Session, StoredJob
+from onward.backend import Run, Session, StoredJob
 from onward.job.envelope import Envelope
 from onward.job.states import State
 

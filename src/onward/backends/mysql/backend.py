@@ -7,6 +7,15 @@ from contextlib import suppress
 from math import inf
 from typing import TypeVar
 
+from onward.backend import (
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Renewal,
+    Turn,
+    TurnResult,
+)
 from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema, settling
 from onward.backends.mysql.completing import MySQLCompletion
 from onward.backends.mysql.connection import Connection, Connections
@@ -29,15 +38,6 @@ from onward.backends.sql.statements import NamedSteps
 from onward.backends.sql.tables import emptying
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
-from onward.contract.backend import (
-    Enqueued,
-    Envelope,
-    Held,
-    Lease,
-    Renewal,
-    Turn,
-    TurnResult,
-)
 from onward.contract.transactions import Dialect, Steps, Style
 
 __all__ = ["MySQLBackend"]

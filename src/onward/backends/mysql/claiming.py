@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import msgspec
 
+from onward.backend import Claim
 from onward.backends.mysql import holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
-from onward.contract.backend import Claim
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 from onward.job.states import State

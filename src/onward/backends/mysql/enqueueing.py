@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from onward.backend import Enqueued
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
-from onward.contract.backend import Enqueued
 from onward.job.envelope import Envelope
 from onward.job.states import State, state_named
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from onward.backend import Check
 from onward.backends.mysql import errors, schema
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.transaction import Transaction
 from onward.base.clock import SECOND
-from onward.contract.backend import Check
 from onward.errors import BackendMisconfigured
 
 __all__ = ["checks"]

@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
+from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import overview
 from onward.backends.mysql.enqueueing import cancel
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.holds import ONCE, standing
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.contract.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.job.states import State
 
 __all__ = ["MySQLInspection"]

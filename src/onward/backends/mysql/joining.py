@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from onward.backend import Enqueued
 from onward.backends.mysql import enqueueing
 from onward.backends.mysql.queries import CLOCK, Statement, singly
 from onward.backends.sql.enqueueing import existing
 from onward.backends.sql.statements import NamedSteps, ask
-from onward.contract.backend import Enqueued
 from onward.contract.transactions import Rows, Steps
 from onward.contract.transactions import Statement as Foreign
 from onward.errors import BackendUnavailable

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable
 
+from onward.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts, QueuePage
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.rows import before, queue_page
-from onward.contract.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts, QueuePage
 from onward.job.states import LIVE, State
 
 __all__ = ["overview", "queues_with_work"]

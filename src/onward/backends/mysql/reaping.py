@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from onward.backend import Held, Reaped
 from onward.backends.mysql import settling
 from onward.backends.mysql.transaction import Transaction
 from onward.backends.sql.settling import Lost
-from onward.contract.backend import Held, Reaped
 
 __all__ = ["end", "give_back"]
 

@@ -1,8 +1,8 @@
 """Ending leases by their settlements, and evidence for those that match no lease.
 
 Nearly all are successes of jobs without keys: they are moved among the finished without a look, by a statement that compares
-the fence.  If it finds fewer than there should be, everything is undone and done anew with a look at each: the rows are
-locked, the fate table of the contract says what becomes of them, and it is written, fenced once more.
+the fence and repeats what `fate` says of an `ack`.  If it finds fewer than there should be, all is undone and done anew
+with a look at each: the rows are locked, `fate` says what becomes of them, and it is written, fenced once more.
 """
 
 from __future__ import annotations
@@ -10,21 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
-from onward.backends.sql.settling import because, judge, on_record
 from onward.backends.sql.turns import released
-from onward.base.clock import SECOND
-from onward.base.wording import counted
-from onward.contract.backend import Held
-from onward.job.lease import Hold, Settled, Settlement, applied, crash_pause
-from onward.job.states import FINISHED, TARGETS, State
+from onward.job.lease import Hold
+from onward.job.settlement import Fate, Leased, Settled, Settlement, applied, fate, is_due_at_once, judge
+from onward.job.states import FINISHED, State
 
 __all__ = ["LeaseLost", "Settling", "classify", "settle"]
 
 _COMPLETED = applied(State.COMPLETED)
-# In these it may be due at once, and then somebody should know.
-_COMES_BACK = {State.AVAILABLE, State.RETRYABLE, State.SCHEDULED}
 
 
 class LeaseLost(Exception):
@@ -92,33 +88,30 @@ def settle(tx: Transaction, settlements: Mapping[int, Settlement]) -> dict[int, 
     order = sorted(settlements, key=lambda at: settlements[at].lease.envelope.id)
     leases = [_fence(settlements[at]) for at in order]
     found = {order[number - 1]: _Locked(*row) for number, *row in tx.ask("settle", leases=leases).rows()}
-    fates = {at: _fate(settlements[at], found[at]) for at in order if at in found}
+    fates = {at: fate(settlements[at], found[at].leased, found[at].now) for at in order if at in found}
     keyed = {at: each for at in sorted(fates) if (each := found[at].keyed(settlements[at])) is not None}
     ended = [holds.Ended(each, confirmed=settlements[at].move == "ack") for at, each in keyed.items()]
     ending = holds.Ending(tx, ended) if ended else None
     _write(tx, settlements, found, fates)
-    for at, fate in fates.items():
-        _follow_up(tx, settlements[at], fate.to)
+    for at, what in fates.items():
+        _follow_up(tx, settlements[at], what.to)
     if ending is not None:  # last: no job is stored or locked once keys are
         ending.end(
-            (_waiter(settlements[at], found[at]), each)
+            (_waiter(settlements[at], found[at], fates[at]), each)
             for at, each in keyed.items()
             if _waits(settlements[at], fates[at])
         )
-    return {at: applied(fate.to) for at, fate in fates.items()}
+    return {at: applied(what.to) for at, what in fates.items()}
 
 
-def _waits(settlement: Settlement, fate: _Fate) -> bool:
-    return fate.to is State.SCHEDULED and settlement.move == "snooze" and settlement.waits > 0
+def _waits(settlement: Settlement, what: Fate) -> bool:
+    return what.to is State.SCHEDULED and settlement.move == "snooze" and settlement.waits > 0
 
 
-def _waiter(settlement: Settlement, found: _Locked) -> holds.Waiter:
+def _waiter(settlement: Settlement, found: _Locked, what: Fate) -> holds.Waiter:
+    assert what.due is not None
     envelope = settlement.lease.envelope
-    return holds.Waiter(found.rank, _due(settlement, found), envelope.id, envelope.queue)
-
-
-def _due(settlement: Settlement, found: _Locked) -> int:
-    return found.now + round(settlement.delay * SECOND)
+    return holds.Waiter(found.rank, what.due, envelope.id, envelope.queue)
 
 
 class _Locked(NamedTuple):
@@ -139,16 +132,15 @@ class _Locked(NamedTuple):
     single_instance: str | None
     now: int
 
+    @property
+    def leased(self) -> Leased:
+        return Leased(self.cancel_reason, self.crashes, self.max_crashes, self.waits, self.parked_since, self.spent)
+
     def keyed(self, settlement: Settlement) -> holds.Keyed | None:
         if self.idempotency_key is None and self.single_instance is None:
             return None
         keys = self.idempotency_key, self.idempotency_ttl, self.single_instance
         return holds.Keyed(settlement.lease.envelope.id, settlement.lease.token, *keys)
-
-
-class _Fate(NamedTuple):
-    to: State
-    reason: str | None
 
 
 class _Results:
@@ -194,75 +186,57 @@ def _answers(tx: Transaction, owner: str, settlements: Sequence[Settlement]) -> 
     return [answers[at] for at in range(len(settlements))]
 
 
-def _fate(settlement: Settlement, found: _Locked) -> _Fate:
-    """The fate table of the contract."""
-    move, reason = settlement.move, because(settlement)
-    if move == "ack":
-        return _Fate(State.COMPLETED, reason)
-    if found.cancel_reason is not None:
-        return _Fate(State.CANCELLED, reason if move == "cancelled" else found.cancel_reason)
-    if move == "crashed":
-        poison = found.crashes + 1 >= found.max_crashes
-        return _Fate(
-            State.DISCARDED if poison else State.RETRYABLE, f"crashed {counted(found.crashes + 1, 'time')}: {reason}"
-        )
-    return _Fate(TARGETS[move], reason)
-
-
 def _write(
-    tx: Transaction, settlements: Mapping[int, Settlement], found: Mapping[int, _Locked], fates: Mapping[int, _Fate]
+    tx: Transaction, settlements: Mapping[int, Settlement], found: Mapping[int, _Locked], fates: Mapping[int, Fate]
 ) -> None:
-    runs = [_run(settlements[at], found[at], fate.to) for at, fate in fates.items() if on_record(settlements[at])]
+    runs = [_run(settlements[at], found[at], each) for at, each in fates.items() if each.failure is not None]
     if runs:
         tx.ask("record_runs", runs=runs)
     results = _Results()
-    finished = [_finished(settlements[at], fate, results) for at, fate in fates.items() if fate.to in FINISHED]
+    finished = [_finished(settlements[at], each, results) for at, each in fates.items() if each.to in FINISHED]
     if finished:
         tx.ask("finish", leases=finished, results=results.joined())
         tx.ended += len(finished)
-    back = [_put_back(settlements[at], found[at], fate.to) for at, fate in fates.items() if fate.to not in FINISHED]
+    back = [_put_back(settlements[at], found[at], each) for at, each in fates.items() if each.to not in FINISHED]
     if back:
         tx.ask("put_back", leases=back)
 
 
-def _run(settlement: Settlement, found: _Locked, to: State) -> Row:
-    failure = on_record(settlement)
+def _run(settlement: Settlement, found: _Locked, what: Fate) -> Row:
+    lease, failure = settlement.lease, what.failure
     assert failure is not None
-    lease = settlement.lease
     return (
-        *(lease.envelope.id, lease.token, found.now, settlement.duration_ms, found.attempts + 1, settlement.move, to),
+        *(
+            lease.envelope.id,
+            lease.token,
+            found.now,
+            settlement.duration_ms,
+            found.attempts + 1,
+            settlement.move,
+            what.to,
+        ),
         *(failure.kind, failure.message, failure.traceback),
     )
 
 
-def _finished(settlement: Settlement, fate: _Fate, results: _Results) -> Row:
-    move = settlement.move
-    counters = int(settlement.ran), int(move == "crashed"), int(move == "release"), int(settlement.keep)
+def _finished(settlement: Settlement, what: Fate, results: _Results) -> Row:
+    counters = what.attempts, what.crashes, what.interruptions, int(settlement.keep)
     place = (results.add(settlement.result) if settlement.keep else ()) or (None, None)
-    return (*_fence(settlement), fate.to, *counters, *place, fate.reason)
+    return (*_fence(settlement), what.to, *counters, *place, what.reason)
 
 
-def _put_back(settlement: Settlement, found: _Locked, to: State) -> Row:
-    attempts, crashes, interruptions = found.attempts + settlement.ran, found.crashes, found.interruptions
-    available_at, waits, parked, spent = found.available_at, found.waits, found.parked_since, found.spent
-    if settlement.move == "release":  # it keeps its place
-        interruptions += 1
-    elif settlement.move == "crashed":
-        crashes += 1
-        available_at = found.now + crash_pause(crashes)
-    else:  # due later, and waiting is counted anew
-        available_at = _due(settlement, found)
-        waits, spent = settlement.waits, settlement.spent if settlement.spent is not None else spent
-        parked = (found.now if parked is None else parked) if settlement.move == "park" else None
-    place = found.rank if to is State.AVAILABLE else 0
-    counters = attempts, crashes, interruptions, waits, int(waits > 0 and parked is None)
-    return (*_fence(settlement), to, place, available_at, *counters, parked, spent)
+def _put_back(settlement: Settlement, found: _Locked, what: Fate) -> Row:
+    place = found.rank if what.to is State.AVAILABLE else 0
+    available_at = found.available_at if what.due is None else what.due
+    counters = found.attempts + what.attempts, found.crashes + what.crashes, found.interruptions + what.interruptions
+    waiting = what.waits, int(what.waits > 0 and what.parked_since is None), what.parked_since, what.spent
+    return (*_fence(settlement), what.to, place, available_at, *counters, *waiting)
 
 
 def _follow_up(tx: Transaction, settlement: Settlement, to: State) -> None:
     if settlement.dead_letter is not None and to is State.DISCARDED:
         enqueueing.enqueue(tx, [settlement.dead_letter])
-    if to in _COMES_BACK and (settlement.delay <= 0 or settlement.move == "release"):
+    if is_due_at_once(settlement, to):
         tx.wakes.add(settlement.lease.envelope.queue)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from onward.backend import Migration
 from onward.backends.mysql import errors, schema
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.url import parse_url
 from onward.backends.sql.sections import prefix_of
-from onward.contract.backend import Migration
 from onward.errors import BackendMisconfigured
 
 __all__ = ["MySQLTables", "preparation"]

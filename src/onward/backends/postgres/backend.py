@@ -7,6 +7,15 @@ from contextlib import nullcontext, suppress
 from math import inf
 from typing import TypeVar
 
+from onward.backend import (
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Renewal,
+    Turn,
+    TurnResult,
+)
 from onward.backends.postgres import claiming, enqueueing, errors, health, queries, reaping, settling, tables
 from onward.backends.postgres.completing import Lender, PostgresCompletion
 from onward.backends.postgres.connection import Connection, Connections
@@ -28,15 +37,6 @@ from onward.backends.sql.tables import emptying
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner
-from onward.contract.backend import (
-    Enqueued,
-    Envelope,
-    Held,
-    Lease,
-    Renewal,
-    Turn,
-    TurnResult,
-)
 from onward.contract.transactions import Dialect, Steps, Style
 from onward.errors import BackendRefused, BackendUnavailable
 

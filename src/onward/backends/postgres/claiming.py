@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from onward.backend import Claim
 from onward.backends.postgres import holds
 from onward.backends.postgres.queue_marks import PINNED, Marks
 from onward.backends.postgres.transaction import Reply, Row, Transaction
-from onward.contract.backend import Claim
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 

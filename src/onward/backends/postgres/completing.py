@@ -26,7 +26,7 @@ from onward.base.interruption import shield
 from onward.contract.transactions import Rows, Steps, Style, run_steps
 from onward.contract.transactions import Statement as Foreign
 from onward.errors import BackendError, TransactionError
-from onward.job.lease import Settled, Settlement, under
+from onward.job.settlement import Settled, Settlement, under
 
 __all__ = ["Lender", "PostgresCompletion"]
 

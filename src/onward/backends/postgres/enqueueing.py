@@ -7,12 +7,12 @@ from contextlib import suppress
 from hashlib import blake2b
 from typing import Any
 
+from onward.backend import Enqueued
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.postgres.wake import named
 from onward.backends.sql.enqueueing import StartOver, due_queues, existing, first_of_each
 from onward.backends.sql.statements import NamedSteps, ask
-from onward.contract.backend import Enqueued
 from onward.contract.transactions import Rows
 from onward.errors import BackendUnavailable
 from onward.job.envelope import Envelope

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from onward.backend import Check
 from onward.backends.postgres import schema
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.transaction import Transaction
 from onward.base.clock import SECOND
-from onward.contract.backend import Check
 
 __all__ = ["checks"]
 

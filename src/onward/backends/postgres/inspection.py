@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
+from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.postgres import overview
 from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.contract.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.job.states import State, state_named
 
 __all__ = ["PostgresInspection"]

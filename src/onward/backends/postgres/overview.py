@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 
+from onward.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts
 from onward.backends.postgres.transaction import Transaction
-from onward.contract.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts
 from onward.job.states import LIVE, State
 
 __all__ = ["overview"]

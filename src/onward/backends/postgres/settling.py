@@ -1,6 +1,7 @@
 """Ending leases by their settlements, and evidence for those that match no lease.
 
-The fate table of the contract is the statement `settle`; here it is asked, and its answers are told.
+The statement `settle` repeats `onward.job.settlement.fate` in SQL, so that a batch is one exchange; here it is asked, and
+its answers are told.
 """
 
 from __future__ import annotations
@@ -8,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
+from onward.backend import Held
 from onward.backends.postgres import enqueueing, holds
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.sql.enqueueing import StartOver
-from onward.backends.sql.settling import because, judge, on_record
 from onward.backends.sql.turns import released
 from onward.base.clock import SECOND
-from onward.contract.backend import Held
-from onward.job.lease import Hold, Settled, Settlement, applied, crash_pause
+from onward.job.lease import Hold
+from onward.job.settlement import Settled, Settlement, applied, because, crash_pause, is_due_at_once, judge, on_record
 from onward.job.states import TARGETS, State
 
 __all__ = ["LeaseLost", "Settling", "classify", "columns", "written"]
@@ -117,12 +118,10 @@ class Settling:
     def _follow_up(self, settlement: Settlement, answer: Settled) -> None:
         if settlement.dead_letter is not None and answer.state is State.DISCARDED:
             enqueueing.enqueue(self._tx, [settlement.dead_letter])
-        if answer.state in _COMES_BACK and (settlement.delay <= 0 or settlement.move == "release"):
+        if is_due_at_once(settlement, answer.state):
             self._tx.wakes.add(settlement.lease.envelope.queue)
 
 
-# In these it may be due at once, and then somebody should know.
-_COMES_BACK = {State.AVAILABLE, State.RETRYABLE, State.SCHEDULED}
 _APPLIED = {str(state): applied(state) for state in State}
 _COMPLETED = _APPLIED[State.COMPLETED]
 

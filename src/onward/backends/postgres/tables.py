@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from onward.backend import Migration
 from onward.backends.postgres import errors, schema
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.url import parse_url
 from onward.backends.sql.sections import prefix_of
-from onward.contract.backend import Migration
 from onward.errors import BackendMisconfigured, BackendUnavailable
 
 __all__ = ["PostgresTables", "preparation"]

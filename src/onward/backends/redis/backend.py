@@ -7,15 +7,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from onward.backends.redis import errors, health, packing, scripts, server, turning
-from onward.backends.redis.connection import Connections
-from onward.backends.redis.driver import redis
-from onward.backends.redis.inspection import RedisInspection
-from onward.backends.redis.transfer import RedisMoving
-from onward.backends.redis.url import parse_url
-from onward.base.clock import SECOND, Clock
-from onward.base.names import namespace_name
-from onward.contract.backend import (
+from onward.backend import (
     DURABLE,
     LOSSY,
     Backend,
@@ -31,6 +23,14 @@ from onward.contract.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.redis import errors, health, packing, scripts, server, turning
+from onward.backends.redis.connection import Connections
+from onward.backends.redis.driver import redis
+from onward.backends.redis.inspection import RedisInspection
+from onward.backends.redis.transfer import RedisMoving
+from onward.backends.redis.url import parse_url
+from onward.base.clock import SECOND, Clock
+from onward.base.names import namespace_name
 from onward.errors import BackendError, BackendUnavailable
 
 __all__ = ["RedisBackend"]

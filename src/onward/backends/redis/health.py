@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from onward.backend import Check
 from onward.backends.redis.server import Server, dangers
-from onward.contract.backend import Check
 
 __all__ = ["checks"]
 

@@ -7,11 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from onward.backends.redis import packing
-from onward.backends.redis.packing import STATES
-from onward.backends.redis.turning import HOLDS
-from onward.base.clock import SECOND
-from onward.contract.backend import (
+from onward.backend import (
     QUEUES_AT_A_GLANCE,
     TOMBSTONE,
     Hold,
@@ -26,6 +22,10 @@ from onward.contract.backend import (
     SessionState,
     StoredJob,
 )
+from onward.backends.redis import packing
+from onward.backends.redis.packing import STATES
+from onward.backends.redis.turning import HOLDS
+from onward.base.clock import SECOND
 from onward.job.states import FINISHED, State
 
 __all__ = ["RedisInspection"]

@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 
+from onward.backend import Held, Reaped, Run, SessionState, StoredJob
 from onward.base.failure import Failure
-from onward.contract.backend import Held, Reaped, Run, SessionState, StoredJob
 from onward.contract.transfer import Parcel
 from onward.job.envelope import Envelope
 from onward.job.states import State

@@ -6,9 +6,9 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from onward.backend import Query, StoredJob
 from onward.backends.redis import packing
 from onward.backends.redis.packing import STATES, Message
-from onward.contract.backend import Query, StoredJob
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.states import State
 

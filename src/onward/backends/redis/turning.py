@@ -13,11 +13,12 @@ from typing import Any
 
 import msgspec
 
+from onward.backend import Lease, Settlement
 from onward.backends.redis.packing import STATES, Message, fresh, packed_envelope
 from onward.base.clock import SECOND
-from onward.contract.backend import Lease, Settlement
 from onward.job.envelope import Sealed
-from onward.job.lease import GONE, LEASE_LOST, Hold, Settled, already_applied, applied
+from onward.job.lease import Hold
+from onward.job.settlement import GONE, LEASE_LOST, Settled, already_applied, applied
 from onward.job.states import State
 
 __all__ = ["HOLDS", "Outgoing", "leases"]

@@ -12,21 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from onward.backends.broker.evidence import Evidence
-from onward.backends.broker.turns import give_back, in_order
-from onward.backends.servicebus import health, settling
-from onward.backends.servicebus.bus import Bus
-from onward.backends.servicebus.channel import Channel
-from onward.backends.servicebus.dead_letters import Grave, page_of
-from onward.backends.servicebus.message import ROOM, Header, compose, size_of
-from onward.backends.servicebus.names import Names
-from onward.backends.servicebus.session import Session, give_back_unharmed
-from onward.backends.servicebus.url import parse_url
-from onward.base import forks
-from onward.base.clock import Clock, SystemClock
-from onward.base.interruption import shield
-from onward.base.logs import get_logger
-from onward.contract.backend import (
+from onward.backend import (
     Backend,
     Capabilities,
     Check,
@@ -43,9 +29,23 @@ from onward.contract.backend import (
     Turn,
     TurnResult,
 )
-from onward.contract.backend import Session as Opened
+from onward.backend import Session as Opened
+from onward.backends.broker.evidence import Evidence
+from onward.backends.broker.turns import give_back, in_order
+from onward.backends.servicebus import health, settling
+from onward.backends.servicebus.bus import Bus
+from onward.backends.servicebus.channel import Channel
+from onward.backends.servicebus.dead_letters import Grave, page_of
+from onward.backends.servicebus.message import ROOM, Header, compose, size_of
+from onward.backends.servicebus.names import Names
+from onward.backends.servicebus.session import Session, give_back_unharmed
+from onward.backends.servicebus.url import parse_url
+from onward.base import forks
+from onward.base.clock import Clock, SystemClock
+from onward.base.interruption import shield
+from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.job.lease import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["ServiceBusBackend"]

@@ -10,13 +10,13 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from onward.backend import Query, Run, StoredJob
 from onward.backends.broker.header import NotOurs, revived
 from onward.backends.servicebus.links import Receiver, Sender
 from onward.backends.servicebus.message import Header, compose, read
 from onward.backends.servicebus.received import Epitaph
 from onward.base.clock import to_micros
 from onward.base.logs import get_logger
-from onward.contract.backend import Query, Run, StoredJob
 from onward.job.states import State
 
 __all__ = ["Grave", "page_of"]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from onward.backend import Check
 from onward.backends.servicebus.bus import Bus
 from onward.backends.servicebus.names import Names
 from onward.backends.servicebus.settings import objections
 from onward.base.wording import counted
-from onward.contract.backend import Check
 from onward.errors import BackendError
 
 __all__ = ["checks"]

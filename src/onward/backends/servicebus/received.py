@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import msgspec
 
+from onward.backend import Lease, Sealed
 from onward.backends.broker.header import cut, lease_of
 from onward.backends.servicebus.channel import Arrival, Channel
 from onward.backends.servicebus.message import Header, compose, message_id
 from onward.base.failure import Failure, storable
-from onward.contract.backend import Lease, Sealed
 
 __all__ = ["Epitaph", "Received"]
 

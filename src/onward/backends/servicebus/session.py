@@ -17,15 +17,15 @@ from datetime import timedelta
 
 import msgspec
 
+from onward.backend import Claim, Lease
 from onward.backends.broker.header import NotOurs
 from onward.backends.servicebus.channel import Arrival, Channel
 from onward.backends.servicebus.message import read
 from onward.backends.servicebus.received import Received
 from onward.base.clock import Clock
 from onward.base.logs import get_logger
-from onward.contract.backend import Claim, Lease
 from onward.errors import BackendMisconfigured
-from onward.job.lease import crash_pause
+from onward.job.settlement import crash_pause
 
 __all__ = ["Session", "admit", "give_back_unharmed"]
 

@@ -13,15 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from onward.backends.broker.evidence import key_of
-from onward.backends.broker.header import moved
+from onward.backends.broker.header import settled
 from onward.backends.servicebus.received import Received
 from onward.backends.servicebus.session import Session
-from onward.base.clock import SECOND
-from onward.base.failure import Failure
-from onward.base.wording import counted
 from onward.job.envelope import Envelope
-from onward.job.lease import GONE, LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Settled, Settlement, applied, crash_pause
-from onward.job.states import TARGETS, State
+from onward.job.settlement import GONE, LEASE_LOST, UNEXPLAINED, Settled, Settlement, applied
+from onward.job.states import FINISHED, State
 
 __all__ = ["settle"]
 
@@ -37,25 +34,15 @@ def settle(session: Session, settlement: Settlement, store: Callable[[Envelope],
 
 
 def _apply(settlement: Settlement, received: Received, store: Callable[[Envelope], object], now: int) -> State | None:
-    kept, target, header = False, TARGETS[settlement.move], moved(settlement, received.header, now)
-    match settlement.move:
-        case "ack" | "skip" | "cancelled":
-            kept = received.complete()
-        case "nack" | "snooze" | "park" | "release":
-            kept = received.put_back(header, round(settlement.delay * SECOND), now)
-        case "crashed" if header.crashes < header.max_crashes:
-            kept = received.put_back(header, crash_pause(header.crashes), now)
-        case "crashed":
-            cause = settlement.reason or UNKNOWN_CAUSE
-            target = State.DISCARDED
-            kept = received.bury(
-                header, f"crashed {counted(header.crashes, 'time')}: {cause}", Failure("Crash", cause), now
-            )
-        case "abandon":
-            if settlement.dead_letter is not None:
-                if not received.renew():
-                    return None
-                store(settlement.dead_letter)
-            reason = settlement.reason or UNEXPLAINED.message
-            kept = received.bury(header, reason, settlement.failure, now)
-    return target if kept else None
+    what, header = settled(settlement, received.header, now)
+    if what.to is State.DISCARDED:
+        if settlement.dead_letter is not None:
+            if not received.renew():
+                return None
+            store(settlement.dead_letter)
+        kept = received.bury(header, what.reason or UNEXPLAINED.message, what.failure, now)
+    elif what.to in FINISHED:
+        kept = received.complete()
+    else:
+        kept = received.put_back(header, 0 if what.due is None else what.due - now, now)
+    return what.to if kept else None

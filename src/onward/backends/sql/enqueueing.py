@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Mapping, Sequence
 
+from onward.backend import Enqueued
 from onward.base.clock import SECOND
-from onward.contract.backend import Enqueued
 from onward.job.envelope import Envelope
 
 __all__ = ["StartOver", "due_queues", "existing", "first_of_each", "is_simple"]

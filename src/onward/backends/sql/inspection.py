@@ -6,10 +6,10 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, TypeVar
 
+from onward.backend import Pruned, Query, QueueState, SessionState, StoredJob
 from onward.backends.sql import rows
 from onward.backends.sql.rows import PruneBatch, Row
 from onward.backends.sql.statements import Transaction
-from onward.contract.backend import Pruned, Query, QueueState, SessionState, StoredJob
 from onward.job.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]

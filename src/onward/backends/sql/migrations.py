@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from importlib.resources import files
 
-from onward.contract.backend import Migration
+from onward.backend import Migration
 from onward.errors import SchemaTooNew
 
 __all__ = ["Migration", "missing", "shipped"]

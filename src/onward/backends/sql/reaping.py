@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from onward.backend import Reaped
 from onward.backends.sql.settling import Lost
 from onward.base.logs import get_logger
-from onward.contract.backend import Reaped
 from onward.errors import BackendRefused
 
 __all__ = ["singly"]

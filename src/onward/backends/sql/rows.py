@@ -7,9 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, NamedTuple
 
+from onward.backend import TOMBSTONE, Pruned, Query, QueuePage, Run, SessionState, StoredJob
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
-from onward.contract.backend import TOMBSTONE, Pruned, Query, QueuePage, Run, SessionState, StoredJob
 from onward.job.states import State, state_named
 
 __all__ = [

@@ -12,17 +12,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
-from onward.backends.sql.enqueueing import StartOver
-from onward.backends.sql.reaping import singly
-from onward.backends.sql.rows import Row
-from onward.backends.sql.same_database import same_database
-from onward.backends.sql.settling import why
-from onward.backends.sql.statements import NamedSteps
-from onward.backends.sql.turns import in_two, is_parted
-from onward.backends.sql.waiting import Waiting
-from onward.base.clock import SECOND, Clock
-from onward.contract.backend import (
+from onward.backend import (
     DURABLE,
     LOSSY,
     Backend,
@@ -35,6 +25,16 @@ from onward.contract.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.sql.enqueueing import StartOver
+from onward.backends.sql.reaping import singly
+from onward.backends.sql.rows import Row
+from onward.backends.sql.same_database import same_database
+from onward.backends.sql.settling import why
+from onward.backends.sql.statements import NamedSteps
+from onward.backends.sql.turns import in_two, is_parted
+from onward.backends.sql.waiting import Waiting
+from onward.base.clock import SECOND, Clock
 from onward.contract.transactions import Steps, Style
 from onward.errors import BackendError, BackendRefused, BackendUnavailable
 

@@ -1,39 +1,16 @@
-"""What the contract says of settlements and no database decides: the evidence, what goes on record, who is taken back."""
+"""What the contract says of leases that are taken back, and no database decides."""
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-from onward.base.failure import Failure
-from onward.contract.backend import Reaped
+from onward.backend import Reaped
 from onward.job.envelope import Sealed
-from onward.job.lease import GONE, LEASE_LOST, UNEXPLAINED, UNKNOWN_CAUSE, Lease, Settled, Settlement, already_applied
-from onward.job.states import TARGETS, State, state_named
+from onward.job.lease import Lease
+from onward.job.settlement import Settlement
+from onward.job.states import State
 
-__all__ = ["Lost", "because", "judge", "on_record", "why"]
-
-
-def judge(settlement: Settlement, move: str | None, went_to: str, finished_as: str | None, traced: bool) -> Settled:
-    """What became of a settlement whose fence matches nothing: the record first, then the finished job."""
-    if move is not None:
-        return already_applied(state_named(went_to)) if move == settlement.move else LEASE_LOST
-    if not traced:
-        return GONE
-    turned = finished_as == State.CANCELLED and settlement.move != "ack"
-    if finished_as is not None and (turned or finished_as == TARGETS[settlement.move]):
-        return already_applied(state_named(finished_as))
-    return LEASE_LOST
-
-
-def on_record(settlement: Settlement) -> Failure | None:
-    """What goes on record: every failure, every nack, every crash."""
-    if settlement.move == "crashed":
-        return Failure("Crash", settlement.reason or UNKNOWN_CAUSE)
-    return settlement.failure or (UNEXPLAINED if settlement.move == "nack" else None)
-
-
-def because(settlement: Settlement) -> str | None:
-    return settlement.reason or (UNKNOWN_CAUSE if settlement.move == "crashed" else None)
+__all__ = ["Lost", "why"]
 
 
 def why(owner: str | None, cause: str | None) -> str:
@@ -55,7 +32,7 @@ class Lost(NamedTuple):
         """How it is given back: as crashed or as released."""
         sealed = Sealed(self.id, self.queue, b"")
         lease = Lease(envelope=sealed, token=self.token, owner=self.owner, expires_at=0, claimed_at=0)
-        return Settlement.crashed(lease, cause) if crashed else Settlement.release(lease)
+        return Settlement.given_back(lease, cause, started=crashed)
 
     def reaped(self, to: State, cause: str, *, crashed: bool) -> Reaped:
         return Reaped(

@@ -8,10 +8,10 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from onward.backend import Query
 from onward.backends.sql.inspection import page
 from onward.backends.sql.rows import Row, runs_by_job
 from onward.backends.sql.statements import Transaction
-from onward.contract.backend import Query
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.states import state_named
 

@@ -12,8 +12,9 @@ from typing import Protocol
 
 import msgspec
 
-from onward.contract.backend import Turn, TurnResult
-from onward.job.lease import Hold, Settled, Settlement
+from onward.backend import Turn, TurnResult
+from onward.job.lease import Hold
+from onward.job.settlement import Settled, Settlement
 
 __all__ = ["in_two", "is_parted", "released"]
 

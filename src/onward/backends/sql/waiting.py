@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import random
 import time
 from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
+from onward.base.backoff import doubling, jittered
+
 __all__ = ["Waiting"]
 
-_FIRST_REST, _LONGEST_REST = 0.001, 0.25  # seconds
+_FIRST_REST, _LONGEST_REST = 0.002, 0.25  # seconds
 
 
 class Waiting:
@@ -40,6 +41,6 @@ class Waiting:
         if not self._expects_work:
             return False
         self._empty_claims += 1
-        longest = min(_FIRST_REST * (1 << min(self._empty_claims, 10)), _LONGEST_REST)
-        time.sleep(max(0.0, min(random.uniform(0.5, 1) * longest, deadline - time.monotonic())))
+        rest = jittered(doubling(_FIRST_REST, self._empty_claims, _LONGEST_REST))
+        time.sleep(max(0.0, min(rest, deadline - time.monotonic())))
         return True

@@ -8,6 +8,22 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
+from onward.backend import (
+    DURABLE,
+    LOSSY,
+    Backend,
+    Capabilities,
+    Check,
+    Enqueued,
+    Envelope,
+    Held,
+    Lease,
+    Reaped,
+    Renewal,
+    Session,
+    Turn,
+    TurnResult,
+)
 from onward.backends.sql import text
 from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.sections import prefix_of
@@ -34,22 +50,6 @@ from onward.backends.sqlite.url import Durability, anchored, checked_durability,
 from onward.backends.sqlite.wake import Bell, Watch
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
-from onward.contract.backend import (
-    DURABLE,
-    LOSSY,
-    Backend,
-    Capabilities,
-    Check,
-    Enqueued,
-    Envelope,
-    Held,
-    Lease,
-    Reaped,
-    Renewal,
-    Session,
-    Turn,
-    TurnResult,
-)
 from onward.contract.transactions import Dialect, Rows, Steps, Style, refuse_to_wait
 from onward.errors import BackendMisconfigured, TransactionError
 

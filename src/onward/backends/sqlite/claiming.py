@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import msgspec
 
+from onward.backend import Claim
 from onward.backends.sqlite import holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Transaction, as_json
-from onward.contract.backend import Claim
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 

@@ -22,7 +22,7 @@ from onward.base.clock import Clock
 from onward.base.interruption import shield
 from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import TransactionError, TransactionTooLong
-from onward.job.lease import Settled, Settlement, under
+from onward.job.settlement import Settled, Settlement, under
 
 __all__ = ["SqliteCompletion"]
 

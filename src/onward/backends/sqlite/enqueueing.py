@@ -11,9 +11,9 @@ from collections.abc import Hashable, Sequence
 from functools import partial
 from operator import attrgetter
 
+from onward.backend import Enqueued
 from onward.backends.sql.statements import Named, NamedSteps
 from onward.backends.sqlite.transaction import Row, Transaction, Transactions, as_json
-from onward.contract.backend import Enqueued
 from onward.job.envelope import Envelope
 from onward.job.states import State
 

@@ -7,11 +7,11 @@ import sqlite3
 from pathlib import Path
 from typing import Literal
 
+from onward.backend import Check
 from onward.backends.sqlite import connection as connections
 from onward.backends.sqlite import library, schema
 from onward.backends.sqlite.transaction import Transaction
 from onward.base.clock import SECOND
-from onward.contract.backend import Check
 
 __all__ = ["of_connection", "of_file", "of_leases", "of_library", "wal_size"]
 

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 
 from onward.backends.sql.holds import ONCE, SINGLE, Ended, Keyed, allot, standing
 from onward.backends.sqlite.transaction import Transaction, as_json
-from onward.job.lease import Hold, Settlement
+from onward.job.lease import Hold
+from onward.job.settlement import Settlement
 
 __all__ = ["ONCE", "SINGLE", "Ended", "Keyed", "end", "forget", "of_settled", "take"]
 

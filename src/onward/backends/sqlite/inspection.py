@@ -6,12 +6,12 @@ from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TypeVar
 
+from onward.backend import Hold, Lease, Overview, Pruned, Query, QueuePage, Replayed
 from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
 from onward.backends.sqlite import holds, overview
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Transaction, as_json
-from onward.contract.backend import Hold, Lease, Overview, Pruned, Query, QueuePage, Replayed
 from onward.job.states import State, state_named
 
 __all__ = ["SqliteInspection"]

@@ -6,8 +6,8 @@ from collections import defaultdict
 
 import msgspec
 
+from onward.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts
 from onward.backends.sqlite.transaction import Transaction
-from onward.contract.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts
 from onward.job.states import LIVE, State
 
 __all__ = ["overview"]

@@ -6,17 +6,15 @@ import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple
 
+from onward.backend import Held, Reaped
+from onward.backends.sql.settling import Lost, why
 from onward.backends.sqlite import holds
-from onward.backends.sqlite.settlement_writes import Fence, Moves
+from onward.backends.sqlite.settlement_writes import Moves
 from onward.backends.sqlite.transaction import Transaction
-from onward.base.failure import Failure
 from onward.base.logs import get_logger
-from onward.base.wording import counted
-from onward.contract.backend import Held, Reaped
-from onward.job.lease import crash_pause
-from onward.job.states import State
+from onward.job.settlement import Leased
 
-__all__ = ["Crash", "reap"]
+__all__ = ["reap"]
 
 _logger = get_logger("onward.backend.sqlite")
 
@@ -62,15 +60,15 @@ def reap(
         leases = [_Lease(*row) for row in tx.rows("dead_leases", (owner, queue))]
     if not leases:
         return []
-    why = cause or ("its session expired" if owner is None else "its process died")
+    because = why(owner, cause)
     held = {(lease.id, lease.token) for lease in leases}
     crashed = held if started is None else held.intersection(started)
     tx.wakes = True
     try:
         with tx.savepoint():
-            return _give_back(tx, leases, crashed, why)
+            return _give_back(tx, leases, crashed, because)
     except sqlite3.IntegrityError:
-        return [reaped for lease in leases for reaped in _give_back_alone(tx, lease, crashed, why)]
+        return [reaped for lease in leases for reaped in _give_back_alone(tx, lease, crashed, because)]
 
 
 def _give_back_alone(tx: Transaction, lease: _Lease, crashed: Collection[Held], cause: str) -> Iterable[Reaped]:
@@ -92,47 +90,8 @@ def _give_back(tx: Transaction, leases: Sequence[_Lease], crashed: Collection[He
     return reaped
 
 
-class Crash(NamedTuple):
-    """A run that ended with its process."""
-
-    crashes: int  # this one counted
-    max_crashes: int
-    cause: str
-    cancel_reason: str | None
-
-    def plan(self, moves: Moves, fence: Fence, *, at: int) -> State:
-        """Gather its writes; gives the state that it leads to."""
-        if self.cancel_reason is not None:
-            to, reason = State.CANCELLED, self.cancel_reason
-        else:
-            to = State.DISCARDED if self.crashes >= self.max_crashes else State.RETRYABLE
-            reason = f"crashed {counted(self.crashes, 'time')}: {self.cause}"
-        moves.record_run(fence, "crashed", to, Failure("Crash", self.cause), at=at)
-        if to is State.RETRYABLE:
-            moves.crash(fence, due=at + crash_pause(self.crashes))
-        else:
-            moves.finish(fence, to, at=at, crashes=1, reason=reason)
-        return to
-
-
 def _plan(moves: Moves, lease: _Lease, now: int, cause: str, *, crashed: bool) -> Reaped:
-    fence = lease.id, lease.token, lease.owner
-    crashes = lease.crashes + crashed
-    if crashed:
-        to = Crash(crashes, lease.max_crashes, cause, lease.cancel_reason).plan(moves, fence, at=now)
-    elif lease.cancel_reason is not None:
-        to = State.CANCELLED
-        moves.finish(fence, to, at=now, interruptions=1, reason=lease.cancel_reason)
-    else:
-        to = State.AVAILABLE
-        moves.release(fence)
-    return Reaped(
-        id=lease.id,
-        queue=lease.queue,
-        job=lease.job,
-        token=lease.token,
-        to=to,
-        cause=cause,
-        crashed=crashed,
-        crashes=crashes,
-    )
+    lost = Lost(*lease[:6])
+    leased = Leased(lease.cancel_reason, lease.crashes, lease.max_crashes)
+    to = moves.plan(lost.settlement(cause, crashed=crashed), leased, now=now)
+    return lost.reaped(to, cause, crashed=crashed)

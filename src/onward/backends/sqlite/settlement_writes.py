@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 from onward.backends.sqlite.transaction import Parameters, Transaction, as_json
 from onward.base.failure import Failure
-from onward.job.lease import Settlement
-from onward.job.states import State
+from onward.job.settlement import Leased, Settlement, fate
+from onward.job.states import FINISHED, State
 
 __all__ = ["Fence", "Moves"]
 
@@ -91,41 +91,25 @@ class Moves:
             for ack in alike:
                 ended.add(ack.lease.envelope.id, ack.lease.token, ack.result if keep else None)
 
-    def finish(
-        self,
-        fence: Fence,
-        to: State,
-        *,
-        at: int,
-        attempts: int = 0,
-        crashes: int = 0,
-        interruptions: int = 0,
-        reason: str | None = None,
-        result: bytes | None = None,
-        keep: bool = True,
-    ) -> None:
-        job_id, token, owner = fence
-        end = _End(owner, _WORD[to], at, attempts, crashes, interruptions, reason, int(keep))
-        self._ending(end).add(job_id, token, result)
-
-    def put_back(
-        self,
-        fence: Fence,
-        to: State,
-        *,
-        due: int,
-        attempts: int = 0,
-        waits: int = 0,
-        spent: str | None = None,
-        parked_at: int | None = None,
-    ) -> None:
-        self._put_back.append((*fence, _WORD[to], due, attempts, waits, spent, parked_at))
-
-    def release(self, fence: Fence) -> None:
-        self._released.append(fence)
-
-    def crash(self, fence: Fence, *, due: int) -> None:
-        self._crashed.append((*fence, due))
+    def plan(self, settlement: Settlement, leased: Leased, *, now: int) -> State:
+        """Gather the writes of one settlement; gives the state that it leads to."""
+        lease, what = settlement.lease, fate(settlement, leased, now)
+        fence = job_id, token, owner = lease.envelope.id, lease.token, lease.owner
+        if what.failure is not None:
+            took = settlement.duration_ms
+            self.record_run(fence, settlement.move, what.to, what.failure, at=now, duration_ms=took)
+        if what.to in FINISHED:
+            counters = what.attempts, what.crashes, what.interruptions
+            end = _End(owner, _WORD[what.to], now, *counters, what.reason, int(settlement.keep))
+            self._ending(end).add(job_id, token, settlement.result if settlement.keep else None)
+        elif what.due is None:
+            self._released.append(fence)
+        elif what.crashes:
+            self._crashed.append((*fence, what.due))
+        else:
+            waiting = what.attempts, what.waits, what.spent, what.parked_since
+            self._put_back.append((*fence, _WORD[what.to], what.due, *waiting))
+        return what.to
 
     def _ending(self, end: _End) -> _Ended:
         return self._finished.setdefault(end, _Ended())

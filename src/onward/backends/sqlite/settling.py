@@ -5,22 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onward.backends.sqlite import enqueueing, holds
-from onward.backends.sqlite.reaping import Crash
-from onward.backends.sqlite.settlement_writes import Fence, Moves
+from onward.backends.sqlite.settlement_writes import Moves
 from onward.backends.sqlite.transaction import Transaction
-from onward.base.clock import SECOND
-from onward.job.lease import (
-    GONE,
-    LEASE_LOST,
-    UNEXPLAINED,
-    UNKNOWN_CAUSE,
-    Lease,
-    Settled,
-    Settlement,
-    already_applied,
-    applied,
-)
-from onward.job.states import FINISHED, TARGETS, State, state_named
+from onward.job.lease import Lease
+from onward.job.settlement import Leased, Settled, Settlement, applied, is_due_at_once, judge
+from onward.job.states import State
 
 __all__ = ["LeaseLost", "classify", "released", "settle"]
 
@@ -65,19 +54,11 @@ def settle(
 
 
 def classify(tx: Transaction, settlement: Settlement) -> Settled:
-    """What became of a settlement whose fence matches nothing: the record first, then the finished job."""
+    """Answer a settlement whose fence matches nothing, by evidence."""
     lease = settlement.lease
     evidence = tx.row("evidence", (lease.envelope.id, lease.token))
     assert evidence is not None
-    move, went_to, finished_as, traced = evidence
-    if move is not None:
-        return already_applied(state_named(went_to)) if move == settlement.move else LEASE_LOST
-    if not traced:
-        return GONE
-    turned = finished_as == State.CANCELLED and settlement.move != "ack"
-    if turned or finished_as == TARGETS[settlement.move]:
-        return already_applied(state_named(finished_as))
-    return LEASE_LOST
+    return judge(settlement, *evidence)
 
 
 def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> frozenset[str]:
@@ -109,7 +90,7 @@ def _gather(
     moves: Moves, tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked
 ) -> list[Settled]:
     """Gather the writes of these settlements; gives the answers to them if every fence matches."""
-    # Successes are nearly all there is, and nothing can turn one: they are gathered at one go.
+    # Successes are nearly all there is: they are gathered at one go, and not asked for their `fate`, which nothing can turn.
     acks = [each for each in settlements if each.move == "ack"]
     moves.complete(owner, acks, at=tx.now)
     for each in acks:
@@ -117,59 +98,20 @@ def _gather(
             fence = (each.lease.envelope.id, each.lease.token, owner)
             failure, took = each.failure, each.duration_ms
             moves.record_run(fence, "ack", State.COMPLETED, failure, at=tx.now, duration_ms=took)
-    return [_COMPLETED if each.move == "ack" else applied(_plan(moves, tx, owner, each, asked)) for each in settlements]
+    return [
+        _COMPLETED if each.move == "ack" else applied(_planned(moves, tx, owner, each, asked)) for each in settlements
+    ]
 
 
-def _plan(moves: Moves, tx: Transaction, owner: str, settlement: Settlement, asked: Asked) -> State:
-    """Gather the writes of one settlement; gives the state it leads to."""
-    lease, move = settlement.lease, settlement.move
-    fence = (lease.envelope.id, lease.token, owner)
-    if move == "crashed":
+def _planned(moves: Moves, tx: Transaction, owner: str, settlement: Settlement, asked: Asked) -> State:
+    lease = settlement.lease
+    crashes, max_crashes = 0, 1
+    if settlement.move == "crashed":
         # If there is no such lease, whatever is planned matches nothing.
-        crashes, max_crashes = tx.row("crash_budget", fence) or (0, 1)
-        crash = Crash(crashes + 1, max_crashes, settlement.reason or UNKNOWN_CAUSE, asked.get(_held(lease)))
-        tx.wakes = True
-        return crash.plan(moves, fence, at=tx.now)
-    to = TARGETS[move]
-    reason = settlement.reason
-    if move != "cancelled" and (lease.envelope.id, lease.token) in asked:
-        to, reason = State.CANCELLED, asked[lease.envelope.id, lease.token]
-    if settlement.failure is not None or move == "nack":
-        failure = settlement.failure or UNEXPLAINED
-        moves.record_run(fence, move, to, failure, at=tx.now, duration_ms=settlement.duration_ms)
-    if to in FINISHED:
-        moves.finish(
-            fence,
-            to,
-            at=tx.now,
-            attempts=int(settlement.ran),
-            interruptions=int(move == "release"),
-            reason=reason,
-            result=settlement.result if settlement.keep else None,
-            keep=settlement.keep,
-        )
-    else:
-        _plan_stay(moves, tx, fence, settlement, to)
+        crashes, max_crashes = tx.row("crash_budget", (lease.envelope.id, lease.token, owner)) or (0, 1)
+    to = moves.plan(settlement, Leased(asked.get(_held(lease)), crashes, max_crashes), now=tx.now)
+    tx.wakes = tx.wakes or is_due_at_once(settlement, to)
     return to
-
-
-def _plan_stay(moves: Moves, tx: Transaction, fence: Fence, settlement: Settlement, to: State) -> None:
-    if settlement.move == "release":
-        tx.wakes = True
-        moves.release(fence)
-        return
-    due = tx.now + round(settlement.delay * SECOND)
-    if due <= tx.now:
-        tx.wakes = True
-    moves.put_back(
-        fence,
-        to,
-        due=due,
-        attempts=int(settlement.ran),
-        waits=settlement.waits,
-        spent=settlement.spent,
-        parked_at=tx.now if settlement.move == "park" else None,
-    )
 
 
 def _ended(

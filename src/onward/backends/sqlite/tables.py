@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
 
+from onward.backend import Migration
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sqlite import errors, schema
 from onward.backends.sqlite.backend import SqliteBackend
 from onward.backends.sqlite.url import parse_url
-from onward.contract.backend import Migration
 
 __all__ = ["SqliteTables"]
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from onward.contract.backend import Query, StoredJob
+from onward.backend import Query, StoredJob
 from onward.job.states import MOVES, Move, State
 from onward.testing.contract.builders import SETTLEMENTS, a_claim, an_envelope, micros
 from onward.testing.contract.capabilities import needs

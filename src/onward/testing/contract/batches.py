@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from onward.contract.backend import Settlement
+from onward.backend import Settlement
 from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,

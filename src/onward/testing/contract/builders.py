@@ -21,9 +21,9 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
+from onward.backend import LEASE, Backend, Claim, Envelope, Failure, Lease, Session, Settlement, Turn
 from onward.base.clock import SECOND
 from onward.base.ids import IdMaker
-from onward.contract.backend import LEASE, Backend, Claim, Envelope, Failure, Lease, Session, Settlement, Turn
 from onward.job.envelope import Letter, Sealed, Sign, seal
 from onward.testing.clock import FakeClock
 

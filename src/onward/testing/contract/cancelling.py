@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onward.contract.backend import Envelope, Query, Settlement
+from onward.backend import Envelope, Query, Settlement
 from onward.job.states import FINISHED, State
 from onward.testing.clock import FakeClock
 from onward.testing.contract.builders import (

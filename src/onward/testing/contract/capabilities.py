@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from onward.contract.backend import Capabilities, Emptying, Inspection
+from onward.backend import Capabilities, Emptying, Inspection
 from onward.contract.companion import Companion
 from onward.contract.transactions import Transacts
 from onward.contract.transfer import Movable

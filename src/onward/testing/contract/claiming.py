@@ -6,8 +6,8 @@ from random import Random
 
 import pytest
 
+from onward.backend import Settlement
 from onward.base.clock import SECOND
-from onward.contract.backend import Settlement
 from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,

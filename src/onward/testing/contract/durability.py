@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onward.contract.backend import Hold, Settlement
+from onward.backend import Hold, Settlement
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids
 from onward.testing.contract.capabilities import needs

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from onward.backend import Settlement
 from onward.base.clock import SECOND
-from onward.contract.backend import Settlement
 from onward.errors import BackendRefused
 from onward.job.states import FINISHED, LIVE, State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids, micros, some_envelopes

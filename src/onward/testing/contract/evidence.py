@@ -9,7 +9,7 @@ from datetime import timedelta
 
 import pytest
 
-from onward.contract.backend import TOMBSTONE, Query, Settlement
+from onward.backend import TOMBSTONE, Query, Settlement
 from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,

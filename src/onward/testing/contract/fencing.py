@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from onward.contract.backend import Lease, Query
+from onward.backend import Lease, Query
 from onward.job.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.contract.builders import (

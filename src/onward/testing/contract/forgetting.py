@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from onward.contract.backend import Hold, Settlement
+from onward.backend import Hold, Settlement
 from onward.testing.contract.builders import SETTLEMENTS, a_claim, a_lease, an_envelope, at_once
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.holds import ONCE, SINGLE

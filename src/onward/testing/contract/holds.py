@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onward.contract.backend import Hold, Query, Settlement
+from onward.backend import Hold, Query, Settlement
 from onward.testing.contract.builders import (
     SETTLEMENTS,
     a_claim,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onward.contract.backend import Query, QueueState, Settlement
+from onward.backend import Query, QueueState, Settlement
 from onward.job.states import FINISHED, LIVE, State
 from onward.testing.contract.builders import a_claim, a_lease, a_turn, an_envelope, an_id, ids, some_envelopes
 from onward.testing.contract.capabilities import needs

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from onward.contract.backend import Query, Settlement
+from onward.backend import Query, Settlement
 from onward.contract.transfer import MOVABLE, Transit
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_failure, a_lease, an_envelope, ids, some_envelopes

@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from onward.contract.backend import Overview, QueueCounts, Session, SessionState, Settlement
+from onward.backend import Overview, QueueCounts, Session, SessionState, Settlement
 from onward.job.states import LIVE, State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, an_envelope, micros, some_envelopes
 from onward.testing.contract.capabilities import needs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onward.contract.backend import QueueState
+from onward.backend import QueueState
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids, some_envelopes
 from onward.testing.contract.capabilities import needs

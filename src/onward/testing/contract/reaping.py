@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from onward.backend import Backend, Lease, Settlement
 from onward.base.clock import SECOND
-from onward.contract.backend import Backend, Lease, Settlement
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, some_envelopes
 from onward.testing.contract.capabilities import needs

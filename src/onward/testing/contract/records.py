@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onward.contract.backend import Settlement
+from onward.backend import Settlement
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_failure, a_lease, an_envelope, ids
 from onward.testing.contract.capabilities import needs

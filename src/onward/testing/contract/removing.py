@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from onward.contract.backend import TOMBSTONE, Hold, Inspection, Query, Settlement
+from onward.backend import TOMBSTONE, Hold, Inspection, Query, Settlement
 from onward.job.states import FINISHED, LIVE, State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
 from onward.testing.contract.capabilities import needs

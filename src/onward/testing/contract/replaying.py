@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onward.contract.backend import Query, Settlement, StoredJob
+from onward.backend import Query, Settlement, StoredJob
 from onward.job.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.contract.builders import a_claim, a_failure, a_lease, an_envelope, an_id, ids, micros

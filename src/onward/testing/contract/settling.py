@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from onward.contract.backend import Backend, Lease, Settlement, StoredJob
+from onward.backend import Backend, Lease, Settlement, StoredJob
 from onward.job.states import FINISHED, State
 from onward.testing.clock import FakeClock
 from onward.testing.contract.builders import SETTLEMENTS, a_claim, a_lease, micros

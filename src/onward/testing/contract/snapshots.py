@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from onward.contract.backend import Query
+from onward.backend import Query
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, at_once, ids, some_envelopes
 from onward.testing.contract.capabilities import needs

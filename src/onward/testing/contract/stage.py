@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from onward.contract.backend import Lease, Sealed
+from onward.backend import Lease, Sealed
 from onward.job.states import State
 from onward.testing.clock import FakeClock
 from onward.testing.contract.builders import a_claim, a_session, an_envelope

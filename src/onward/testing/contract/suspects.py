@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from onward.contract.backend import Envelope, Sealed
+from onward.backend import Envelope, Sealed
 from onward.job.states import State
 from onward.testing.contract.builders import SETTLEMENTS, a_claim, a_lease, an_envelope, ids, some_envelopes
 from onward.testing.contract.capabilities import needs

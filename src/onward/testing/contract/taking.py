@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onward.contract.backend import Hold, Settlement
+from onward.backend import Hold, Settlement
 from onward.contract.transfer import Transit
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope, ids, some_envelopes

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from onward.backend import Session, Settlement
 from onward.base.failure import Failure
-from onward.contract.backend import Session, Settlement
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids
 from onward.testing.contract.capabilities import needs

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from onward.contract.backend import Envelope, Query, Settlement
+from onward.backend import Envelope, Query, Settlement
 from onward.job.states import FINISHED, State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, at_once, ids
 from onward.testing.contract.capabilities import needs

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from onward.contract.backend import Backend, Hold, Lease, Settlement
+from onward.backend import Backend, Hold, Lease, Settlement
 from onward.job.states import State
 from onward.testing.contract.builders import (
     SETTLEMENTS,

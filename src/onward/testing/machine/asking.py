@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from onward.backend import TOMBSTONE, Query, QueueCounts, QueueState, Replayed, StoredJob
 from onward.base.clock import SECOND
-from onward.contract.backend import TOMBSTONE, Query, QueueCounts, QueueState, Replayed, StoredJob
 from onward.job.lease import Hold, Lease
 from onward.job.states import FINISHED, LIVE, State
-from onward.testing.machine.model import Job, Model
+from onward.testing.machine.model import Model
+from onward.testing.machine.model_job import ModelJob
 
 __all__ = ["AskedModel"]
 
@@ -24,7 +25,7 @@ class AskedModel(Model):
     def list(self, query: Query) -> Sequence[StoredJob]:
         return [self._stored(job) for job in self._matching(query)]
 
-    def _matching(self, query: Query, within: frozenset[State] = frozenset(State)) -> Sequence[Job]:
+    def _matching(self, query: Query, within: frozenset[State] = frozenset(State)) -> Sequence[ModelJob]:
         jobs = [
             job
             for job in (*self.live.values(), *self.finished.values())
@@ -64,7 +65,7 @@ class AskedModel(Model):
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         return [self._cancel(self.live.get(job_id), reason) for job_id in ids]
 
-    def _cancel(self, job: Job | None, reason: str) -> State | None:
+    def _cancel(self, job: ModelJob | None, reason: str) -> State | None:
         if job is None:
             return None
         if job.waiting:
@@ -76,7 +77,7 @@ class AskedModel(Model):
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
         return [self._retry(self.live.get(job_id)) for job_id in ids]
 
-    def _retry(self, job: Job | None) -> bool:
+    def _retry(self, job: ModelJob | None) -> bool:
         if job is None or job.state not in {State.SCHEDULED, State.RETRYABLE}:
             return False
         job.state, job.available_at = State.AVAILABLE, self.now
@@ -93,7 +94,7 @@ class AskedModel(Model):
                 replayed.skipped[job.id] = f"key held by {holder.id}"
             else:
                 del self.finished[job.id]
-                self.live[job.id] = Job(
+                self.live[job.id] = ModelJob(
                     job.envelope, State.AVAILABLE, self.now, job.envelope.unique_key, delivery=job.delivery
                 )
                 replayed.ids.append(job.id)
@@ -116,7 +117,7 @@ class AskedModel(Model):
                 removed[job.state] += 1
         return removed
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: ModelJob) -> None:
         del self.finished[job.id]
         self.records = {held: run for held, run in self.records.items() if held[0] != job.id}
 
@@ -140,7 +141,7 @@ class AskedModel(Model):
         self.live[lease.envelope.id].progress = progress
         return True
 
-    def _stored(self, job: Job) -> StoredJob:
+    def _stored(self, job: ModelJob) -> StoredJob:
         envelope = job.envelope
         return StoredJob(
             id=job.id,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import asdict, replace
 
-from onward.contract.backend import Lease, Reaped, Run, StoredJob
+from onward.backend import Lease, Reaped, Run, StoredJob
 
 __all__ = ["agree", "jobs", "leases", "reaped"]
 

@@ -8,12 +8,13 @@ from typing import Any
 import msgspec
 from hypothesis import strategies as st
 
+from onward.backend import Capabilities, Claim, Query
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
 from onward.base.ids import derived_id
-from onward.contract.backend import Capabilities, Claim, Query
 from onward.job.envelope import Envelope, Letter, seal
-from onward.job.lease import Lease, Settlement
+from onward.job.lease import Lease
+from onward.job.settlement import Settlement
 from onward.job.states import State
 
 __all__ = [

@@ -20,8 +20,8 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
+from onward.backend import Backend, Claim, Envelope, Hold, Inspection, Lease, Query, Session, StoredJob, Turn
 from onward.base.clock import SECOND, from_micros
-from onward.contract.backend import Backend, Claim, Envelope, Hold, Inspection, Lease, Query, Session, StoredJob, Turn
 from onward.job.envelope import owned_key
 from onward.job.states import State
 from onward.testing.clock import FakeClock

@@ -10,70 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from onward.backend import Claim, Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
-from onward.contract.backend import Claim, Enqueued, Held, Reaped, Renewal, Run, Session, Turn, TurnResult
 from onward.job.envelope import Envelope
-from onward.job.lease import Answer, Hold, Lease, Settled, Settlement
+from onward.job.lease import Hold, Lease
+from onward.job.settlement import Answer, Settled, Settlement
 from onward.job.states import State
+from onward.testing.machine.model_job import GOES_TO, HoldKey, ModelJob
 
-__all__ = ["Job", "Model"]
-
-GOES_TO = {
-    "ack": State.COMPLETED,
-    "skip": State.COMPLETED,
-    "nack": State.RETRYABLE,
-    "abandon": State.DISCARDED,
-    "snooze": State.SCHEDULED,
-    "park": State.SCHEDULED,
-    "cancelled": State.CANCELLED,
-    "release": State.AVAILABLE,
-    "crashed": State.RETRYABLE,
-}
-Key = tuple[str, str]  # kind and key of a hold
-
-
-@dataclass
-class Job:
-    envelope: Envelope
-    state: State
-    available_at: int
-    unique_key: str | None = None
-    attempts: int = 0
-    delivery: int = 0
-    crashes: int = 0
-    interruptions: int = 0
-    owner: str | None = None
-    started_at: int | None = None
-    finished_at: int | None = None
-    asked: str | None = None  # the reason given when it was asked to cancel
-    waits: int = 0
-    parked_since: int | None = None
-    spent: str | None = None
-    result: bytes | None = None
-    reason: str | None = None
-    progress: bytes | None = None
-    tombstone: bool = False
-
-    @property
-    def id(self) -> str:
-        return self.envelope.id
-
-    @property
-    def place(self) -> tuple[int, int, str]:
-        return (-self.envelope.priority, self.available_at, self.id)
-
-    @property
-    def waiting(self) -> bool:
-        return self.state in {State.SCHEDULED, State.AVAILABLE, State.RETRYABLE}
-
-    @property
-    def keys(self) -> list[Key]:
-        pairs = [("idempotency", self.envelope.idempotency_key), ("single", self.envelope.single_instance)]
-        return [(kind, key) for kind, key in pairs if key is not None]
-
-    def expired(self, now: int) -> bool:
-        return self.envelope.expires_at is not None and self.envelope.expires_at <= now
+__all__ = ["Model"]
 
 
 @dataclass
@@ -94,11 +40,11 @@ class Model:
 
     def __init__(self, clock: Clock) -> None:
         self.clock = clock
-        self.live: dict[str, Job] = {}
-        self.finished: dict[str, Job] = {}
+        self.live: dict[str, ModelJob] = {}
+        self.finished: dict[str, ModelJob] = {}
         self.records: dict[Held, Run] = {}
         self.sessions: dict[str, _Row] = {}
-        self.holds: dict[Key, _Pointer] = {}
+        self.holds: dict[HoldKey, _Pointer] = {}
         self.paused: set[str] = set()
         self.events: Counter[str] = Counter()  # what happened that no answer tells
 
@@ -132,10 +78,10 @@ class Model:
                 holder.asked = holder.asked or f"replaced by {envelope.id}"
         available_at = max(self.now + envelope.delay, envelope.not_before or 0)
         state = State.AVAILABLE if available_at <= self.now else State.SCHEDULED
-        self.live[envelope.id] = Job(envelope, state, available_at, envelope.unique_key)
+        self.live[envelope.id] = ModelJob(envelope, state, available_at, envelope.unique_key)
         return Enqueued(envelope.id)
 
-    def holder_of(self, unique_key: str | None) -> Job | None:
+    def holder_of(self, unique_key: str | None) -> ModelJob | None:
         return next((job for job in self.live.values() if unique_key and job.unique_key == unique_key), None)
 
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
@@ -175,7 +121,7 @@ class Model:
     def _asked(self, owner: str) -> tuple[Held, ...]:
         return tuple((job.id, job.delivery) for job in self.held_by(owner) if job.asked is not None)
 
-    def held_by(self, owner: str) -> list[Job]:
+    def held_by(self, owner: str) -> list[ModelJob]:
         held = [job for job in self.live.values() if job.state is State.EXECUTING and job.owner == owner]
         return sorted(held, key=lambda job: job.place)
 
@@ -222,7 +168,7 @@ class Model:
             self._put_back(job, state, settlement)
         return Settled(Answer.APPLIED, state)
 
-    def _end_by(self, job: Job, state: State, settlement: Settlement) -> None:
+    def _end_by(self, job: ModelJob, state: State, settlement: Settlement) -> None:
         self.finish(job, state, settlement.reason)
         if settlement.move == "ack":
             job.tombstone = not settlement.keep
@@ -231,7 +177,7 @@ class Model:
             self._add(settlement.dead_letter)
             self.events["dead letter"] += 1
 
-    def _put_back(self, job: Job, state: State, settlement: Settlement) -> None:
+    def _put_back(self, job: ModelJob, state: State, settlement: Settlement) -> None:
         job.state, job.owner = state, None
         if settlement.move == "release":
             return
@@ -243,12 +189,12 @@ class Model:
         elif job.parked_since is None:
             job.parked_since = self.now
 
-    def finish(self, job: Job, state: State, reason: str | None) -> None:
+    def finish(self, job: ModelJob, state: State, reason: str | None) -> None:
         job.state, job.reason, job.finished_at = state, reason, self.now
         job.unique_key = job.asked = None
         self.finished[job.id] = self.live.pop(job.id)
 
-    def _record(self, job: Job, move: str, to: State, failure: Failure, duration_ms: int = 0) -> None:
+    def _record(self, job: ModelJob, move: str, to: State, failure: Failure, duration_ms: int = 0) -> None:
         self.records[job.id, job.delivery] = Run(
             token=job.delivery,
             attempt=job.attempts + 1,
@@ -276,7 +222,7 @@ class Model:
 
     # Claiming.
 
-    def _open_queues(self, claim: Claim) -> Iterator[tuple[str, list[Job]]]:
+    def _open_queues(self, claim: Claim) -> Iterator[tuple[str, list[ModelJob]]]:
         for queue in claim.queues:
             if queue not in self.paused:
                 yield queue, [job for job in self.live.values() if job.envelope.queue == queue]
@@ -297,8 +243,8 @@ class Model:
         self.events["promoted"] += promoted
         return promoted
 
-    def _next_in_line(self, claim: Claim, released: set[str]) -> list[Job]:
-        taken: list[Job] = []
+    def _next_in_line(self, claim: Claim, released: set[str]) -> list[ModelJob]:
+        taken: list[ModelJob] = []
         for queue, jobs in self._open_queues(claim):
             free = [job for job in jobs if job.state is State.AVAILABLE and not job.expired(self.now)]
             line = sorted((job for job in free if job.id not in released), key=lambda job: job.place)
@@ -311,12 +257,12 @@ class Model:
                 taken.append(job)
         return taken
 
-    def _take(self, job: Job, owner: str) -> Lease:
+    def _take(self, job: ModelJob, owner: str) -> Lease:
         job.state, job.owner, job.started_at = State.EXECUTING, owner, self.now
         job.delivery += 1
         return self._lease(job, *self._take_holds(job))
 
-    def _lease(self, job: Job, hold: Hold, holder: str | None) -> Lease:
+    def _lease(self, job: ModelJob, hold: Hold, holder: str | None) -> Lease:
         assert job.owner is not None
         assert job.started_at is not None
         return Lease(
@@ -337,7 +283,7 @@ class Model:
 
     # Holds.
 
-    def _take_holds(self, job: Job) -> tuple[Hold, str | None]:
+    def _take_holds(self, job: ModelJob) -> tuple[Hold, str | None]:
         """All of a job's or none; what it holds already it goes on holding."""
         if not job.keys:
             return Hold.FREE, None
@@ -350,7 +296,7 @@ class Model:
         self.holds |= {key: _Pointer(job.id, job.delivery) for key in job.keys}
         return Hold.HELD, None
 
-    def _valid(self, key: Key) -> _Pointer | None:
+    def _valid(self, key: HoldKey) -> _Pointer | None:
         pointer = self.holds.get(key)
         if pointer is None:
             return None
@@ -360,7 +306,7 @@ class Model:
         runs = job is not None and job.state is State.EXECUTING and job.delivery == pointer.token
         return pointer if runs else None
 
-    def _end_holds(self, job: Job, *, confirmed: bool) -> None:
+    def _end_holds(self, job: ModelJob, *, confirmed: bool) -> None:
         for key in job.keys:
             pointer = self.holds.get(key)
             if pointer != _Pointer(job.id, job.delivery):
@@ -372,7 +318,7 @@ class Model:
                 del self.holds[key]
                 self._wake(self._waiters(key, job)[:1])
 
-    def _waiters(self, key: Key, ended: Job) -> list[Job]:
+    def _waiters(self, key: HoldKey, ended: ModelJob) -> list[ModelJob]:
         waiters = [
             job
             for job in self.live.values()
@@ -380,7 +326,7 @@ class Model:
         ]
         return sorted((job for job in waiters if job is not ended), key=lambda job: job.place)
 
-    def _wake(self, jobs: list[Job]) -> None:
+    def _wake(self, jobs: list[ModelJob]) -> None:
         for job in jobs:
             job.state, job.available_at = State.AVAILABLE, self.now
         self.events["waiter woken"] += len(jobs)
@@ -400,7 +346,7 @@ class Model:
             if job.owner in dead or (owner is None and job.owner not in self.sessions)
         ]
 
-    def _give_back(self, job: Job, cause: str, *, started: bool) -> Reaped:
+    def _give_back(self, job: ModelJob, cause: str, *, started: bool) -> Reaped:
         if started:
             to = self._crash(job, cause)
         else:
@@ -424,7 +370,7 @@ class Model:
             crashes=job.crashes,
         )
 
-    def _crash(self, job: Job, cause: str) -> State:
+    def _crash(self, job: ModelJob, cause: str) -> State:
         job.crashes += 1
         if job.asked is not None:
             to = State.CANCELLED

@@ -17,7 +17,7 @@ from typing import Self
 
 import msgspec
 
-from onward.base.ipc import Line, Message
+from onward.base.ipc import IpcChannel, IpcMessage
 from onward.base.logs import get_logger
 from onward.worker.diagnostics import private_socket
 from onward.worker.diagnostics.frames import Frame, InProcess, Whereabouts, stack_of
@@ -30,13 +30,13 @@ PATIENCE = 2.0  # seconds to wait for an answer
 _QUESTION_WITHIN = 1.0
 
 
-class Ask(Message, frozen=True):
+class StackRequest(IpcMessage, frozen=True):
     """Where is this job?"""
 
     job_id: str
 
 
-class Stack(Message, frozen=True):
+class Stack(IpcMessage, frozen=True):
     """There."""
 
     pid: int
@@ -44,22 +44,24 @@ class Stack(Message, frozen=True):
     frames: list[Frame]
 
 
-class Elsewhere(Message, frozen=True):
-    """Ask that process."""
+class RunsInProcess(IpcMessage, frozen=True):
+    """StackRequest that process."""
 
     pid: int
 
 
-class Unknown(Message, frozen=True):
+class NotRunningHere(IpcMessage, frozen=True):
     """That job does not run here, or not any more."""
 
 
-class Stranger(Message, frozen=True):
+class OtherUser(IpcMessage, frozen=True):
     """You are another user."""
 
 
-_hear_question: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Ask)
-_hear_answer: msgspec.msgpack.Decoder[Message] = msgspec.msgpack.Decoder(Stack | Elsewhere | Unknown | Stranger)
+_request_decoder: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(StackRequest)
+_answer_decoder: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(
+    Stack | RunsInProcess | NotRunningHere | OtherUser
+)
 
 
 class Stacks:
@@ -103,23 +105,23 @@ class Stacks:
 
     def _receive(self, visitor: socket.socket) -> None:
         visitor.settimeout(_QUESTION_WITHIN)
-        line = Line(visitor, _hear_question)
+        channel = IpcChannel(visitor, _request_decoder)
         if not private_socket.may_talk(visitor):
-            line.send(Stranger())
+            channel.send(OtherUser())
             return
-        question = next(line.messages(), None)
-        if isinstance(question, Ask):
-            line.send(self._answer(question.job_id))
+        question = next(channel.messages(), None)
+        if isinstance(question, StackRequest):
+            channel.send(self._answer(question.job_id))
 
-    def _answer(self, job_id: str) -> Message:
+    def _answer(self, job_id: str) -> IpcMessage:
         place = self._whereabouts(job_id)
         if place is None:
-            return Unknown()
+            return NotRunningHere()
         if isinstance(place, InProcess):
-            return Elsewhere(place.pid)
+            return RunsInProcess(place.pid)
         where, frames = stack_of(place)
         if self._whereabouts(job_id) != place:  # it ended meanwhile, and these may be another job's frames
-            return Unknown()
+            return NotRunningHere()
         return Stack(os.getpid(), where, frames)
 
 
@@ -140,15 +142,15 @@ class NoStack(Exception):
 
 
 def ask(pid: int, job_id: str, *, patience: float = PATIENCE, in_files: bool = private_socket.IN_FILES) -> Stack:
-    """Ask a worker process for the stack of a job.  Raises `NoStack`."""
+    """StackRequest a worker process for the stack of a job.  Raises `NoStack`."""
     deadline = time.monotonic() + patience
     while True:
         match _answer_of(pid, job_id, deadline, in_files=in_files):
             case Stack() as stack:
                 return stack
-            case Elsewhere(pid=other):
+            case RunsInProcess(pid=other):
                 pid = other
-            case Stranger():
+            case OtherUser():
                 raise NoStack(Silence.STRANGER, pid)
             case None:
                 raise NoStack(Silence.NO_ANSWER, pid)
@@ -156,7 +158,7 @@ def ask(pid: int, job_id: str, *, patience: float = PATIENCE, in_files: bool = p
                 raise NoStack(Silence.NOT_THERE, pid)
 
 
-def _answer_of(pid: int, job_id: str, deadline: float, *, in_files: bool) -> Message | None:
+def _answer_of(pid: int, job_id: str, deadline: float, *, in_files: bool) -> IpcMessage | None:
     with socket.socket(socket.AF_UNIX) as end:
         end.settimeout(max(0.01, deadline - time.monotonic()))
         try:
@@ -167,6 +169,6 @@ def _answer_of(pid: int, job_id: str, deadline: float, *, in_files: bool) -> Mes
             raise NoStack(Silence.STRANGER, pid) from None
         except OSError:  # so many have asked that it hears nobody any more
             return None
-        line = Line(end, _hear_answer)
-        line.send(Ask(job_id))
-        return next(line.messages(), None)
+        channel = IpcChannel(end, _answer_decoder)
+        channel.send(StackRequest(job_id))
+        return next(channel.messages(), None)

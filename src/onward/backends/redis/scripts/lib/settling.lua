@@ -1,4 +1,4 @@
--- Ending leases: the contract's table of moves, and what the evidence says of a settlement whose fence matches nothing.
+-- Ending leases: `fate` and `judge` of onward/job/settlement.py, repeated here so that a turn is one exchange.
 
 -- Places in a settlement.
 local S_ID, S_TOKEN, S_OWN, S_MOVE, S_RAN, S_RESULT, S_DROP, S_REASON, S_DELAY = 1, 2, 3, 4, 5, 6, 7, 8, 9

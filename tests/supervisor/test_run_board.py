@@ -5,14 +5,14 @@ import signal
 
 import pytest
 
-from onward.supervisor.run_board import Begun, Board
+from onward.supervisor.run_board import BegunRun, RunBoard
 
 NEVER = float("inf")
 
 
 @pytest.fixture
 def board():
-    board = Board.create()
+    board = RunBoard.create()
     yield board
     board.close()
 
@@ -20,7 +20,7 @@ def board():
 @pytest.fixture
 def reader(board):
     """The same memory, seen by somebody else."""
-    reader = Board(os.dup(board.fd))
+    reader = RunBoard(os.dup(board.fd))
     yield reader
     reader.close()
 
@@ -30,9 +30,9 @@ def test_what_has_begun_is_seen_until_it_is_answered_for(board, reader):
     board.begin(("b", 7))
     board.begin(("c", 2), pid=99)
 
-    assert reader.begun() == [Begun("a", 1, 12.5, 0), Begun("b", 7, NEVER, 0), Begun("c", 2, NEVER, 99)]
+    assert reader.begun() == [BegunRun("a", 1, 12.5, 0), BegunRun("b", 7, NEVER, 0), BegunRun("c", 2, NEVER, 99)]
     board.end([("b", 7), ("c", 2), ("nobody", 1)])
-    assert reader.begun() == [Begun("a", 1, 12.5, 0)]
+    assert reader.begun() == [BegunRun("a", 1, 12.5, 0)]
 
 
 def test_what_has_returned_is_not_late(board, reader):
@@ -40,14 +40,14 @@ def test_what_has_returned_is_not_late(board, reader):
     board.left(("a", 1))
     board.left(("nobody", 1))
 
-    assert reader.begun() == [Begun("a", 1, NEVER, 0)]
+    assert reader.begun() == [BegunRun("a", 1, NEVER, 0)]
 
 
 def test_beginning_again_takes_no_second_cell(board, reader):
     board.begin(("a", 1), 12.5)
     board.begin(("a", 1), pid=7)
 
-    assert reader.begun() == [Begun("a", 1, NEVER, 7)]
+    assert reader.begun() == [BegunRun("a", 1, NEVER, 7)]
     board.end([("a", 1)])
     assert reader.begun() == []
 
@@ -94,7 +94,7 @@ def test_it_outlives_the_process_that_wrote_it(board):
     _, status = os.waitpid(child, 0)
 
     assert os.waitstatus_to_exitcode(status) == -signal.SIGKILL
-    assert (board.owners(), board.begun()) == (["me"], [Begun("a", 1, NEVER, 0)])
+    assert (board.owners(), board.begun()) == (["me"], [BegunRun("a", 1, NEVER, 0)])
 
 
 def test_an_id_that_is_too_long_does_no_harm_to_its_neighbours(board, reader):

@@ -1,23 +1,20 @@
 """Messages between our processes: whole, in order, whatever the socket does to them."""
 
-import os
 import socket
 import struct
-import subprocess
 import threading
 
 import msgspec
 import pytest
 
-from onward.base.ipc import Garbled, Line, Message, has_ended, kill_group
-from tests.supervisor.fleets import eventually
+from onward.base.ipc import IpcChannel, IpcMessage, MalformedMessage
 
 
-class Word(Message, frozen=True):
+class Word(IpcMessage, frozen=True):
     text: str
 
 
-class Number(Message, frozen=True):
+class Number(IpcMessage, frozen=True):
     value: int
 
 
@@ -26,9 +23,9 @@ DECODER = msgspec.msgpack.Decoder(Word | Number)
 
 @pytest.fixture
 def ends():
-    """Two ends of one line."""
+    """Two ends of one channel."""
     ours, theirs = socket.socketpair()
-    ends = Line(ours, DECODER), Line(theirs, DECODER)
+    ends = IpcChannel(ours, DECODER), IpcChannel(theirs, DECODER)
     yield ends
     for end in ends:
         end.close()
@@ -36,11 +33,11 @@ def ends():
 
 @pytest.fixture
 def wire():
-    """A line, and the bare socket at its other end."""
+    """A channel, and the bare socket at its other end."""
     ours, theirs = socket.socketpair()
-    line = Line(ours, DECODER)
-    yield line, theirs
-    line.close()
+    channel = IpcChannel(ours, DECODER)
+    yield channel, theirs
+    channel.close()
     theirs.close()
 
 
@@ -60,14 +57,14 @@ def test_messages_arrive_whole_and_in_order(ends):
 
 
 def test_a_message_that_comes_in_pieces_arrives_when_it_is_whole(wire):
-    line, wire_end = wire
+    channel, wire_end = wire
     data = framed(Word("piecemeal")) + framed(Number(1))
     for byte in data[:-1]:
         wire_end.send(bytes([byte]))
-        assert line.arrived() in ([], [Word("piecemeal")])
+        assert channel.arrived() in ([], [Word("piecemeal")])
     wire_end.send(data[-1:])
 
-    assert line.arrived() == [Number(1)]
+    assert channel.arrived() == [Number(1)]
 
 
 def test_large_messages_of_many_threads_are_not_mixed_up(ends):
@@ -113,29 +110,17 @@ def test_an_end_that_is_gone_is_noticed_and_hurts_nobody(ends):
     "garbage", [b"what a lovely day", struct.pack("<I", 4) + b"\xc1abc", framed({"type": "Unknown"})]
 )
 def test_what_is_not_a_message_is_told_apart_and_what_came_before_it_counts(wire, garbage):
-    line, wire_end = wire
+    channel, wire_end = wire
     wire_end.send(framed(Word("sense")) + garbage)
 
-    assert line.arrived() == [Word("sense")]
+    assert channel.arrived() == [Word("sense")]
     for _ in range(2):
-        with pytest.raises(Garbled):
-            line.arrived()
+        with pytest.raises(MalformedMessage):
+            channel.arrived()
 
 
 def test_whoever_waits_for_messages_takes_nonsense_for_the_end(wire):
-    line, wire_end = wire
+    channel, wire_end = wire
     wire_end.send(framed(Word("sense")) + b"what a lovely day")
 
-    assert list(line.messages()) == [Word("sense")]
-
-
-def test_a_group_can_be_killed_as_long_as_its_leader_was_not_waited_for():
-    read, write = os.pipe()
-    with subprocess.Popen(["/bin/sh", "-c", "sleep 300 & exit 3"], pass_fds=(write,), process_group=0) as leader:
-        os.close(write)  # ours: now only the group holds it
-        eventually(lambda: has_ended(leader.pid))
-        kill_group(leader.pid)
-
-        assert os.read(read, 1) == b""  # its last holder is gone
-        assert leader.wait() == 3
-    os.close(read)
+    assert list(channel.messages()) == [Word("sense")]

@@ -12,7 +12,7 @@ from onward.backends.memory import MemoryBackend
 from onward.config import Settings
 from onward.errors import BackendRefused, BackendUnavailable
 from onward.job.definition import EnqueueOptions
-from onward.supervisor.store_thread import Estate, Keeper
+from onward.supervisor.store_thread import DeadSessions, StoreThread
 from tests.supervisor.fleets import eventually, let_pass
 from tests.worker.stores import Weather, weathered
 
@@ -51,10 +51,10 @@ def told():
 @pytest.fixture
 def keep(backend, told):
     """Start a keeper: ``keep("owner", …)`` of these sessions."""
-    keepers = []
+    started = []
 
     def keep(*owners, open_store=None):
-        keeper = Keeper(
+        store_thread = StoreThread(
             open_store or (lambda settings: backend),
             Settings(lease_for=LEASE),
             ["default"],
@@ -64,20 +64,20 @@ def keep(backend, told):
             gave_back=lambda: told["gave_back"].append(True),
             died=told["died"].append,
         )
-        keepers.append(keeper)
-        keeper.start()
-        return keeper
+        started.append(store_thread)
+        store_thread.start()
+        return store_thread
 
     yield keep
-    for keeper in keepers:
-        keeper.stop()
+    for store_thread in started:
+        store_thread.stop()
     assert told["died"] == [] or told["died"][0] is not None
 
 
 def lease(backend, owner, *, queue="default"):
     """A job that this owner runs, as its id and token."""
     with Onward("memory://") as jobs:
-        sealed = jobs.client.seal_by_name("job", {}, EnqueueOptions.check({"queue": queue}))
+        sealed = jobs.client.letters.seal_by_name("job", {}, EnqueueOptions.check({"queue": queue}))
     backend.enqueue([sealed])
     backend.open_session(Session(owner=owner, lease_for=timedelta(seconds=LEASE), host="here", pid=1, version="0"))
     (taken,) = backend.turn(Turn(owner=owner, claim=Claim(queues=(queue,), limit=1))).leases
@@ -99,13 +99,13 @@ def test_sessions_are_renewed_and_those_who_are_asked_to_cancel_are_told(backend
 @pytest.mark.promise("F16")
 def test_what_is_owed_is_paid_when_the_store_is_back(backend, keep, told, weather):
     crashed, idle = lease(backend, "dead"), lease(backend, "dead")
-    keeper = keep()
+    store_thread = keep()
     weather.error = BackendUnavailable("away")
-    keeper.give_back(Estate(["dead", "its successor"], [crashed], "killed by SIGKILL"))
+    store_thread.give_back(DeadSessions(["dead", "its successor"], [crashed], "killed by SIGKILL"))
     eventually(lambda: weather.failed >= 3)
-    assert (keeper.busy, told["rescued"]) == (True, [])
+    assert (store_thread.busy, told["rescued"]) == (True, [])
     weather.error = None
-    eventually(lambda: not keeper.busy)
+    eventually(lambda: not store_thread.busy)
 
     assert {(reaped.id, reaped.to, reaped.crashed) for reaped in told["rescued"]} == {
         (crashed[0], State.RETRYABLE, True),
@@ -128,15 +128,15 @@ def test_an_estate_that_cannot_be_given_back_keeps_neither_the_others_nor_the_li
                 raise BackendRefused("not this one")
             return backend.reap(owner=owner, **options)
 
-    keeper = keep("living", open_store=lambda settings: Picky())
-    keeper.give_back(Estate(["poison"], [], "killed"))
-    keeper.give_back(Estate(["dead"], [], "killed"))
+    store_thread = keep("living", open_store=lambda settings: Picky())
+    store_thread.give_back(DeadSessions(["poison"], [], "killed"))
+    store_thread.give_back(DeadSessions(["dead"], [], "killed"))
     eventually(lambda: told["rescued"])
     renewals = len(told["renewed"])
     eventually(lambda: len(told["renewed"]) >= renewals + 3)
 
     assert [reaped.id for reaped in told["rescued"]] == [other[0]]
-    assert keeper.busy
+    assert store_thread.busy
 
 
 @pytest.mark.promise("A5", "F25")
@@ -200,13 +200,13 @@ def test_stopping_does_not_wait_for_a_store_that_does_not_answer(backend, keep, 
         def close(self):
             closed.append(True)
 
-    keeper = keep("living", open_store=lambda settings: Slow())
+    store_thread = keep("living", open_store=lambda settings: Slow())
     assert asked.wait(30)
     began = time.monotonic()
-    keeper.stop()
+    store_thread.stop()
     took = time.monotonic() - began
     answer.set()
-    keeper._thread.join(30)
+    store_thread._thread.join(30)
 
     assert took < 10
     assert (closed, told["died"]) == ([], [])

@@ -14,11 +14,11 @@ from onward.backend import Claim, Session, Turn
 from onward.job.outcome import Done
 from onward.supervisor.options import ProcessOptions
 from onward.worker.inflight import Work
-from onward.worker.isolated import Solitary
-from onward.worker.run_recorder import Alone
+from onward.worker.isolated import IsolatedProcesses
+from onward.worker.run_recorder import NoRecorder
 from tests.supervisor.fleets import eventually
 
-pytestmark = pytest.mark.xdist_group("solitary of processes")
+pytestmark = pytest.mark.xdist_group("isolated of processes")
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def work_of(shop, monkeypatch):
         job.enqueue()
         (lease,) = backend.turn(Turn(owner="me", claim=Claim(queues=("default",), limit=1))).leases
         work = Work(prepare(lease, runtime), (lease.envelope.id, lease.token), order=1, claimed=0.0)
-        work.elsewhere = True
+        work.isolated = True
         return work
 
     return work_of
@@ -53,19 +53,19 @@ def test_a_job_that_ends_while_it_is_being_killed_does_not_take_the_next_one_alo
 
     def cancel(lease, fraction, note):
         if lease is cancelled.lease:
-            process = solitary._busy[cancelled.key]
+            process = isolated._busy[cancelled.key]
             eventually(
-                lambda: process._heard or select.select([process._line], [], [], 0)[0]
+                lambda: process._heard or select.select([process._channel], [], [], 0)[0]
             )  # it has said how it ended
-            assert solitary.stop(cancelled)
+            assert isolated.stop(cancelled)
         return True
 
     runtime = dataclasses.replace(shop.jobs.parts().runtime, report=cancel)
-    solitary = Solitary(program, runtime, Alone())
-    first = solitary.run(cancelled)
-    second = solitary.run(work_of(shop.alone_async))
-    solitary.close()
+    isolated = IsolatedProcesses(program, runtime, NoRecorder())
+    first = isolated.run(cancelled)
+    second = isolated.run(work_of(shop.alone_async))
+    isolated.close()
 
     assert [type(first.outcome), type(second.outcome)] == [Done, Done]
     assert first.result != second.result
-    assert not solitary.stop(cancelled)
+    assert not isolated.stop(cancelled)

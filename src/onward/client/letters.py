@@ -1,0 +1,276 @@
+"""The letter of a job: what a call, a definition, options and settings say, weighed once and sealed."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import msgspec
+
+from onward.backend import Backend, Capabilities
+from onward.base.clock import SECOND, Clock
+from onward.base.ids import IdMaker
+from onward.base.names import job_name, queue_name
+from onward.base.names import key as checked_key
+from onward.config import Settings
+from onward.errors import ArgumentError, OptionError
+from onward.job.arguments import encode_value
+from onward.job.definition import EnqueueOptions, JobDefinition
+from onward.job.envelope import Envelope, Form, Letter, owned_key, seal
+from onward.job.payload_limits import refuse_misshapen
+from onward.job.registry import Entry, Registry
+from onward.job.retry import RetryPolicy, travels
+from onward.job.secret_places import places_in
+from onward.job.unique_key import UniqueKey
+from onward.security.keys import Keys
+
+__all__ = ["LetterWriter", "Sealer", "refuse_what_it_lacks"]
+
+Sealer = Callable[[Sequence[bytes]], list[Envelope]]  # payloads of one job's calls -> what to enqueue
+
+
+class LetterWriter:
+    """Writes and seals the letters of one application.  Knows definitions and what the store can do; reaches no store."""
+
+    def __init__(self, settings: Settings, registry: Registry, backend: Backend, keys: Keys, clock: Clock) -> None:
+        self.registry = registry
+        self._backend = backend
+        self.max_payload = settings.max_payload
+        self._settings = settings
+        self._keys = keys
+        self._encryption = keys.encryption
+        self._sign = keys.signing.sign
+        self._clock = clock
+        self._new_id = IdMaker(clock)
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What the store can do; of its durability a server may have to be asked first."""
+        return self._backend.capabilities
+
+    def seal(
+        self,
+        definition: JobDefinition,
+        options: EnqueueOptions,
+        payload: bytes,
+        key_of: UniqueKey | None = None,
+        secrets: tuple[str, ...] = (),
+    ) -> Envelope:
+        """A call of a known job, with the budget frozen as it is now.
+
+        ``key_of`` works out its unique key; ``secrets`` are the places of what was given as a `Secret`.
+        """
+        if key_of is not None and options.unique_key is None:
+            options = replace(options, unique_key=key_of(payload))
+        return self._seal(self._letter_of(definition, options, payload, secrets), options)
+
+    def sealer(self, entry: Entry, options: EnqueueOptions) -> Sealer:
+        """Seals calls of one job; what they have in common is worked out once."""
+        definition, key_of = entry.definition, entry.unique_key if options.unique_key is None else None
+        if options.delay or options.expires_in is not None or definition.expires_in is not None or key_of is not None:
+            # Times that count from the moment of the call, and keys of its arguments, are in every letter.
+            return lambda payloads: [self.seal(definition, options, payload, key_of) for payload in payloads]
+        keys, ring = self._keys, self._keys.look()
+        form = self._form(definition, options)
+
+        def fill(payloads: Sequence[bytes]) -> list[Envelope]:
+            nonlocal form, ring
+            if (current := keys.look()) is not ring:
+                form, ring = self._form(definition, options), current
+            now = self._clock.micros()
+            ids = [self._new_id()] if len(payloads) == 1 else self._new_id.many(len(payloads))
+            return [form.fill(job_id, payload, now) for job_id, payload in zip(ids, payloads, strict=True)]
+
+        return fill
+
+    def _form(self, definition: JobDefinition, options: EnqueueOptions) -> Form:
+        letter, encrypt = self._encryption.form(self._letter_of(definition, options, b"{}"))
+        return Form(letter, encrypt=encrypt, sign=self._sign, limit=self.max_payload)
+
+    def encode(self, job: str, payload: Any) -> bytes:
+        """A payload given as data, checked against the job's signature where that is known here."""
+        try:
+            encoded = encode_value({} if payload is None else payload)
+        except (TypeError, ValueError, RecursionError, OverflowError) as error:
+            raise ArgumentError(f"{job}: the payload cannot travel as JSON: {error}") from None
+        refuse_misshapen(encoded, job)
+        entry = self.registry.find(job)
+        if entry is not None:
+            entry.check(encoded)
+        return encoded
+
+    def seal_by_name(self, job: str, payload: Any, options: EnqueueOptions) -> Envelope:
+        """A job that perhaps only another service knows: what is not said here is decided by its definition there."""
+        encoded = self.encode(job_name(job), payload)
+        entry = self.registry.find(job)
+        if entry is not None:
+            return self.seal(entry.definition, options, encoded, entry.unique_key, places_in(payload))
+        letter = self._letter(
+            job,
+            options,
+            encoded,
+            queue=options.queue or "default",
+            name=None,
+            max_retries=options.max_retries,
+            max_crashes=self._settings.max_crashes,
+            priority=options.priority or 0,
+            timeout=options.timeout,
+            retry=options.retry,
+            single_instance=bool(options.single_instance),
+            isolation=None,
+            unique_strategy=options.unique_strategy or "ignore_new",
+            expires_at=self._expiry(options, None),
+            meta=options.meta,
+            secrets=places_in(payload),
+        )
+        return self._seal(letter, options)
+
+    def idempotency_key(self, key: str, job: str | None) -> str:
+        """The key of a job of this name as the store keeps it; of no job: one that belongs to all."""
+        entry = None if job is None else self.registry.find(job_name(job))
+        owner = "" if job is None else job if entry is None else entry.definition.name
+        return owned_key(owner, self._encryption.key("idempotency", owner, checked_key(key, "key")) or "")
+
+    def seal_copy(
+        self,
+        *,
+        queue: str,
+        job: str,
+        payload: Mapping[str, Any],
+        copy_id: str | None = None,
+        secrets: tuple[str, ...] = (),
+        private: bool = False,
+        limit: int = sys.maxsize,  # its parts were bounded when they were stored; what died is not lost to its size
+    ) -> Envelope:
+        """A job of our own making.  Under an id that was derived, enqueueing it twice is harmless."""
+        letter = Letter(
+            id=copy_id or self._new_id(),
+            namespace=self._settings.namespace,
+            queue=queue_name(queue),
+            job=job,
+            payload=msgspec.Raw(msgspec.json.encode(payload)),
+            max_crashes=self._settings.max_crashes,
+            enqueued_at=self._clock.micros(),
+            secrets=secrets,
+        )
+        self._keys.look()
+        return seal(self._encryption.close(letter, private=private), sign=self._sign, limit=limit)
+
+    def _letter_of(
+        self, definition: JobDefinition, options: EnqueueOptions, payload: bytes, secrets: tuple[str, ...] = ()
+    ) -> Letter:
+        retries = options.max_retries if options.max_retries is not None else definition.max_retries
+        return self._letter(
+            definition.handler,
+            options,
+            payload,
+            queue=options.queue or definition.queue,
+            name=None if definition.name == definition.handler else definition.name,
+            max_retries=self._settings.default_max_retries if retries is None else retries,
+            max_crashes=definition.max_crashes or self._settings.max_crashes,
+            priority=definition.priority if options.priority is None else options.priority,
+            timeout=definition.timeout if options.timeout is None else options.timeout,
+            retry=options.retry or definition.retry,
+            single_instance=definition.single_instance if options.single_instance is None else options.single_instance,
+            isolation=None if definition.isolation == "thread" else definition.isolation,
+            unique_strategy=options.unique_strategy or definition.unique_strategy,
+            expires_at=self._expiry(options, definition),
+            meta={**definition.meta, **options.meta},
+            secrets=tuple(dict.fromkeys((*self.registry.secrets_of(definition.handler), *secrets))),
+        )
+
+    def _letter(
+        self,
+        job: str,
+        options: EnqueueOptions,
+        payload: bytes,
+        *,
+        retry: RetryPolicy | None,
+        meta: Mapping[str, Any],
+        **fields: Any,
+    ) -> Letter:
+        now, delay = self._clock.micros(), round(options.delay * SECOND)
+        owner = "" if options.key_scope == "global" else fields["name"] or job
+        refuse_what_it_lacks(
+            self.capabilities,
+            job,
+            unique_key=bool(options.unique_key),
+            idempotency_key=options.idempotency_key is not None,
+            single_instance=fields["single_instance"],
+            priority=fields["priority"] != 0,
+            delay=delay > 0 or options.at is not None,
+        )
+        return Letter(
+            id=self._new_id(),
+            namespace=self._settings.namespace,
+            job=job,
+            payload=msgspec.Raw(payload),
+            enqueued_at=now,
+            not_before=options.at if options.at is not None else (now + delay if delay else None),
+            retry=retry if travels(retry) else None,  # code stays with its decorator
+            unique_key=self._encryption.key("unique", owner, options.unique_key or None),
+            idempotency_key=self._encryption.key("idempotency", owner, options.idempotency_key),
+            idempotency_ttl=self._idempotency_ttl(options),
+            key_scope=options.key_scope,
+            meta=_plain(meta) if meta else {},
+            **fields,
+        )
+
+    def _idempotency_ttl(self, options: EnqueueOptions) -> float | None:
+        if options.idempotency_key is None:
+            return None
+        return self._settings.idempotency_ttl if options.idempotency_ttl is None else options.idempotency_ttl
+
+    def _seal(self, letter: Letter, options: EnqueueOptions) -> Envelope:
+        delay = round(options.delay * SECOND)
+        self._keys.look()
+        letter = self._encryption.close(letter)
+        envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)
+        # A relative delay is the store's to measure: the instant in the letter is this host's guess.
+        return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
+
+    def _expiry(self, options: EnqueueOptions, definition: JobDefinition | None) -> int | None:
+        for source in (options, definition):
+            if source is None:
+                continue
+            if source.expires_at is not None:
+                return source.expires_at
+            if source.expires_in is not None:
+                return self._clock.micros() + round(source.expires_in * SECOND)
+        return None
+
+
+_NEEDED = {
+    "unique_key": "deduplicates",
+    "idempotency_key": "holds",
+    "single_instance": "holds",
+    "priority": "priorities",
+    "delay": "delays",
+}
+
+
+_ANY_FIX = "leave it out, or use a database as the url"
+_FIXES = {
+    "holds": 'give the broker a store, Onward(url, store="sqlite:///onward.db") or ONWARD_STORE, or use a database as url',
+    "deduplicates": "no key can be taken in a broker and a store at once; use a database as the url, or an idempotency_key",
+}
+
+
+def refuse_what_it_lacks(capabilities: Capabilities, job: str, **asked: bool) -> None:
+    """An option that this store cannot keep is an error before anything is stored, and never silently dropped."""
+    for option, given in asked.items():
+        if given and not getattr(capabilities, _NEEDED[option]):
+            needed = _NEEDED[option]
+            raise OptionError(
+                f"{job}: this store cannot keep {option} (it declares no `{needed}`): {_FIXES.get(needed, _ANY_FIX)}"
+            )
+
+
+def _plain(meta: Mapping[str, Any]) -> Any:
+    """What `meta` will be on the other side."""
+    try:
+        return msgspec.json.decode(encode_value(meta))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise OptionError(f"meta cannot travel as JSON: {error}") from None

@@ -1,0 +1,221 @@
+"""Looking at the jobs of a store, and what only people ask for: cancel, retry, replay, remove, pause."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+from typing import Protocol, runtime_checkable
+
+import msgspec
+
+from onward.contract.values import StoredJob
+from onward.job.lease import Hold, Lease
+from onward.job.states import State
+
+__all__ = [
+    "QUEUES_AT_A_GLANCE",
+    "Counting",
+    "DeadLettering",
+    "Inspection",
+    "Overview",
+    "Pruned",
+    "Query",
+    "QueueCounts",
+    "QueuePage",
+    "QueueState",
+    "Replayed",
+    "SessionState",
+]
+
+QUEUES_AT_A_GLANCE = 100
+
+
+class Query(msgspec.Struct, frozen=True, kw_only=True):
+    """Which jobs.  Pages walk the ids, which rise with the time of enqueueing; tombstones are never listed."""
+
+    ids: tuple[str, ...] | None = None
+    states: frozenset[State] | None = None
+    queue: str | None = None
+    job: str | None = None
+    after: str | None = None  # the last id of the page before
+    limit: int = 100
+    newest_first: bool = False
+
+
+class Replayed(msgspec.Struct, frozen=True, kw_only=True):
+    """Which finished jobs live again, and why others do not: "expired", "tombstone", "key held by <id>"."""
+
+    ids: list[str]
+    skipped: dict[str, str]
+
+
+class Pruned(msgspec.Struct, frozen=True, kw_only=True):
+    """How many finished jobs one batch removed, by queue and state, and where the next batch starts."""
+
+    removed: dict[tuple[str, State], int]
+    next: str | None
+
+
+class QueueState(msgspec.Struct, frozen=True, kw_only=True):
+    """A queue that holds live jobs or is paused."""
+
+    name: str
+    paused: bool
+    live: int
+
+
+class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
+    """Names of queues in their order, and where the next page of them starts."""
+
+    names: list[str]
+    next: str | None
+
+
+class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
+    """The live jobs of a queue, by state."""
+
+    name: str
+    paused: bool
+    counts: dict[State, int]
+
+
+class Overview(msgspec.Struct, frozen=True, kw_only=True):
+    """A store at a glance.  Nothing was counted beyond a limit: a number that reaches it means "or more"."""
+
+    counts: dict[State, int]
+    queues: list[QueueCounts]
+    ended: int  # grows by one with every job that ends: the difference between two looks is what ended in between
+
+
+class SessionState(msgspec.Struct, frozen=True, kw_only=True):
+    """A session as the store knows it.  It was renewed last ``lease_for`` before it expires."""
+
+    owner: str
+    lease_for: timedelta
+    host: str
+    pid: int
+    version: str
+    expires_at: int
+    leases: int  # how many it holds
+
+
+@runtime_checkable
+class Counting(Protocol):
+    """A store that can count its jobs, if nothing else.  The words are those of `Inspection`."""
+
+    def counts(self, queue: str | None = None) -> dict[State, int]: ...
+
+    def queues(self) -> Sequence[QueueState]: ...
+
+
+@runtime_checkable
+class DeadLettering(Protocol):
+    """A store that can be asked about its dead jobs, and no others.  Queries as in `Inspection`."""
+
+    def dead_jobs(self, query: Query) -> Sequence[StoredJob]: ...
+
+    def replay_dead(self, query: Query) -> Replayed: ...
+
+    def purge_dead(self, query: Query) -> int: ...
+
+
+@runtime_checkable
+class Inspection(Protocol):
+    """Looking at jobs, and asking for what only people ask.
+
+    ``get``, ``get_many``, ``list`` and ``counts`` see live and finished jobs in one snapshot: a job that moves is seen once.
+    """
+
+    def get(self, job_id: str) -> StoredJob | None:
+        """One job with the records of its runs; tombstones included."""
+        ...
+
+    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
+        """Those of these jobs that there are, each once and as `get` shows it, in no order."""
+        ...
+
+    def list(self, query: Query) -> Sequence[StoredJob]:
+        """A page of jobs, with the records of their runs."""
+        ...
+
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        """How many jobs are in each state, every state named; tombstones are not counted."""
+        ...
+
+    def queues(self) -> Sequence[QueueState]:
+        """Every queue that holds live jobs or is paused, by name."""
+        ...
+
+    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
+        """The queues that a claim would find work in now, whose names begin with ``prefix``: something is available or due,
+        and the queue is not paused.
+
+        One page of a walk by name over the queues in which jobs wait, of which it passes at most ``limit``, or fewer where
+        every name costs a look of its own; how many wait does not matter.  The walk is over when ``next`` is None, else
+        the next page comes ``after`` it.
+        """
+        ...
+
+    def overview(self, *, at_most: int = 10_000) -> Overview:
+        """For those who look every second: it costs the same however much waits and however long the history is.
+
+        No state is counted beyond ``at_most``, scheduled and retryable jobs not even together; and no queue beyond the
+        first hundred, by name.  ``ended`` may go back when jobs are removed or replayed.
+        """
+        ...
+
+    def sessions(self) -> Sequence[SessionState]:
+        """Every session that was not ended or reaped, expired ones among them, by owner."""
+        ...
+
+    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
+        """CANCELLED: it was waiting and is cancelled.  EXECUTING: it was asked to stop.  None: nothing to cancel."""
+        ...
+
+    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
+        """Make scheduled and retryable jobs due now."""
+        ...
+
+    def replay(self, query: Query) -> Replayed:
+        """Give discarded or cancelled jobs a new life.
+
+        Counters, reason, marks and progress to nothing, the records of old runs kept, ``delivery`` going on, the sealed
+        unique key taken again.  Other states are passed over; a tombstone is reported if it was named by its id.
+        """
+        ...
+
+    def purge(self, query: Query) -> int:
+        """Remove finished jobs for good."""
+        ...
+
+    def prune(
+        self,
+        cutoffs: Mapping[State, int],
+        *,
+        queue: str | None = None,
+        dry_run: bool = False,
+        after: str = "",
+        limit: int = 500,
+    ) -> Pruned:
+        """One batch of a walk over the finished jobs by id: remove those that finished before their state's cutoff, and
+        tombstones past their ten minutes; with ``queue``, only of that queue.  The walk is over when ``next`` is None.
+
+        With ``dry_run`` nothing is written, and the answer says what the same call would remove now.
+        """
+        ...
+
+    def forget_key(self, key: str) -> tuple[Hold, str | None]:
+        """Free an idempotency key that a success confirmed, and say what it was before, with the job it pointed to.
+
+        DONE: that job had succeeded, and the key is free now.  BUSY: that job runs and holds it, nothing changed.  FREE:
+        nobody held it, and no success is remembered.  One write, conditional on what it finds.
+        """
+        ...
+
+    def pause(self, queue: str, *, paused: bool = True) -> bool:
+        """Stop or allow claims from a queue, for everybody and across restarts.  True if that changed anything."""
+        ...
+
+    def progress(self, lease: Lease, progress: bytes) -> bool:
+        """Note how far a run has come.  Fenced like a settlement: False if the lease was lost."""
+        ...

@@ -1,0 +1,139 @@
+"""What goes to a store and comes back: plain values, the same for all stores."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from onward.base.failure import Failure
+from onward.job.lease import Lease
+from onward.job.settlement import Settled, Settlement
+from onward.job.states import State
+
+__all__ = [
+    "LEASE",
+    "TOMBSTONE",
+    "Claim",
+    "Enqueued",
+    "Held",
+    "Reaped",
+    "Renewal",
+    "Run",
+    "Session",
+    "StoredJob",
+    "Turn",
+    "TurnResult",
+]
+
+LEASE = timedelta(seconds=30)
+TOMBSTONE = timedelta(minutes=10)
+
+Held = tuple[str, int]  # a lease by id and token
+
+
+class Enqueued(msgspec.Struct, frozen=True):
+    """Whether a job was created, or which live job stands for it."""
+
+    id: str
+    created: bool = True
+    existing_id: str | None = None
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """One running worker process in the store's eyes.  Once reaped it never comes back."""
+
+    owner: str
+    lease_for: timedelta = LEASE
+    host: str = ""
+    pid: int = 0
+    version: str = ""
+
+
+class Claim(msgspec.Struct, frozen=True, kw_only=True):
+    """What to claim.  ``owner`` and ``lease_for`` count only where the claim opens its own session."""
+
+    queues: tuple[str, ...]
+    limit: int = 1
+    at_most: Mapping[str, int] = {}  # fewer than the limit from single queues
+    owner: str = ""
+    lease_for: timedelta = LEASE
+
+
+class Turn(msgspec.Struct, frozen=True, kw_only=True):
+    """One exchange with the store: settle what is done, claim what is free."""
+
+    owner: str
+    settlements: Sequence[Settlement] = ()
+    claim: Claim | None = None
+
+
+class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
+    """The answers, in the order of the settlements, and the new leases, in claim order."""
+
+    settled: list[Settled]
+    leases: list[Lease]
+    alive: bool = True
+    promoted: int = 0
+    cancel_requested: tuple[Held, ...] = ()  # of all leases this owner holds
+    woken: Sequence[str] = ()  # the waiters that its settlements made due, for who has to tell a broker
+
+
+class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+    alive: bool
+    cancel_requested: tuple[Held, ...] = ()
+    lost: tuple[Held, ...] = ()  # where leases are renewed one by one: those that came too late
+
+
+class Reaped(msgspec.Struct, frozen=True, kw_only=True):
+    """One lease that was taken back."""
+
+    id: str
+    queue: str
+    job: str
+    token: int
+    to: State
+    cause: str
+    crashed: bool  # whether it counted as a crash; else it came back unharmed
+    crashes: int = 0
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """The record of a run that did not succeed."""
+
+    token: int
+    attempt: int
+    move: str  # the settlement's, or "crashed"
+    to: State  # where the job went
+    failure: Failure
+    at: int
+    duration_ms: int
+
+
+class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job as the store knows it, its envelope still sealed."""
+
+    id: str
+    queue: str
+    job: str
+    data: bytes
+    state: State
+    priority: int
+    attempts: int
+    delivery: int
+    crashes: int
+    interruptions: int
+    available_at: int
+    enqueued_at: int
+    started_at: int | None = None
+    finished_at: int | None = None
+    owner: str | None = None
+    cancel_requested: bool = False
+    result: bytes | None = None
+    reason: str | None = None
+    progress: bytes | None = None
+    waits: int = 0
+    parked_since: int | None = None
+    tombstone: bool = False
+    runs: tuple[Run, ...] = ()

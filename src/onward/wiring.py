@@ -1,0 +1,206 @@
+"""From settings to parts: the one place that knows which objects an application is made of, and in which order.
+
+    store, keys, registry ─▶ client ─▶ dead letters, inspector, handles ─▶ transactions ─▶ runtime ─▶ runner, workers
+
+Nothing is reached and nothing is started here: the first use of the store connects.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Mapping, Sequence
+from datetime import timedelta
+
+import msgspec
+
+from onward import handlers as keyed
+from onward.attempt.attempt import Attempt, Runtime
+from onward.attempt.report import Ledger
+from onward.backend import Backend, Inline, Lease
+from onward.backends.opening import located, open_store
+from onward.base.clock import Clock, SystemClock
+from onward.base.failure import storable
+from onward.client.client import Client
+from onward.client.handle import HandleSource
+from onward.client.letters import LetterWriter
+from onward.client.record import Records
+from onward.config import Settings, to_environment
+from onward.errors import BackendUnavailable
+from onward.job.registry import HandlerEntry, Registry
+from onward.job.results import Results
+from onward.job.retry import DEFAULT_POLICY
+from onward.job.states import State
+from onward.operate.dead_letters import DeadLetters
+from onward.operate.inspector import Inspector
+from onward.operate.unsupported_inspection import inspection_of
+from onward.security.keys import Keys
+from onward.telemetry import Metrics, Telemetry
+from onward.transactions.completing import Blocks, remark
+from onward.transactions.joining import Joins
+from onward.worker.inline import Runner
+from onward.worker.options import WorkerOptions, WorkerParts
+from onward.worker.worker import Worker
+
+__all__ = ["Parts"]
+
+
+class Parts:
+    """What one application is made of."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        clock: Clock | None,
+        handlers: Mapping[str, keyed.Configured],
+        queue_handlers: Mapping[str, Sequence[str]] | None,
+    ) -> None:
+        self.settings = settings
+        self.metrics = Metrics(enabled=settings.metrics)
+        self.telemetry = Telemetry()
+        self.ledger = Ledger(self.metrics, self.telemetry)
+        # Before the store is opened: what should be encrypted must not be stored otherwise.
+        self.keys = Keys(
+            settings.signing_keys,
+            settings.namespace,
+            encrypts=settings.encryption,
+            signing=settings.signing,
+            unverified=self.ledger.unverified,
+        )
+        self.backend: Backend = open_store(settings, clock)
+        self.clock: Clock = getattr(self.backend, "clock", None) or clock or SystemClock()
+        self.registry = Registry(queue_handlers)
+        self.handlers = keyed.build(handlers, store=_whereabouts(settings, self.backend))
+        for key, handler in self.handlers.items():
+            self.registry.add(HandlerEntry(key, handler))
+        self._keeps_completed = settings.retention[State.COMPLETED] != 0
+        self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()  # those that run are held by their threads
+        self._make_producer()
+        self._make_operators()
+        self._make_engine()
+
+    def _make_producer(self) -> None:
+        settings = self.settings
+        letters = LetterWriter(settings, self.registry, self.backend, self.keys, self.clock)
+        self.client = Client(
+            self.backend, letters, self.telemetry, self.metrics, enqueue_timeout=settings.enqueue_timeout
+        )
+
+    def _make_operators(self) -> None:
+        self.inspection = inspection_of(self.backend)
+        signing, records = self.keys.signing, Records(self.keys.encryption, self.registry)
+        self.dead_letters = DeadLetters(
+            self.inspection,
+            self.client,
+            clock=self.clock,
+            queue=self.settings.dead_letter_queue,
+            encryption=self.keys.encryption,
+            records=records,
+            verify=signing.verify if signing.required else None,
+        )
+        self.inspector = Inspector(
+            self.backend,
+            self.inspection,
+            clock=self.clock,
+            ledger=self.ledger,
+            telemetry=self.telemetry,
+            dead_letters=self.dead_letters,
+            records=records,
+            retention=self.settings.retention,
+        )
+        self.handles = HandleSource(
+            self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
+        )
+
+    def _make_engine(self) -> None:
+        settings, keys = self.settings, self.keys
+        results = Results(self.registry, settings.max_payload)
+        self.joins = Joins(self.backend, self.client, self.handles)
+        blocks = Blocks(
+            self.joins,
+            at_most=min(settings.transaction_timeout, settings.lease_for / 3),
+            patience=settings.lease_for,
+            results=results,
+            keep=self._keeps_completed,
+            protect=keys.encryption.settlement,
+        )
+        self._runtime = Runtime(
+            registry=self.registry,
+            clock=self.clock,
+            namespace=settings.namespace,
+            default_max_retries=settings.default_max_retries,
+            default_retry=DEFAULT_POLICY if settings.default_retry is None else settings.default_retry,
+            queue_retry=settings.queue_retry,
+            unknown_grace=settings.unknown_grace,
+            results=results,
+            report=self._report_progress,
+            transact=blocks.open,
+            remark=self._remark,
+            encryption=keys.encryption,
+            verify=keys.signing.verify,
+            requires_signatures=keys.signing.required,
+        )
+        self.runner = Runner(
+            self.backend,
+            self._runtime,
+            self.ledger,
+            self.telemetry,
+            lease_for=timedelta(seconds=settings.lease_for),
+            keep_completed=self._keeps_completed,
+            drop_dead=settings.drop_on_dlq_failure,
+            dead_letter_copy=self.dead_letters.copy_of,
+        )
+        if isinstance(self.backend, Inline):
+            self.client.after_enqueue = self.runner.run_inline
+
+    def of_worker(self) -> WorkerParts:
+        """Return what a worker is made of; raise if it must verify jobs and has no key."""
+        self.keys.refuse_without_key()
+        self.keys.watch()
+        return WorkerParts(
+            backend=self.backend,
+            runtime=self._runtime,
+            ledger=self.ledger,
+            telemetry=self.telemetry,
+            lease_for=timedelta(seconds=self.settings.lease_for),
+            keep_completed=self._keeps_completed,
+            drop_dead=self.settings.drop_on_dlq_failure,
+            dead_letter_copy=self.dead_letters.copy_of,
+            rescued=self.inspector.rescued,
+            reap=self.inspector.reap,
+            prune=self.inspector.prune,
+        )
+
+    def worker(self, options: WorkerOptions) -> Worker:
+        """Make a worker on threads of this process."""
+        worker = Worker(self.of_worker(), options)
+        self._workers.add(worker)
+        return worker
+
+    def running_workers(self) -> list[Worker]:
+        """Return the workers of this process that have not stopped."""
+        return [worker for worker in list(self._workers) if worker.running]
+
+    def close_store(self) -> None:
+        """Close the store and stop looking at the file of the keys."""
+        self.keys.close()
+        self.backend.close()
+
+    def _is_hopeless(self) -> bool:
+        """Whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
+        return not self.backend.capabilities.shared and not self.running_workers()
+
+    def _remark(self, attempt: Attempt) -> None:
+        remark(self.backend, attempt, self.keys.encryption.failure)
+
+    def _report_progress(self, lease: Lease, fraction: float, note: str | None) -> bool:
+        words = None if note is None else storable(note)
+        progress = {"fraction": fraction, "note": self.keys.encryption.note(lease, words)}
+        try:
+            return self.inspection.progress(lease, msgspec.json.encode(progress))
+        except BackendUnavailable:
+            return True  # the next report tells it; a job does not fail for it
+
+
+def _whereabouts(settings: Settings, backend: Backend) -> dict[str, str | None] | None:
+    """Return the environment in which another process finds the same store and settings; None if none could find it."""
+    return to_environment(located(settings, backend)) if backend.capabilities.shared else None

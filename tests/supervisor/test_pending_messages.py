@@ -1,0 +1,68 @@
+"""What a process must see to: whoever dies before it has, another one gets it."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from onward.supervisor.handovers import SessionHandovers
+from onward.supervisor.messages import AdoptSession, Rescued
+from onward.supervisor.pending_messages import PendingMessages
+
+
+class Process(SimpleNamespace):
+    """Hears what it is told."""
+
+    def __init__(self):
+        super().__init__(heard=[])
+        self.tell = self.heard.append
+
+    __hash__ = object.__hash__
+    __eq__ = object.__eq__
+
+
+def test_each_errand_is_given_to_one_process_once():
+    pending, first, second = PendingMessages(), Process(), Process()
+    news = [Rescued(number=number, reaped=[]) for number in range(3)]
+    pending.add(0, news[0])
+    pending.add(1, news[1])
+    pending.assign(first)
+    pending.assign(second)
+    pending.add(2, news[2])
+    pending.assign(second)
+
+    assert (first.heard, second.heard) == (news[:2], news[2:])
+
+
+@pytest.mark.promise("F05")
+def test_what_somebody_died_over_is_given_to_the_next_and_what_is_done_is_not():
+    pending, first, second = PendingMessages(), Process(), Process()
+    for number in range(3):
+        pending.add(number, Rescued(number=number, reaped=[]))
+    pending.assign(first)
+    pending.done(1)
+    pending.died(first)
+    pending.assign(second)
+    pending.done(0)
+
+    assert [message.number for message in second.heard] == [0, 2]
+    assert pending.open() == [2]
+    pending.done(99)
+
+
+@pytest.mark.promise("F83")
+def test_a_bequest_waits_for_an_heir_that_says_it_has_it():
+    handovers, heir, next_heir = SessionHandovers(), Process(), Process()
+    handovers.leave(["old", "new"], [("late", 1)], [("innocent", 2)])
+    handovers.assign(heir)
+    handovers.done("old")
+    handovers.died(heir)
+    handovers.assign(next_heir)
+
+    inherit = [
+        AdoptSession(owner=owner, overdue=[("late", 1)], interrupted=[("innocent", 2)]) for owner in ("old", "new")
+    ]
+    assert heir.heard == inherit
+    assert next_heir.heard == inherit[1:]
+    assert handovers.open() == ["new"]
+    assert handovers.give_up() == ["new"]
+    assert handovers.open() == []
