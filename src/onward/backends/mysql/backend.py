@@ -23,7 +23,7 @@ from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.literals import literal
-from onward.backends.mysql.settling import LeaseLost, Settling
+from onward.backends.mysql.settling import Settling
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.transfer import MySQLTransfer
@@ -34,6 +34,7 @@ from onward.backends.sql.damage import set_aside_and_repeat
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
+from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import NamedSteps
 from onward.backends.sql.tables import emptying
 from onward.base.clock import SECOND, Clock
@@ -57,7 +58,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
     _driver_error = pymysql.err.MySQLError
     _connections: Connections
     _waiting: MySQLWaiting
-    _settles_singly_after = (LeaseLost,)
+    _settles_singly_after = (FenceMismatch,)
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
         super().__init__(connections, clock=clock, prefix=prefix)

@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     first: Reply | None  # of the first queue, in the hope that nothing has to be promoted there
 
 
-class _Line(NamedTuple):
+class _QueueLook(NamedTuple):
     queue: str
     paused: bool
     expired: bool
@@ -49,7 +49,7 @@ def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> Asked:
 
 def hand_out(tx: Transaction, asked: Asked, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
     """How many were promoted, and what was claimed, in claim order."""
-    looked = [_Line(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
+    looked = [_QueueLook(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
     lines = [line for line in looked if not line.paused]
     for line in lines:
         if line.expired:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from onward.backends.mysql.transaction import Transaction
-from onward.backends.sql.holds import ONCE, SINGLE, Ended, Key, Keyed, allot
+from onward.backends.sql.holds import ONCE, SINGLE, Ended, HoldKey, Keyed, allot
 from onward.job.lease import Hold
 
 __all__ = ["Ended", "Ending", "Keyed", "Waiter", "take"]
@@ -78,12 +78,12 @@ class Ending:
             self._tx.wakes |= {each.queue for each in woken}
 
 
-def _pointer(lease: Ended, key: Key) -> _Pointer:
+def _pointer(lease: Ended, key: HoldKey) -> _Pointer:
     confirms = lease.confirmed and key[0] == ONCE
     return _Pointer(*key, lease.keyed.id, lease.keyed.token, lease.keyed.idempotency_ttl if confirms else None)
 
 
-def _lock_waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[Key, list[Waiter]]:
+def _lock_waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[HoldKey, list[Waiter]]:
     """Who waits for these keys: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     limits = {(each.kind, each.key): enough if each.ttl is None else _ALL for each in pointers}

@@ -13,18 +13,15 @@ from typing import NamedTuple
 from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
+from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.turns import released
 from onward.job.lease import Hold
 from onward.job.settlement import Fate, Leased, Settled, Settlement, applied, fate, is_due_at_once, judge
 from onward.job.states import FINISHED, State
 
-__all__ = ["LeaseLost", "Settling", "classify", "settle"]
+__all__ = ["Settling", "classify", "settle"]
 
 _COMPLETED = applied(State.COMPLETED)
-
-
-class LeaseLost(Exception):
-    """Some settlement of the batch matches no lease: the transaction must be undone, and each of them looked at."""
 
 
 class Settling:
@@ -48,7 +45,7 @@ class Settling:
     def _completed(self) -> list[Settled]:
         for reply, expected in self._moved:
             if reply.count != expected:
-                raise LeaseLost
+                raise FenceMismatch
         self._tx.ended += len(self._settlements)
         return [_COMPLETED] * len(self._settlements)
 

@@ -22,8 +22,8 @@ from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
-from onward.backends.postgres.queue_marks import Marks
-from onward.backends.postgres.settling import LeaseLost, Settling
+from onward.backends.postgres.queue_marks import QueueMarks
+from onward.backends.postgres.settling import Settling
 from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
@@ -32,6 +32,7 @@ from onward.backends.sql.damage import set_aside_and_repeat
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
+from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import NamedSteps, as_statements
 from onward.backends.sql.tables import emptying
 from onward.base.clock import SECOND, Clock
@@ -54,12 +55,12 @@ class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
     _driver_error = psycopg.Error
     _connections: Connections
     _waiting: PostgresWaiting
-    _settles_singly_after = (LeaseLost, BackendRefused)
+    _settles_singly_after = (FenceMismatch, BackendRefused)
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
         super().__init__(connections, clock=clock, prefix=prefix)
         self._sql = queries.load(prefix)
-        self._marks = Marks()
+        self._marks = QueueMarks()
         self._lender = Lender(connections)
         self._name = random_owner()  # as a sleeper
         self._waiting = PostgresWaiting(connections, self._sql["listen"], self._look)

@@ -10,7 +10,7 @@ import msgspec
 
 from onward.backend import Claim
 from onward.backends.postgres import holds
-from onward.backends.postgres.queue_marks import PINNED, Marks
+from onward.backends.postgres.queue_marks import PINNED, QueueMarks
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     pinned: Reply | None
 
 
-def ask(tx: Transaction, claim: Claim, marks: Marks, *, owner: str, released: Iterable[str]) -> Asked:
+def ask(tx: Transaction, claim: Claim, marks: QueueMarks, *, owner: str, released: Iterable[str]) -> Asked:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
     queues = list(dict.fromkeys(claim.queues))
     pinned = tx.ask("pinned", transactions=PINNED) if marks.wants_to_know() else None
@@ -67,7 +67,7 @@ def ask(tx: Transaction, claim: Claim, marks: Marks, *, owner: str, released: It
     return Asked(claim, queues, promoted, claimed, pinned)
 
 
-def leases(tx: Transaction, asked: Asked, marks: Marks, *, owner: str, expires_at: int, now: int) -> list[Lease]:
+def leases(tx: Transaction, asked: Asked, marks: QueueMarks, *, owner: str, expires_at: int, now: int) -> list[Lease]:
     """What was claimed, in claim order."""
     rows = sorted(asked.claimed.rows(), key=_RANK_TIME_ID)
     if len(asked.queues) > 1:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from onward.backends.postgres.transaction import Transaction
-from onward.backends.sql.holds import ONCE, SINGLE, Ended, Key, Keyed, allot
+from onward.backends.sql.holds import ONCE, SINGLE, Ended, HoldKey, Keyed, allot
 from onward.job.lease import Hold
 
 __all__ = ["Ended", "Keyed", "end", "take"]
@@ -57,7 +57,7 @@ def end(tx: Transaction, ended: Sequence[Ended]) -> None:
         tx.wakes |= {queue for (queue,) in tx.ask("wake_waiters", ids=sorted(woken)).rows()}
 
 
-def _pointer(lease: Ended, key: Key) -> _Pointer:
+def _pointer(lease: Ended, key: HoldKey) -> _Pointer:
     confirms = lease.confirmed and key[0] == ONCE
     return _Pointer(*key, lease.keyed.id, lease.keyed.token, lease.keyed.idempotency_ttl if confirms else None)
 
@@ -72,7 +72,7 @@ def _to_wake(tx: Transaction, pointers: Sequence[_Pointer]) -> set[str]:
     return woken
 
 
-def _waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[Key, list[str]]:
+def _waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[HoldKey, list[str]]:
     """Who waits for these keys, in claim order: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     replies = {}
@@ -80,12 +80,12 @@ def _waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[Key, list[st
         limits = {each.key: None if each.ttl is not None else enough for each in pointers if each.kind == kind}
         if limits:
             replies[kind] = tx.ask(statement, keys=list(limits), limits=list(limits.values()))
-    waiters: defaultdict[Key, list[str]] = defaultdict(list)
+    waiters: defaultdict[HoldKey, list[str]] = defaultdict(list)
     for kind, reply in replies.items():
         for key, job_id in reply.rows():
             waiters[kind, key].append(job_id)
     return waiters
 
 
-def _columns(keys: Sequence[Key]) -> dict[str, list[str]]:
+def _columns(keys: Sequence[HoldKey]) -> dict[str, list[str]]:
     return {"kinds": [kind for kind, _ in keys], "keys": [key for _, key in keys]}

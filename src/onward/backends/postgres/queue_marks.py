@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["PINNED", "Marks"]
+__all__ = ["PINNED", "QueueMarks"]
 
 PINNED = 100  # transactions behind which a snapshot is an old one; a turn is one
 
@@ -33,7 +33,7 @@ Place = tuple[int, str]  # when it was due, and its id
 _BEGINNING: Place = (_LEAST, "")
 
 
-class Marks:
+class QueueMarks:
     """How far the claims of this process have come."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import msgspec
 
-from onward.backends.sql.statements import Transaction
+from onward.backends.sql.statements import SqlTransaction
 from onward.backends.sql.transfer import SqlTransfer
 from onward.base.clock import SystemClock
 from onward.base.ids import IdMaker
@@ -89,7 +89,7 @@ class SetsAside(SqlTransfer):
                 self._found_nothing_at = time.monotonic()
             return found
 
-    def _set_aside(self, tx: Transaction) -> int:
+    def _set_aside(self, tx: SqlTransaction) -> int:
         damaged = [dict(zip(_COLUMNS, row, strict=True)) for row in tx.ask("damaged_jobs").rows()]
         for row in damaged:
             self._set_aside_one(tx, row)
@@ -99,7 +99,7 @@ class SetsAside(SqlTransfer):
             logger.critical("session %s was ended: its row holds times that no worker writes", owner)
         return len(damaged) + len(sessions)
 
-    def _set_aside_one(self, tx: Transaction, row: Mapping[str, Any]) -> None:
+    def _set_aside_one(self, tx: SqlTransaction, row: Mapping[str, Any]) -> None:
         reason = f"set aside: {'; '.join(_problems(row))}: no worker writes that"
         parcel = _dead(row, reason)
         if len(tx.ask("known", ids=[parcel.id]).rows()) > 1:  # there is a finished job of this id as well

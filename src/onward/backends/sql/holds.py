@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from onward.job.lease import Hold
 
-__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "Key", "Keyed", "Pointer", "allot", "standing"]
+__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "HoldKey", "Keyed", "Pointer", "allot", "standing"]
 
 ONCE, SINGLE = "once", "single"
 
-Key = tuple[str, str]  # kind, key
+HoldKey = tuple[str, str]  # kind, key
 
 
 class Keyed(NamedTuple):
@@ -26,7 +26,7 @@ class Keyed(NamedTuple):
     idempotency_ttl: int
     single_instance: str | None
 
-    def carried(self) -> Iterator[Key]:
+    def carried(self) -> Iterator[HoldKey]:
         if self.idempotency_key is not None:
             yield ONCE, self.idempotency_key
         if self.single_instance is not None:
@@ -55,7 +55,7 @@ class Allotment(NamedTuple):
     """What became of each lease's keys, by its id, and which keys it now takes."""
 
     holds: dict[str, tuple[Hold, str | None]]
-    taken: dict[Key, Keyed]
+    taken: dict[HoldKey, Keyed]
 
 
 def allot(claimed: Sequence[Keyed], found: Iterable[Sequence[Any]], now: int) -> Allotment:
@@ -63,7 +63,7 @@ def allot(claimed: Sequence[Keyed], found: Iterable[Sequence[Any]], now: int) ->
     pointers = {
         (row[0], row[1]): Pointer(*row) for row in found if row[2]
     }  # without a job: a row to be locked, no more
-    taken: dict[Key, Keyed] = {}
+    taken: dict[HoldKey, Keyed] = {}
     return Allotment({keyed.id: _take(keyed, pointers, taken, now) for keyed in claimed}, taken)
 
 
@@ -78,7 +78,9 @@ def standing(found: Sequence[Sequence[Any]], now: int) -> tuple[Hold, str | None
     return Hold.FREE, None
 
 
-def _take(keyed: Keyed, pointers: dict[Key, Pointer], taken: dict[Key, Keyed], now: int) -> tuple[Hold, str | None]:
+def _take(
+    keyed: Keyed, pointers: dict[HoldKey, Pointer], taken: dict[HoldKey, Keyed], now: int
+) -> tuple[Hold, str | None]:
     """Done beats busy beats held."""
     busy: str | None = None
     mine = 0

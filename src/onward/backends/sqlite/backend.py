@@ -27,6 +27,7 @@ from onward.backend import (
 from onward.backends.sql import text
 from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
 from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
 from onward.backends.sql.tables import emptying
 from onward.backends.sqlite import (
@@ -47,7 +48,7 @@ from onward.backends.sqlite.joining import foreign
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
-from onward.backends.sqlite.wake import Bell, Watch
+from onward.backends.sqlite.wake import WakePipe, Watch
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Rows, Steps, Style, refuse_to_wait
@@ -67,15 +68,15 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
 
     dialect: Dialect = "sqlite"
 
-    def __init__(self, connections: Connections, bell: Bell, *, clock: Clock, prefix: str) -> None:
+    def __init__(self, connections: Connections, pipe: WakePipe, *, clock: Clock, prefix: str) -> None:
         super().__init__()
         self.clock = clock
         self.url = anchored("", connections.path)  # that opens it from any folder
         self._connections = connections
-        self._bell = bell
+        self._pipe = pipe
         self._prefix = prefix
         self._sql = queries.load(prefix)
-        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=bell.ring)
+        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=pipe.wake)
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
 
     @classmethod
@@ -113,8 +114,8 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
             schema.migrate(connection, prefix, now=clock.micros())
 
         connections = Connections(file, durable=durable, busy_timeout=busy_timeout, prepare=prepare)
-        bell = Bell(file.with_name(f"{file.name}-wake" + ("" if namespace == "default" else f"-{namespace}")))
-        return cls(connections, bell, clock=clock, prefix=prefix)
+        pipe = WakePipe(file.with_name(f"{file.name}-wake" + ("" if namespace == "default" else f"-{namespace}")))
+        return cls(connections, pipe, clock=clock, prefix=prefix)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> SqliteBackend:
@@ -166,7 +167,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
             return result
         try:
             return self._turn(turn, one_by_one=False)
-        except settling.LeaseLost:  # it was undone; a savepoint in every turn would cost more than this one costs twice
+        except FenceMismatch:  # it was undone; a savepoint in every turn would cost more than this one costs twice
             return self._turn(turn, one_by_one=True)
 
     def _turn(self, turn: Turn, *, one_by_one: bool) -> TurnResult:
@@ -243,13 +244,13 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
             return reaping.reap(tx, owner=owner, queue=queue, started=started, cause=cause, expired_by=asked)
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Sleep until the bell rings for us, the file changes or a job falls due."""
-        watch = Watch(self._bell, timeout)
+        """Sleep until woken, until the file changes or until a job falls due."""
+        watch = Watch(self._pipe, timeout)
         seen: int | None = None
         due = _NEVER
         while not self._connections.closed:
             version = self._connections.version()
-            if watch.rung or version != seen:
+            if watch.woken or version != seen:
                 seen, due = version, self._next_due(queues)
             if watch.is_over(due, (due - self.clock.micros()) / SECOND):
                 return
@@ -283,7 +284,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
         refuse_to_wait(self)
-        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, ring=self._bell.ring)
+        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._pipe.wake)
 
     def completed(self, lease: Lease) -> bool:
         with self._reading() as tx:
@@ -301,7 +302,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
 
     def close(self) -> None:
         self._connections.close()
-        self._bell.close()
+        self._pipe.close()
 
     def _repair_text(self) -> int:
         with self._connections.reading() as connection:
@@ -354,7 +355,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
             return TurnResult(settled=[], leases=[], cancel_requested=cancel_requested)
 
     def _next_due(self, queues: Sequence[str]) -> int:
-        """When there is work: 0 if somebody made it available, and has rung; else the time of what is scheduled."""
+        """Return when there is work: 0 if a process made it available and woke a sleeper; else when the next job is due."""
         with self._reading() as tx:
             due = [tx.value("next_due", (queue,)) for queue in claiming.open_queues(tx, queues)]
             return min((at for at in due if at is not None), default=_NEVER)

@@ -43,13 +43,13 @@ class SqliteCompletion:
         *,
         clock: Clock,
         at_most: float,
-        ring: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
         self._connections = connections
         self._sql = sql
         self._clock = clock
         self._at_most = at_most
-        self._ring = ring
+        self._wake = wake
         self._over = False
         self._deciding = threading.Lock()  # whether it is late or about to be committed: whichever comes first
         self._late = False
@@ -100,7 +100,7 @@ class SqliteCompletion:
                     self.connection.execute("COMMIT")
             finally:
                 self._end()
-        self._ring()
+        self._wake()
 
     def roll_back(self) -> None:
         with shield(), self._lock:

@@ -28,7 +28,7 @@ from onward.base import forks, time_limit
 from onward.base.interruption import shield
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
 
-__all__ = ["WAL_LIMIT", "Connections", "Line", "connect", "patiently"]
+__all__ = ["WAL_LIMIT", "Connections", "LockedConnection", "connect", "with_retries"]
 
 WAL_LIMIT = 64 * 1024 * 1024
 _FIRST_PAUSE = 0.0002
@@ -50,8 +50,8 @@ class Connections:
         self._prepare = prepare
         self._prepared = False  # whether the file is there, with its tables
         self._closed = False
-        self._writer = Line(self._open_writer, path, busy_timeout)
-        self._reader = Line(self._open_reader, path, busy_timeout)
+        self._writer = LockedConnection(self._open_writer, path, busy_timeout)
+        self._reader = LockedConnection(self._open_reader, path, busy_timeout)
         forks.watch(self)
 
     def connect(self) -> None:
@@ -82,7 +82,7 @@ class Connections:
         with shield(), self.translated():
             connection = self._open(kind=kind)
             try:
-                patiently(lambda: _begin_writing(connection), self.busy_timeout)
+                with_retries(lambda: _begin_writing(connection), self.busy_timeout)
             except BaseException:
                 sqlite3.Connection.close(connection)
                 raise
@@ -100,7 +100,7 @@ class Connections:
         """Changes whenever another connection has changed the file."""
         self._connect_once()
         with self._reader.borrowed() as connection:
-            (version,) = patiently(lambda: connection.execute("PRAGMA data_version").fetchone(), self.busy_timeout)
+            (version,) = with_retries(lambda: connection.execute("PRAGMA data_version").fetchone(), self.busy_timeout)
             return int(version)
 
     @property
@@ -165,7 +165,7 @@ class Connections:
         return connection
 
 
-class Line:
+class LockedConnection:
     """One connection under a lock: opened when it is needed, thrown away when the disk failed it."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], path: Path, busy_timeout: float) -> None:
@@ -184,7 +184,7 @@ class Line:
         with shield(), self._lock:
             try:
                 connection = self._ready()
-                patiently(lambda: begin(connection), self._patience)
+                with_retries(lambda: begin(connection), time_limit.left(self._busy_timeout))
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -206,17 +206,13 @@ class Line:
         with shield(), self._lock:
             try:
                 connection = self._ready()
-                return patiently(lambda: write(connection), self._patience)
+                return with_retries(lambda: write(connection), time_limit.left(self._busy_timeout))
             except errors.DRIVERS as error:
                 raise self._translated(error) from error
 
     def close(self) -> None:
         with self._lock:
             self._drop()
-
-    @property
-    def _patience(self) -> float:
-        return time_limit.left(self._busy_timeout)
 
     def before_fork(self) -> None:
         self._lock.acquire()
@@ -234,7 +230,7 @@ class Line:
             # Asked before: a file that vanishes while it is being opened must not pass for the one that was opened.
             file = _identity(self._path)
             # Whoever else is opening or closing the file is in the way even of a first look at it.
-            self._connection = patiently(self._connect, self._patience)
+            self._connection = with_retries(self._connect, time_limit.left(self._busy_timeout))
             self._pid = os.getpid()
             self._file = file or _identity(self._path)  # that it made itself
         return self._connection
@@ -292,7 +288,7 @@ def connect(path: Path, kind: type[Kind] = sqlite3.Connection) -> Kind:  # type:
     return connection
 
 
-def patiently(attempt: Callable[[], Result], busy_timeout: float) -> Result:
+def with_retries(attempt: Callable[[], Result], busy_timeout: float) -> Result:
     """Try until nobody is in the way, at most ``busy_timeout`` seconds."""
     deadline = time.monotonic() + busy_timeout
     pause = _FIRST_PAUSE
