@@ -38,7 +38,7 @@ _REDIS = (
 def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
     """The backend that the settings name; a broker together with the store beside it, if they name one.
 
-    Settings, URL and driver are checked; the server is reached by whoever uses it first, or asks it to `connect`.
+    Settings, URL and driver are checked; the server is reached at the first use, or by `connect`.
     """
     with _discreet(settings):
         return _open_both(settings, clock)
@@ -56,7 +56,7 @@ def _open_both(settings: Settings, clock: Clock | None) -> Backend:
 
 
 def located(settings: Settings, backend: Backend) -> Settings:
-    """The same settings, from whatever folder one looks: whoever opened the store may have left the one it was named in."""
+    """Return the settings with absolute paths: the process may have left the folder in which the store was named."""
     beside = getattr(backend, "store", None)
     return replace(
         settings,
@@ -180,7 +180,7 @@ _PORTS = {
 
 
 def _meant(url: str) -> str | None:
-    """The URL that somebody meant who wrote a path, or a server's address.
+    """Return the URL that a user means by a path, or by a server's address.
 
     >>> _meant("jobs.db"), _meant("/tmp/jobs"), _meant("localhost:6379"), _meant("me:secret@host:5432")
     ('sqlite:///jobs.db', 'sqlite:////tmp/jobs', 'redis://localhost:6379', None)
@@ -198,7 +198,7 @@ def _meant(url: str) -> str | None:
 
 
 def _open_postgres(settings: Settings, clock: Clock | None) -> Backend:
-    # Imported by those who use it: its driver is an extra, and takes longer to load than all of Onward.
+    # Imported where it is used: its driver is an extra, and takes longer to load than all of Onward.
     from onward.backends.postgres import PostgresBackend
 
     return PostgresBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)

@@ -1,11 +1,11 @@
 """A few connections that the threads of a process share, each used by one at a time; and what a fork leaves of them.
 
-One that was broken, or left in the middle of something, is thrown away, so that no answer is ever read by somebody else.
+One that was broken, or left in the middle of something, is thrown away, so that no answer is ever read by another thread.
 How a connection is opened, closed and looked at is its driver's to say.
 
-A fork copies the sockets.  Two processes talking over one would mix their sentences, and a child that merely keeps it open
-would let the server wait for its dead parent.  So the child puts /dev/null in the place of every socket that it inherited:
-whatever is left of these connections can then say nothing and is not missed.
+A fork copies the sockets.  Two processes that send over one would mix their statements, and a child that merely keeps it
+open would let the server wait for its dead parent.  So the child puts /dev/null in the place of every inherited socket:
+whatever is left of these connections then sends nothing.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Pool(Generic[Connection]):
 
     @abstractmethod
     def _hang_up(self, connection: Connection) -> None:
-        """Close it; nothing that goes wrong is worth a word."""
+        """Close it; errors are ignored."""
 
     @abstractmethod
     def _socket(self, connection: Connection) -> int | None:
@@ -65,29 +65,29 @@ class Pool(Generic[Connection]):
 
     @abstractmethod
     def _is_quiet(self, connection: Connection) -> bool:
-        """Whether an idle one is still there: a server that says something unasked says good-bye, and hangs up."""
+        """Whether an idle one is still open: a server that sends something unasked is about to close it."""
 
     @abstractmethod
     def _is_as_new(self, connection: Connection) -> bool:
-        """Nothing is left in it: no transaction, no answer that nobody read."""
+        """Whether nothing is left in it: no transaction, no unread answer."""
 
     @property
     def closed(self) -> bool:
         return self._closed
 
     def borrowed(self) -> Borrowing[Connection]:
-        """``with pool.borrowed() as connection:`` one that nobody else uses meanwhile."""
+        """``with pool.borrowed() as connection:`` one that no other thread uses meanwhile."""
         return Borrowing(self._take, self._give_back)
 
     def connect(self) -> Connection:
-        """A connection beside the shared ones; whoever asks for it discards it."""
+        """Open a connection beside the shared ones; the caller discards it."""
         self._refuse_if_closed()
         connection = self._opened()
         self._beside(connection)
         return connection
 
     def _beside(self, connection: Connection) -> None:
-        """Know of it, for a fork's sake."""
+        """Know of it, so that a fork lets go of it."""
         with self._changed:
             self._open[id(connection)] = connection
 

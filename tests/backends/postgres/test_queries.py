@@ -26,7 +26,7 @@ SMALL = {
     "durability",
     "pins",
     "pinned",
-    "sees_everybody",
+    "sees_all",
     "end_expired_sessions",
     "wake",
     "wake_apart",

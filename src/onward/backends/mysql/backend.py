@@ -67,7 +67,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> MySQLBackend:
-        """For ``mysql://user@host/database``; whoever is first to use it creates the tables."""
+        """Make a backend for ``mysql://user@host/database``; its first use creates the tables."""
         address, options = parse_url(url)
         prefix = prefix_of(namespace)
         prepare = preparation(prefix, None if clock is None else clock.micros())
@@ -167,14 +167,14 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
     # Transactions
 
     def _write(self, act: Callable[[Transaction], Result]) -> Result:
-        """Run it as one transaction, which is durable when this ends well, and gone if it does not."""
+        """Run it as one transaction, which is durable when this returns, and rolled back if it raises."""
 
         def run(connection: Connection) -> tuple[Result, bool]:
             tx = self._transaction(connection)
             try:
                 tx.ask("begin")
                 result = act(tx)
-                if tx.ended:  # last, so that nobody waits for it longer than for the disk
+                if tx.ended:  # last, so that no transaction waits for it longer than for the disk
                     tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
                 tx.ask("commit")
                 tx.flush()
@@ -203,7 +203,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
 
     @set_aside_and_repeat
     def _read(self, act: Callable[[Transaction], Result]) -> Result:
-        """One snapshot, whatever is written meanwhile."""
+        """Run it in one snapshot, whatever is written meanwhile."""
 
         def run(connection: Connection) -> Result:
             tx = self._transaction(connection)
@@ -220,7 +220,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
         return self._with_retries(run)
 
     def _store(self, envelopes: Sequence[Envelope]) -> bool:
-        """Store them by one statement, which is a transaction by itself.  False if that is not possible."""
+        """Store envelopes by one statement, which is a transaction by itself; return False if that is not possible."""
 
         def run(connection: Connection) -> bool:
             tx = self._transaction(connection)
@@ -269,5 +269,5 @@ def _held(reply: Reply) -> tuple[Held, ...]:
 
 def _roll_back(connection: Connection) -> None:
     if connection.in_step and connection.is_in_transaction:
-        with suppress(*errors.DRIVERS):  # a connection that is gone has undone it, too
+        with suppress(*errors.DRIVERS):  # a connection that is gone has rolled back, too
             connection.send(b"ROLLBACK")

@@ -1,4 +1,4 @@
-"""Handing out work: cancel what expired, promote what is due, claim in order, take the keys."""
+"""Claiming: cancel what expired, promote what is due, lease jobs in their order, take their keys."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def adopt(tx: Transaction, adopted: str, *, owner: str) -> None:
 
 
 def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[Lease]:
-    """All that this owner holds."""
+    """Return all leases of this owner."""
     return _leases(tx, tx.ask("leases_of", owner=owner).rows(), owner=owner, expires_at=expires_at, now=now)
 
 

@@ -57,7 +57,7 @@ class MySQLCompletion:
         return run_steps(steps("format"), self._execute)
 
     def check(self) -> None:
-        """Nobody but its handler ends it."""
+        """Nothing to check: only its handler ends it."""
 
     def settle(self, settlement: Settlement) -> Settled:
         with shield(), errors.translated(self._place):

@@ -82,7 +82,7 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing was said that nobody asked for."""
+        """Whether the server has sent nothing unasked."""
         if not self._raw.open:
             return False
         poll = select.poll()
@@ -162,7 +162,7 @@ class Connections(Pool[Connection]):
         return connection
 
     def for_handler(self) -> Connection:
-        """One as the driver makes it, in a transaction; whoever asks for it discards it."""
+        """Open a connection as the driver makes it, in a transaction; the caller discards it."""
         self._refuse_if_closed()
         connection = self._connected(read_timeout=None, kind=HandlerConnection)
         try:

@@ -93,7 +93,7 @@ _PLAIN = (0, 0, None, None, None, None, 0, None)
 
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-    """Store them in their order, or say which live job stands for each."""
+    """Store envelopes in their order; answer which live job stands for one that is not stored."""
     answers: dict[int, Enqueued] = {}
     waiting = dict(enumerate(envelopes))
     while waiting:

@@ -1,7 +1,7 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
 There is nothing to release; a pointer is taken away with its lease only so that waiters can be woken and its row pruned.
-Whoever takes keys locks their rows first, and makes them if there are none: two claims cannot both find a key free.
+A claim locks the rows of its keys first, and makes them if there are none: two claims cannot both find a key free.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Pointer(NamedTuple):
     key: str
     job_id: str
     token: int
-    ttl: int | None  # once this is set, everybody who waits will be skipped
+    ttl: int | None  # if set, all jobs that wait for the key will be skipped
 
 
 class Waiter(NamedTuple):
@@ -57,12 +57,12 @@ class Ending:
         self._waiters = _lock_waiters(tx, self._held) if self._held else {}
 
     def end(self, snoozed: Iterable[tuple[Waiter, Keyed]]) -> None:
-        """Wake who waits, also whom the same turn has put to sleep; then confirm the keys or set them free."""
+        """Wake the jobs that wait, also those that this turn has snoozed; then confirm the keys or set them free."""
         for waiter, keyed in snoozed:
             for key in keyed.carried():
                 self._waiters.setdefault(key, []).append(waiter)
         self._wake()
-        if self._held:  # in the order of the keys, like whoever takes them
+        if self._held:  # in the order of the keys, like a claim
             self._tx.ask("end_holds", ended=sorted(self._held, key=lambda pointer: pointer[:2]))
 
     def _wake(self) -> None:

@@ -1,8 +1,8 @@
-"""Enqueueing in somebody else's transaction.
+"""Enqueueing in a caller's transaction.
 
 Their session has its own isolation, character set and collation.  So nothing is compared with what came as JSON, keys are
-sent as bytes, and whoever is in the way of a key is found by the insert that ran into him: a read might show a snapshot in
-which he was not there yet.
+sent as bytes, and the holder of a key is found by the insert that ran into it: a read might show a snapshot in which
+it was not there yet.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def _bytes(key: str | None) -> bytes | None:
 
 
 def foreign(statements: Mapping[str, Statement], steps: NamedSteps[T], moved: int | None) -> Steps[T]:
-    """The conversation in statements for any driver of this database; of a section of several, one after the other."""
+    """Turn steps into statements for any driver of this database; a section of several is sent one by one."""
     clock = (CLOCK if moved is None else b"%d" % moved).decode()
     try:
         step = next(steps)

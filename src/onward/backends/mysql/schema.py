@@ -18,7 +18,7 @@ from onward.errors import BackendUnavailable
 
 __all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
 
-_PATIENCE = 60  # seconds to wait for whoever migrates at this moment
+_PATIENCE = 60  # seconds to wait for another process that migrates
 _LOCK = (
     "left(sha2(concat(database(), '.onward_migrations'), 256), 60)"  # its name is the server's, and has 64 characters
 )
@@ -66,7 +66,7 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
     """Apply what is missing, and say what that was.  A database that is newer than this code is left alone."""
     if not missing(connection, prefix):
         return []
-    # One at a time, whoever else starts at this moment; then look again, for another may have been first.
+    # One process at a time; then look again, for another may have been first.
     (lock,) = connection.send(_ours(f"SELECT get_lock({_LOCK}, {_PATIENCE})", prefix))
     if lock.rows[0][0] != 1:
         raise BackendUnavailable(

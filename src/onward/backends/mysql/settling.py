@@ -1,8 +1,8 @@
 """Ending leases by their settlements, and evidence for those that match no lease.
 
 Nearly all are successes of jobs without keys: they are moved among the finished without a look, by a statement that compares
-the fence and repeats what `fate` says of an `ack`.  If it finds fewer than there should be, all is undone and done anew
-with a look at each: the rows are locked, `fate` says what becomes of them, and it is written, fenced once more.
+the fence and repeats what `fate` says of an `ack`.  If it finds fewer than there should be, all is rolled back and
+made anew with a look at each: the rows are locked, `fate` says what becomes of them, and it is written, fenced once more.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ __all__ = ["Reply", "Row", "Transaction"]
 
 
 class Reply:
-    """The answer to a statement, on its way.  Of a section of several, the last one's, if nobody asks for another."""
+    """The answer to a statement, on its way.  Of a section of several, the last one's, unless another is asked for."""
 
     __slots__ = ("_results", "_tx")
 

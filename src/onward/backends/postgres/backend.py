@@ -67,7 +67,7 @@ class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> PostgresBackend:
-        """For ``postgresql://user@host/database``; whoever is first to use it creates the tables."""
+        """Make a backend for ``postgresql://user@host/database``; its first use creates the tables."""
         address, options = parse_url(url)
         prefix = prefix_of(namespace)
         prepare = tables.preparation(prefix, None if clock is None else clock.micros())
@@ -186,7 +186,7 @@ class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
     # Transactions
 
     def _write(self, act: Callable[[Transaction], Result], *, pipelined: bool = True) -> Result:
-        """Run it as one transaction, which is durable when this ends well, and gone if it does not."""
+        """Run it as one transaction, which is durable when this returns, and rolled back if it raises."""
 
         def run(connection: Connection) -> Result:
             tx = self._transaction(connection)
@@ -203,7 +203,7 @@ class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
                 if done is None or done[1].status != "COMMIT":
                     self._roll_back(tx, connection)
                     raise
-                # Only the hint got lost: who sleeps looks now and then.
+                # Only the notification is lost: sleepers look now and then.
             except BaseException:
                 self._roll_back(tx, connection)
                 raise
@@ -215,7 +215,7 @@ class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
         return self._with_retries(run)
 
     def _read(self, act: Callable[[Transaction], Result]) -> Result:
-        """One snapshot, whatever is written meanwhile."""
+        """Run it in one snapshot, whatever is written meanwhile."""
 
         def run(connection: Connection) -> Result:
             tx = self._transaction(connection)
@@ -232,11 +232,11 @@ class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
         return self._with_retries(run)
 
     def _store(self, connection: Connection, envelopes: Sequence[Envelope]) -> list[Envelope]:
-        """One statement, and a notification after its commit if somebody waits for one; gives what was not stored."""
+        """Store by one statement, and notify after its commit if a worker sleeps; return what was not stored."""
         tx = self._transaction(connection)
-        rejected, somebody_waits = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
-        if somebody_waits and (queues := due_queues(envelopes)):
-            with suppress(psycopg.Error):  # it is stored, and who sleeps looks now and then
+        rejected, is_waited_for = enqueueing.answer(enqueueing.store(tx, envelopes), envelopes)
+        if is_waited_for and (queues := due_queues(envelopes)):
+            with suppress(psycopg.Error):  # it is stored, and sleepers look now and then
                 tx.ask("wake_apart", queues=named(queues))
         return rejected
 
@@ -248,7 +248,7 @@ class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
         return Transaction(connection.wire, self._sql, self._moved)
 
     def _roll_back(self, tx: Transaction, connection: Connection) -> None:
-        with suppress(psycopg.Error):  # a connection that is gone has undone it, too
+        with suppress(psycopg.Error):  # a connection that is gone has rolled back, too
             if connection.pgconn.transaction_status in _UNDER_WAY:
                 tx.ask("rollback")
 
@@ -265,7 +265,7 @@ class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
 
 
 def _alive(session: Reply) -> tuple[int, int, tuple[Held, ...]]:
-    """When the session expires, the time, and what it holds that was asked to cancel."""
+    """Return when the session expires, the time, and its leases that were asked to cancel."""
     found = session.row()
     if found is None:
         raise SessionLost

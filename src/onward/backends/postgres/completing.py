@@ -92,7 +92,7 @@ class Lender:
     def _cleaned(self, connection: Connection) -> bool:
         """Whether nothing is left of what a handler did to its session."""
         if self._connections.pooled:
-            return False  # the session is somebody else's by now
+            return False  # the pooler has lent the session to another client by now
         try:
             connection.autocommit = True
             connection.execute("DISCARD ALL", prepare=False)
@@ -128,7 +128,7 @@ class PostgresCompletion:
         return run_steps(steps("format"), self._execute)
 
     def check(self) -> None:
-        """Nobody but its handler ends it."""
+        """Nothing to check: only its handler ends it."""
 
     def settle(self, settlement: Settlement) -> Settled:
         with shield(), errors.translated(self._place):
@@ -149,7 +149,7 @@ class PostgresCompletion:
                 raise
             self._end()
         if self._tx.wakes:
-            with contextlib.suppress(BackendError):  # only a hint: who sleeps looks now and then
+            with contextlib.suppress(BackendError):  # only a hint: sleepers look now and then
                 self._wake(self._tx.wakes)
 
     def roll_back(self) -> None:

@@ -92,7 +92,7 @@ class Connections(Pool[Connection]):
         self._told_to_wait = False  # for the disk, where the database's own setting does not
 
     def plain(self) -> Connection:
-        """One as the driver makes it, for a handler; whoever asks for it discards it."""
+        """Open a connection as the driver makes it, for a handler; the caller discards it."""
         self._refuse_if_closed()
         info = dict(self._info)
         if not self.pooled and (durability := self._durability()):
@@ -103,7 +103,7 @@ class Connections(Pool[Connection]):
         return connection
 
     def stop_preparing(self) -> None:
-        """Somebody between us and the server gives every transaction another session: rely on none."""
+        """Rely on no session: a pooler between us and the server gives every transaction another one."""
         with self._changed:
             if self.pooled:
                 return
@@ -146,7 +146,7 @@ class Connections(Pool[Connection]):
         return _is_quiet(connection)
 
     def _is_as_new(self, connection: Connection) -> bool:
-        """Nothing is left in it: no transaction, no answer that nobody read, no statement prepared where none should be."""
+        """Whether nothing is left in it: no transaction, no unread answer, no statement prepared where none should be."""
         state = connection.pgconn
         return (
             state.transaction_status == psycopg.pq.TransactionStatus.IDLE
@@ -214,7 +214,7 @@ def _options(settings: dict[str, str], info: dict[str, str]) -> str:
 
 
 def _is_quiet(connection: Connection) -> bool:
-    """Whether an idle connection is still there: a server that says something unasked says good-bye, and hangs up."""
+    """Whether an idle connection is still open: a server that sends something unasked is about to close it."""
     try:
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)

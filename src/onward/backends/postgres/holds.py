@@ -1,7 +1,7 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
 There is nothing to release; a pointer is dropped with its lease only so that the table stays small and waiters can be woken.
-Whoever takes keys locks their rows first, and makes them if there are none: two claims cannot both find a key free.
+A claim locks the rows of its keys first, and makes them if there are none: two claims cannot both find a key free.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ class _Pointer(NamedTuple):
     key: str
     job_id: str
     token: int
-    ttl: int | None  # once this is set, everybody who waits will be skipped
+    ttl: int | None  # if set, all jobs that wait for the key will be skipped
 
 
 def end(tx: Transaction, ended: Sequence[Ended]) -> None:
     """Confirm or drop what these leases held, and wake who waits for it."""
     pointers = [_pointer(lease, key) for lease in ended for key in lease.keyed.carried()]
-    # In the order of the keys, like whoever takes them.
+    # In the order of the keys, like a claim.
     ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])
     kinds, keys, ids, tokens, ttls = map(list, zip(*(pointers[at] for at in ordered), strict=True))
     numbers = tx.ask("end_holds", kinds=kinds, keys=keys, ids=ids, tokens=tokens, ttls=ttls).rows()

@@ -1,4 +1,4 @@
-"""Statements for somebody else's connection: as its driver takes them, with nothing of our own session."""
+"""Statements for a caller's connection: as its driver takes them, with nothing of our own session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a claim begins while somebody keeps an old snapshot.
+"""Where a claim begins while a transaction keeps an old snapshot.
 
 A row version that a snapshot may still see cannot be removed, nor can its entry in an index.  Jobs are claimed from the left
 edge of theirs, so behind a transaction that stays open every claim would walk past all that was claimed since it began.
@@ -55,7 +55,7 @@ class QueueMarks:
         return True
 
     def tell(self, *, pinned: bool) -> None:
-        """Somebody keeps an old snapshot, or nobody does."""
+        """Note whether a transaction keeps an old snapshot."""
         with self._lock:
             self._pinned = pinned
             if not pinned:
@@ -95,7 +95,7 @@ class QueueMarks:
             for rank, available_at, job_id, queue, *_ in rows:
                 self._marks.setdefault(queue, {})[rank] = (available_at, job_id)
             if exhausted:
-                # All that was due by now is gone, whoever has it.
+                # All that was due by now is claimed or gone.
                 for queue in queues:
                     ranks = self._marks.setdefault(queue, {_USUAL_RANK: _BEGINNING})
                     self._marks[queue] = {rank: max(place, (now, "")) for rank, place in ranks.items()}

@@ -1,15 +1,15 @@
 """Waking workers of other processes and machines: LISTEN and NOTIFY, and a look now and then.
 
-Who sleeps leaves word in a table.  Whoever makes a job due sends one notification for all that its transaction did, naming
-the queues, if anybody has left word: after the commit, for one that is sent within keeps every other commit of the database
-waiting for the disk.
+A worker that sleeps writes a row into a table.  A process that makes jobs due sends one notification for all that its
+transaction did, naming the queues, if there is such a row: after the commit, for one that is sent within keeps every other
+commit of the database waiting for the disk.
 
-Everybody who sleeps hears it, and one job needs only one of them.  So each lets a moment pass, at random, and looks whether
-there still is work.  Who came in vain waits longer the next time, who found work shorter.  Alone, a worker does not wait at
-all; of fifty, two or three come for one job.
+Every sleeper hears it, and one job needs only one of them.  So each waits a moment, at random, and looks whether there still
+is work.  A sleeper that finds none waits longer the next time, one that finds work shorter.  Alone, a worker does not wait
+at all; of fifty, two or three come for one job.
 
 A notification is only a hint and can be lost, with a process that died before it could send it or with our connection.  So
-every sleeper looks about once a second, and at first more often, for the word that it left may have come too late.  Where
+every sleeper looks about once a second, and at first more often, for its row may have come too late.  Where
 there are no notifications to be had, as behind a pooler that lends a session for one transaction, it looks five times a
 second.
 """
@@ -37,9 +37,9 @@ _ANY = ""  # a notification that names no queue may be for any
 _PAYLOAD_LIMIT = 7_000  # the server's is 8,000 bytes
 _FIRST, _LISTENING = 0.03, 1.0  # seconds between two looks where there are notifications
 _LOOKING = 0.2  # and where there are none
-_OVERLAP = 0.5  # seconds that the word left by a sleeper counts beyond its next look
+_OVERLAP = 0.5  # seconds that the row of a sleeper counts beyond its next look
 _SLICE = 0.5  # so soon a sleeper notices that its backend was closed
-_TURN = 0.004  # seconds that it takes to come, look and claim: who comes later sees it
+_TURN = 0.004  # seconds that it takes to come, look and claim: a later sleeper sees it
 _EMPTY_EVERY = 1.0
 _TRY_AGAIN = 5.0  # seconds until it is tried again to listen
 
@@ -161,7 +161,7 @@ class Listener:
         return self._connection is not None
 
     def sleep(self, queues: Sequence[str], seconds: float) -> bool:
-        """Until somebody says that there is work, at most so long.  Whether somebody said so."""
+        """Sleep until notified of work, at most so long; return whether it was."""
         if not self._lock.acquire(blocking=False):
             time.sleep(min(seconds, _SLICE))
             return False
@@ -175,7 +175,7 @@ class Listener:
             self._lock.release()
 
     def empty(self) -> None:
-        """Who works does not listen; but a server that cannot get rid of its notifications keeps them for everybody."""
+        """Read what has come while workers are busy: a server that cannot deliver notifications keeps them for all."""
         now = time.monotonic()
         if self._connection is not None and now - self._emptied > _EMPTY_EVERY and self._lock.acquire(blocking=False):
             self._emptied = now
@@ -201,7 +201,7 @@ class Listener:
         if self._connections.pooled:
             self._drop()
         elif self._connection is None and time.monotonic() >= self._silent_until:
-            # Whether the server is there, and what is wrong with it, is said by whoever looks.
+            # Whether the server is there, and what is wrong with it, the next look tells.
             self._silent_until = time.monotonic() + _jittered(_TRY_AGAIN)
             with contextlib.suppress(psycopg.Error, BackendError):
                 connection = self._connections.connect()
@@ -219,7 +219,7 @@ class Listener:
             heard = [note.payload for note in connection.notifies(timeout=seconds, stop_after=1)]
         except psycopg.Error:
             self._drop()
-            return True  # something may have been said, and to look is never wrong
+            return True  # a notification may be lost, and to look is never wrong
         return any(is_for(payload, queues) for payload in heard)
 
     def _drop(self) -> None:

@@ -1,11 +1,11 @@
-"""Our own statements, handed to libpq: what the driver's cursors do for everybody costs more than our statements do here.
+"""Our own statements, handed to libpq: what the driver's cursors do costs more than our statements do here.
 
 A statement is prepared the first time that it is sent over a connection, for the types that its values have.  Alone it is
 sent and answered.  In a pipeline it is only sent; its answer is waited for when it is read, and whatever was not read, at
 the pipeline's end.  The first that failed is what is raised then: the server has skipped all that came after it.
 
-Waiting is done by `poll`, which a signal interrupts.  Whoever leaves in the middle leaves a connection that is busy: the
-pool throws it away.
+Waiting is done by `poll`, which a signal interrupts.  A thread that leaves in the middle leaves a busy connection: the pool
+throws it away.
 """
 
 from __future__ import annotations
@@ -102,7 +102,7 @@ _Key = tuple[bytes, tuple[int, ...]]  # a statement, and the types of its values
 
 
 class Wire:
-    """The conversation over one connection, which nobody else uses meanwhile."""
+    """Statements and answers over one connection, which no other thread uses meanwhile."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._libpq = connection.pgconn

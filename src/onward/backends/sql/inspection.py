@@ -28,18 +28,18 @@ class SqlInspection:
 
     @abstractmethod
     def set_aside(self) -> int:
-        """Set aside what no worker wrote; gives how much that was."""
+        """Set aside rows that no worker wrote; return how many there were."""
 
     @abstractmethod
     def _write(self, act: Callable[[Any], Result]) -> Result: ...
 
     @abstractmethod
     def _tidy(self, tx: Any, limit: int) -> None:
-        """Remove what else is of no use any more: at every batch of a prune."""
+        """Remove what else is of no use any more; called at every batch of a prune."""
 
     @abstractmethod
     def _forget(self, tx: Any, doomed: Mapping[str, int]) -> Collection[str]:
-        """Remove these, if they still are what was seen; gives the ids of what is gone."""
+        """Remove these, if they still are what was seen; return the ids of what is gone."""
 
     def get(self, job_id: str) -> StoredJob | None:
         found = self.get_many([job_id])
@@ -64,7 +64,7 @@ class SqlInspection:
         found = self._read(look)
         if found is not None:
             return found
-        # Whoever walks the pages ends at one that is short: a row that cannot be shown must not hide those behind it.
+        # A caller that walks the pages ends at a short one: a row that cannot be shown must not hide those behind it.
         self.set_aside()
         return self._read(look_again)
 
@@ -108,7 +108,7 @@ class SqlInspection:
         def remove(tx: SqlTransaction) -> Pruned:
             batch = look(tx)
             gone = self._forget(tx, batch.seen())
-            self._tidy(tx, limit)  # last: whoever locks jobs and keys locks keys after jobs
+            self._tidy(tx, limit)  # last: every transaction locks keys after jobs
             return batch.pruned(gone)
 
         if dry_run:

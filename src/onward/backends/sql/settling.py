@@ -14,7 +14,7 @@ __all__ = ["FenceMismatch", "Lost", "why"]
 
 
 def why(owner: str | None, cause: str | None) -> str:
-    """Why leases are taken back, if nobody says."""
+    """Return why leases are taken back: the cause that the caller names, or the usual one."""
     return cause or ("its session expired" if owner is None else "its process died")
 
 
@@ -23,7 +23,7 @@ class FenceMismatch(Exception):
 
 
 class Lost(NamedTuple):
-    """A lease that nobody has."""
+    """A lease whose session is gone."""
 
     id: str
     token: int

@@ -43,7 +43,7 @@ class SqlTransfer:
 
     @abstractmethod
     def _rouse(self, tx: Any, queue: str) -> None:
-        """Tell who waits, after the commit, that there may be work."""
+        """Wake sleepers after the commit: there may be work."""
 
     def withhold(self, queue: str, transit: str, *, after: str = "", limit: int = 500) -> Sequence[str]:
         def act(tx: SqlTransaction) -> Sequence[str]:
@@ -69,7 +69,7 @@ class SqlTransfer:
             staged = _staged(tx, ids, transit)
             _drop(tx, staged, staged, transit)
             there = {job_id for (job_id,) in tx.ask("known", ids=ids).rows()}
-            # By the keys, so that two who want the same ones do not wait for each other.
+            # In the order of the keys: so two batches with the same keys cannot deadlock.
             new = sorted((each for each in parcels if each.id not in there), key=lambda each: each.unique_key or "")
             live, dead = [each for each in new if not each.is_dead], [each for each in new if each.is_dead]
             self._store_parcels(tx, transit, live, dead)
@@ -155,7 +155,7 @@ def _accepted(parcel: Parcel, stored: set[str], there: set[str], holders: dict[s
     if parcel.id in stored and parcel.id not in there:
         return Accepted(parcel.id)
     holder = None if parcel.id in there else holders.get(parcel.unique_key or "")
-    # Neither known nor kept out by a key: somebody stored it while we did.
+    # Neither known nor kept out by a key: another process stored it at the same time.
     return Accepted(parcel.id, stored=False, there=holder is None, holder=holder)
 
 

@@ -104,7 +104,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
         durability: Durability = "full",
         busy_timeout: float = 30.0,
     ) -> SqliteBackend:
-        """For the file at this path, which is neither opened nor created before it is needed."""
+        """Make a backend for the file at this path, which is neither opened nor created before it is needed."""
         clock = clock or SystemClock()
         durable = checked_durability(durability) == "full"
         prefix = prefix_of(namespace)
@@ -119,7 +119,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> SqliteBackend:
-        """For ``sqlite:///relative.db`` or ``sqlite:////absolute/path.db``, perhaps with ``?busy_timeout=10`` after it."""
+        """Make a backend for ``sqlite:///relative.db`` or ``sqlite:////absolute/path.db``, with options after a ``?``."""
         path, options = parse_url(url)
         backend = cls.at(path, clock=clock, namespace=namespace, **options)
         backend.url = anchored(url, Path(path).absolute())
@@ -167,7 +167,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
             return result
         try:
             return self._turn(turn, one_by_one=False)
-        except FenceMismatch:  # it was undone; a savepoint in every turn would cost more than this one costs twice
+        except FenceMismatch:  # rolled back; a savepoint in every turn would cost more than to make this one twice
             return self._turn(turn, one_by_one=True)
 
     def _turn(self, turn: Turn, *, one_by_one: bool) -> TurnResult:
@@ -200,7 +200,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
                     expires_at=expires_at,
                     released=settling.released(turn.settlements, settled),
                 )
-            # Under the lock nobody else can ask.
+            # Under the lock no other process can ask.
             cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()
             return TurnResult(
                 settled=settled,
@@ -270,7 +270,7 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
                 health.of_leases(Transaction(connection, self._sql, self.clock.micros())),
             ]
 
-    # Transactions of others
+    # Transactions of callers
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         steps = enqueueing.joining(envelopes, self.clock.micros())

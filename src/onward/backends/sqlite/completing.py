@@ -1,9 +1,9 @@
 """A transaction in which a handler works and its job is completed.
 
-It takes the write lock as it begins, for one that begins by reading fails as soon as anybody else has written.  So nobody
-else writes until it ends: it may take a few seconds, then it is rolled back.  A thread cannot be stopped from outside, but
-its connection can be: a statement that runs is interrupted, and as soon as no call is in the connection, which the lock of
-`HandlerConnection` tells, the timer's thread undoes what was written.  From then on every call is refused.
+It takes the write lock as it begins, for one that begins by reading fails as soon as another connection has written.  No
+other process writes until it ends: it may take a few seconds, then it is rolled back.  A thread cannot be stopped from
+outside, but its connection can be: a statement that runs is interrupted, and as soon as no call is in the connection, which
+the lock of `HandlerConnection` tells, the timer's thread rolls back.  From then on every call is refused.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class SqliteCompletion:
             self.connection.undo()
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):
-                self.connection.end()  # which undoes it, too
+                self.connection.end()  # which rolls back, too
         finally:
             self._may_end = False
 

@@ -1,11 +1,11 @@
 """The two connections of a process to its file: one that writes, one that reads, each used by one thread at a time.
 
-A write takes the lock as it begins, by BEGIN IMMEDIATE or as a single statement: whoever has begun will not fail for want
-of a lock later.  SQLite's own busy handler sleeps up to 100 ms and is unfair, so waiting is done here, in steps of a
-fraction of a millisecond with jitter.
+A write takes the lock as it begins, by BEGIN IMMEDIATE or as a single statement: a transaction that has begun does not fail
+for want of a lock later.  SQLite's own busy handler sleeps up to 100 ms and is unfair, so waiting is done here, in steps of
+a fraction of a millisecond with jitter.
 
 SQLite keeps its locks per process and file, and a fork copies that bookkeeping but not the locks.  So both connections are
-closed before every fork and opened again, on either side, by whoever needs them first.  A connection that a fork carried
+closed before every fork and opened again, on either side, when they are needed.  A connection that a fork carried
 over all the same (some servers fork without telling Python) is refused before it runs a statement.
 """
 
@@ -32,14 +32,14 @@ __all__ = ["WAL_LIMIT", "Connections", "LockedConnection", "connect", "with_retr
 
 WAL_LIMIT = 64 * 1024 * 1024
 _FIRST_PAUSE = 0.0002
-_LONGEST_PAUSE = 0.002  # whoever has just written is quicker anyhow: a longer pause would starve the patient
+_LONGEST_PAUSE = 0.002  # the thread that has just written is quicker anyhow: a longer pause would starve the others
 
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=sqlite3.Connection)
 
 
 class Connections:
-    """The write line and the read line to one file."""
+    """The writing and the reading connection to one file."""
 
     def __init__(
         self, path: Path, *, durable: bool, busy_timeout: float, prepare: Callable[[sqlite3.Connection], None]
@@ -73,11 +73,11 @@ class Connections:
         return self._writer.borrowed()
 
     def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Let it write with a single statement, which is a transaction by itself.  It may be called several times."""
+        """Let ``write`` run a single statement, which is a transaction by itself.  It may be called several times."""
         return self._writer.alone(write)
 
     def for_handler(self, kind: type[Kind]) -> Kind:
-        """A connection of its own, in a transaction that has the write lock; whoever asks for it closes it."""
+        """Open a connection in a transaction that has the write lock; the caller closes it."""
         self._connect_once()
         with shield(), self.translated():
             connection = self._open(kind=kind)
@@ -109,8 +109,8 @@ class Connections:
 
     def close(self) -> None:
         self._closed = True
-        for line in (self._writer, self._reader):
-            line.close()
+        for each in (self._writer, self._reader):
+            each.close()
 
     def before_fork(self) -> None:
         self._writer.before_fork()
@@ -229,7 +229,7 @@ class LockedConnection:
         if self._connection is None:
             # Asked before: a file that vanishes while it is being opened must not pass for the one that was opened.
             file = _identity(self._path)
-            # Whoever else is opening or closing the file is in the way even of a first look at it.
+            # A process that is opening or closing the file blocks even a first look at it.
             self._connection = with_retries(self._connect, time_limit.left(self._busy_timeout))
             self._pid = os.getpid()
             self._file = file or _identity(self._path)  # that it made itself
@@ -244,7 +244,7 @@ class LockedConnection:
         if connection.in_transaction:
             raise BackendUnavailable(f"{self._path}: called again from within its own transaction, by a signal handler")
         if self._file != _identity(self._path):
-            # Deleted or replaced: what is written to the old file, nobody will ever find.
+            # Deleted or replaced: what is written to the old file is lost.
             self._drop()
 
     def _translated(self, error: Exception) -> BackendError:
@@ -257,7 +257,7 @@ class LockedConnection:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
-            self._drop()  # closing undoes it, too
+            self._drop()  # closing rolls back, too
 
     def _drop(self) -> None:
         # One that a fork carried over is kept: closing it here would touch the file as if its locks were ours.
@@ -289,7 +289,7 @@ def connect(path: Path, kind: type[Kind] = sqlite3.Connection) -> Kind:  # type:
 
 
 def with_retries(attempt: Callable[[], Result], busy_timeout: float) -> Result:
-    """Try until nobody is in the way, at most ``busy_timeout`` seconds."""
+    """Try until no lock is in the way, at most ``busy_timeout`` seconds."""
     deadline = time.monotonic() + busy_timeout
     pause = _FIRST_PAUSE
     while True:
@@ -305,7 +305,7 @@ def with_retries(attempt: Callable[[], Result], busy_timeout: float) -> Result:
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         status = os.stat(path)  # noqa: PTH116 - half the price of Path.stat(), and asked before every transaction
-    except OSError:  # it is not there, or cannot be: whoever opens it says why
+    except OSError:  # it is not there, or cannot be: opening it tells why
         return None
     return status.st_dev, status.st_ino
 
@@ -317,7 +317,7 @@ def _begin_writing(connection: sqlite3.Connection) -> None:
 def _begin_reading(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN")
     try:
-        # BEGIN alone takes no snapshot; if somebody is in the way, better here than in the middle.
+        # BEGIN alone takes no snapshot; if a lock is in the way, better here than in the middle.
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.Error:
         connection.execute("ROLLBACK")

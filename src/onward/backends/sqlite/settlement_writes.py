@@ -1,7 +1,7 @@
 """The fenced writes that end leases, gathered by statement: a batch of five hundred is a handful of statements.
 
 Every write matches (id, token, owner, executing), and its caller compares how many rows were written with how many should
-have been.  If the numbers differ, some lease was lost: the batch is undone and its items are tried one by one.
+have been.  If the numbers differ, a lease was lost: the batch is rolled back and its items are tried one by one.
 
 What ends in the same way is moved among the finished by one statement for all: that is nearly everything, and a statement
 per job would cost four times as much and let go of the interpreter's lock at each.
