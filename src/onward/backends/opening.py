@@ -1,4 +1,4 @@
-"""Which store a URL means, which stands beside a broker, and which tables."""
+"""Opening the store that a URL names, the store beside a broker, and the tables of either."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _REDIS = (
 
 
 def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
-    """The backend that the settings name; a broker together with the store beside it, if they name one.
+    """Open the backend that the settings name; a broker together with the store beside it, if they name one.
 
     Settings, URL and driver are checked; the server is reached at the first use, or by `connect`.
     """
@@ -127,7 +127,7 @@ def _refuse_unquoted(url: str) -> None:
 
 
 def tables_of(settings: Settings) -> Tables:
-    """The tables of the store that the settings name, which is not opened; of a broker, those of the store beside it."""
+    """Return the tables of the store that the settings name, or of the store beside a broker, without opening it."""
     with _discreet(settings):
         return _tables_of(settings)
 
@@ -149,7 +149,7 @@ def _tables_of(settings: Settings) -> Tables:
 
 
 def scheme_of(url: str) -> str:
-    """What a URL begins with, whatever else is wrong with it.
+    """Return what a URL begins with, whatever else is wrong with it.
 
     >>> scheme_of("redis://[::1/0"), scheme_of("jobs.db")
     ('redis', '')

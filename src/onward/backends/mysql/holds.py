@@ -66,7 +66,7 @@ class Ending:
             self._tx.ask("end_holds", ended=sorted(self._held, key=lambda pointer: pointer[:2]))
 
     def _wake(self) -> None:
-        """The first waiter for each key, or all of them if it was confirmed; who is woken for one key is not for another."""
+        """Wake the first waiter for each key, or all if it was confirmed; a job is woken for one key only."""
         woken: set[Waiter] = set()
         for pointer in self._held:
             waiting = sorted(self._waiters.get((pointer.kind, pointer.key), ()))
@@ -84,7 +84,7 @@ def _pointer(lease: Ended, key: HoldKey) -> _Pointer:
 
 
 def _lock_waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[HoldKey, list[Waiter]]:
-    """Who waits for these keys: as many as could be woken for one that is dropped."""
+    """Lock the jobs that wait for these keys: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     limits = {(each.kind, each.key): enough if each.ttl is None else _ALL for each in pointers}
     keys = list(limits)

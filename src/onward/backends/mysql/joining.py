@@ -28,18 +28,18 @@ __all__ = ["foreign", "joining"]
 
 T = TypeVar("T")
 
-_TRIES = 20  # how often a key may change hands while we ask for it
+_TRIES = 20  # how often a key may get another holder while we ask for it
 _ROOM = 1 << 20  # bytes of one statement: every server takes that
 
 _encode = msgspec.json.Encoder().encode
 
 
 def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
-    """Store them, or say which live job stands for each."""
+    """Store envelopes; answer which live job stands for one that is not stored."""
     answers: dict[int, Enqueued] = {}
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in envelopes]))}
     plain: list[Envelope] = []
-    # In the order of the keys: two who ask for the same ones do not wait for each other.
+    # In the order of the keys: two transactions with the same keys cannot deadlock.
     for at, envelope in sorted(enumerate(envelopes), key=lambda each: each[1].unique_key or ""):
         if envelope.id in live:
             answers[at] = existing(envelope.id)
@@ -70,7 +70,7 @@ def _keyed(envelope: Envelope) -> NamedSteps[Enqueued]:
                 return Enqueued(envelope.id, created=False, existing_id=holder)
             move = "take_key_away" if state == State.EXECUTING else "replace_waiting"
             yield from ask(move, id=holder, reason=f"replaced by {envelope.id}")
-    raise BackendUnavailable("a unique key changed hands again and again while it was asked for: try again")
+    raise BackendUnavailable("a unique key got another holder 20 times while it was asked for: try again")
 
 
 def _columns(envelope: Envelope) -> dict[str, Any]:

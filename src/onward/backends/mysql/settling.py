@@ -64,7 +64,7 @@ class Settling:
         for keep in (True, False):
             alike = [each for each in self._settlements if each.keep is keep]
             if alike:
-                # In the order of the ids: two who lock the same rows do not wait for each other.
+                # In the order of the ids: two transactions that lock the same rows cannot deadlock.
                 alike.sort(key=lambda each: each.lease.envelope.id)
                 results = _Results()
                 leases = [(each.lease.envelope.id, each.lease.token, *results.add(each.result)) for each in alike]
@@ -80,8 +80,8 @@ def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled
 
 
 def settle(tx: Transaction, settlements: Mapping[int, Settlement]) -> dict[int, Settled]:
-    """Apply those whose fence holds; gives their answers.  No two may be of one lease."""
-    # In the order of the ids: two who lock the same rows do not wait for each other.
+    """Apply those whose fence holds; return their answers.  No two may be of one lease."""
+    # In the order of the ids: two transactions that lock the same rows cannot deadlock.
     order = sorted(settlements, key=lambda at: settlements[at].lease.envelope.id)
     leases = [_fence(settlements[at]) for at in order]
     found = {order[number - 1]: _Locked(*row) for number, *row in tx.ask("settle", leases=leases).rows()}

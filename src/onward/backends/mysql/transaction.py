@@ -54,7 +54,7 @@ class Reply:
 
 
 class Transaction:
-    """What the verbs are written in."""
+    """One transaction, in which the verbs run their statements by name."""
 
     __slots__ = ("_clock", "_connection", "_sql", "_unsent", "ended", "wakes", "woken")
 
@@ -64,8 +64,8 @@ class Transaction:
         self._unsent: list[tuple[bytes, int, Reply]] = []
         self._clock = CLOCK if moved is None else b"%d" % moved  # where a test has put it, or the server's own
         self.ended = 0  # how many jobs have ended
-        self.wakes: set[str] = set()  # queues in which something became due: tell who waits, after the commit
-        self.woken: set[str] = set()  # who waited for a key, and is due now
+        self.wakes: set[str] = set()  # queues in which a job became due: wake sleepers after the commit
+        self.woken: set[str] = set()  # jobs that waited for a key, and are due now
 
     @property
     def room(self) -> int:
@@ -73,7 +73,7 @@ class Transaction:
         return self._connection.room
 
     def ask(self, name: str, **parameters: object) -> Reply:
-        """Send a statement, sooner or later."""
+        """Send a statement, at once or with the next ones."""
         texts, names, count = self._sql[name]
         values = [self._clock if name == "now" else literal(parameters[name]) for name in names]
         sql = b"".join(chain.from_iterable(zip_longest(texts, values, fillvalue=b"")))

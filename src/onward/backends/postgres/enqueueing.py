@@ -1,4 +1,4 @@
-"""Storing envelopes: all at once where nothing can be in the way, in rounds where a key may be held."""
+"""Storing envelopes: all at once where no key can be held, in rounds where one may be."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onward.job.envelope import Envelope
 
 __all__ = ["answer", "columns", "created", "enqueue", "joining", "rivalry", "store"]
 
-_TRIES = 20  # how often a key may change hands while we ask for it
+_TRIES = 20  # how often a key may get another holder while we ask for it
 
 
 def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
@@ -174,11 +174,11 @@ def _round(batch: dict[int, Envelope], *, patient: bool = False) -> NamedSteps[t
         if batch:
             answers |= (found := (yield from _in_the_way(batch, patient=patient)))
             batch = {at: each for at, each in batch.items() if at not in found}
-    raise BackendUnavailable("a unique key changed hands again and again while it was asked for: try again")
+    raise BackendUnavailable("a unique key got another holder 20 times while it was asked for: try again")
 
 
 def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> NamedSteps[dict[int, Enqueued]]:
-    """Which live jobs stand for these; what is in the way of the others is removed."""
+    """Return which live jobs stand for these; free the keys that the others replace."""
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in batch.values()]))}
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
     keyed = {each.unique_key: (at, each) for at, each in batch.items() if each.id not in live}
@@ -194,7 +194,7 @@ def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> NamedSteps[dict
         wait = patient or len(ids) == 1
         locked = yield from ask("lock_key_holders" if wait else "try_key_holders", ids=ids, keys=keys)
         if not wait and len(locked) < len(ids):
-            raise StartOver  # to wait for one while another is ours is for turns alone: they may want ours next
+            raise StartOver  # only turns wait for one lock while they have another: they may want ours next
         reasons = [f"replaced by {keyed[key][1].id}" for key, _ in locked]
         if locked:
             yield from ask("cancel", ids=[holder for _, holder in locked], reasons=reasons, replaced=True)

@@ -45,7 +45,7 @@ class _Pointer(NamedTuple):
 
 
 def end(tx: Transaction, ended: Sequence[Ended]) -> None:
-    """Confirm or drop what these leases held, and wake who waits for it."""
+    """Confirm or drop the keys of these leases, and wake the jobs that wait for them."""
     pointers = [_pointer(lease, key) for lease in ended for key in lease.keyed.carried()]
     # In the order of the keys, like a claim.
     ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])
@@ -63,7 +63,7 @@ def _pointer(lease: Ended, key: HoldKey) -> _Pointer:
 
 
 def _to_wake(tx: Transaction, pointers: Sequence[_Pointer]) -> set[str]:
-    """The first waiter for each key, or all of them if it was confirmed; who is woken for one key is not for another."""
+    """Return the first waiter for each key, or all if it was confirmed; a job is woken for one key only."""
     waiters = _waiters(tx, pointers)
     woken: set[str] = set()
     for pointer in pointers:
@@ -73,7 +73,7 @@ def _to_wake(tx: Transaction, pointers: Sequence[_Pointer]) -> set[str]:
 
 
 def _waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[HoldKey, list[str]]:
-    """Who waits for these keys, in claim order: as many as could be woken for one that is dropped."""
+    """Return the jobs that wait for these keys, in claim order: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     replies = {}
     for kind, statement in _WAITERS.items():

@@ -38,7 +38,7 @@ class QueueMarks:
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
-        self._lock = threading.Lock()  # the turns are of one thread, who looks for work may be another
+        self._lock = threading.Lock()  # one thread makes turns, another may look for work
         self._pinned = False
         self._asked_at = float("-inf")
         self._marks: dict[str, dict[int, Place]] = {}

@@ -146,7 +146,7 @@ def _others(settlements: Sequence[Settlement], owner: str, completed: Container[
     """What `settle` is asked."""
     # The same lease twice: see above.
     first = {(each.lease.envelope.id, each.lease.token): at for at, each in reversed(list(enumerate(settlements)))}
-    # In the order of the ids: two who lock the same rows do not wait for each other.
+    # In the order of the ids: two transactions that lock the same rows cannot deadlock.
     return sorted(
         (at for at in first.values() if settlements[at].lease.owner == owner and at not in completed),
         key=lambda at: settlements[at].lease.envelope.id,

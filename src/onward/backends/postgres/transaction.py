@@ -26,7 +26,7 @@ class Sender(Protocol):
 
 
 class Transaction:
-    """What the verbs are written in."""
+    """One transaction, in which the verbs run their statements by name."""
 
     __slots__ = ("_sender", "_sql", "moved", "wakes", "woken")
 
@@ -34,8 +34,8 @@ class Transaction:
         self._sender = sender
         self._sql = sql
         self.moved = moved  # where a test has put the clock; None: the server tells the time
-        self.wakes: set[str] = set()  # queues in which something became due: tell who waits, after the commit
-        self.woken: set[str] = set()  # who waited for a key, and is due now
+        self.wakes: set[str] = set()  # queues in which a job became due: wake sleepers after the commit
+        self.woken: set[str] = set()  # jobs that waited for a key, and are due now
 
     def run_steps(self, steps: NamedSteps[T]) -> T:
         """Run steps, each of which waits for its rows."""

@@ -76,11 +76,11 @@ class SetsAside(SqlTransfer):
         self._found_nothing_at = -_LOOK_AGAIN_AFTER
 
     def _repair_text(self) -> int:
-        """Escape text that is no text, where a database keeps such; gives how many rows that were."""
+        """Escape text that is no text, where a database keeps such; return how many rows that were."""
         return 0
 
     def set_aside(self) -> int:
-        """Make dead letters of the live jobs that no worker wrote so, drop such sessions; gives how many there were."""
+        """Make dead letters of the live jobs that no worker wrote so, drop such sessions; return how many there were."""
         with self._one_looks:
             if time.monotonic() - self._found_nothing_at < _LOOK_AGAIN_AFTER:
                 return 0
@@ -112,7 +112,7 @@ class SetsAside(SqlTransfer):
 def set_aside_and_repeat(verb: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
     """Call a verb of a backend; if it fails for what a row holds, once more without that row.
 
-    Whatever else goes wrong while an answer is read leaves as a `BackendError`: callers know what to do about those.
+    Whatever else goes wrong while an answer is read is raised as a `BackendError`: callers know what to do about those.
     """
 
     @functools.wraps(verb)

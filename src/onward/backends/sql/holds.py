@@ -1,4 +1,4 @@
-"""Whose an idempotency key or a single instance is, once the pointers are read: pure, the same for every database.
+"""Which lease gets an idempotency key or a single instance, once the pointers are read: pure, for every database.
 
 A pointer counts while its job is executing with its token, or until its time once a success confirmed it.
 """
@@ -41,7 +41,7 @@ class Ended(NamedTuple):
 
 
 class Pointer(NamedTuple):
-    """A row of `holds`: who has a key, until when it is done, or whether the holder still runs."""
+    """A row of `holds`: which lease has a key, until when the key is done, or whether the holder still runs."""
 
     kind: str
     key: str

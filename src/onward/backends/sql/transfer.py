@@ -35,7 +35,7 @@ class SqlTransfer:
 
     @abstractmethod
     def _store_parcels(self, tx: Any, transit: str, live: Sequence[Parcel], dead: Sequence[Parcel]) -> None:
-        """Store them; where an id or a unique key is in the way, leave that one out."""
+        """Store them; leave out those whose id or unique key is taken."""
 
     @abstractmethod
     def _store_runs(self, tx: Any, parcels: Sequence[Parcel]) -> None:

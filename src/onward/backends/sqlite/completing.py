@@ -163,7 +163,7 @@ class SqliteCompletion:
 
     @contextlib.contextmanager
     def _as_we_know_it(self) -> Iterator[None]:
-        """Rows are tuples and text is text, whatever the handler has told its connection."""
+        """Let rows be tuples and text be str, whatever the handler has set."""
         connection = self.connection
         told = connection.row_factory, connection.text_factory
         connection.row_factory, connection.text_factory = None, str

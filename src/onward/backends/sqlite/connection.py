@@ -20,7 +20,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from onward.backends.sql.text import escaped
 from onward.backends.sqlite import errors, filesystem
@@ -34,6 +34,7 @@ WAL_LIMIT = 64 * 1024 * 1024
 _FIRST_PAUSE = 0.0002
 _LONGEST_PAUSE = 0.002  # the thread that has just written is quicker anyhow: a longer pause would starve the others
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=sqlite3.Connection)
 
@@ -50,18 +51,18 @@ class Connections:
         self._prepare = prepare
         self._prepared = False  # whether the file is there, with its tables
         self._closed = False
-        self._writer = LockedConnection(self._open_writer, path, busy_timeout)
+        self.writer = LockedConnection(self._open_writer, path, busy_timeout)
         self._reader = LockedConnection(self._open_reader, path, busy_timeout)
         forks.watch(self)
 
     def connect(self) -> None:
         """Open the file, and create it and its tables if they are not there."""
-        with self._writer.borrowed():
+        with self.writer.borrowed():
             pass
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Hold the write lock.  What was written is durable when this ends well, and gone if it does not."""
-        return self._writer.transaction(_begin_writing)
+        return self.writer.transaction(_begin_writing)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """One snapshot of the file, whatever is written meanwhile."""
@@ -70,11 +71,7 @@ class Connections:
 
     def tidying(self) -> AbstractContextManager[sqlite3.Connection]:
         """The writing connection without a transaction, for checkpoints and vacuuming."""
-        return self._writer.borrowed()
-
-    def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Let ``write`` run a single statement, which is a transaction by itself.  It may be called several times."""
-        return self._writer.alone(write)
+        return self.writer.borrowed()
 
     def for_handler(self, kind: type[Kind]) -> Kind:
         """Open a connection in a transaction that has the write lock; the caller closes it."""
@@ -82,7 +79,7 @@ class Connections:
         with shield(), self.translated():
             connection = self._open(kind=kind)
             try:
-                with_retries(lambda: _begin_writing(connection), self.busy_timeout)
+                with_retries(_begin_writing, self.busy_timeout, connection)
             except BaseException:
                 sqlite3.Connection.close(connection)
                 raise
@@ -97,7 +94,7 @@ class Connections:
             raise errors.translation(error, self.path) from error
 
     def version(self) -> int:
-        """Changes whenever another connection has changed the file."""
+        """Return a number that changes whenever another connection has changed the file."""
         self._connect_once()
         with self._reader.borrowed() as connection:
             (version,) = with_retries(lambda: connection.execute("PRAGMA data_version").fetchone(), self.busy_timeout)
@@ -109,16 +106,16 @@ class Connections:
 
     def close(self) -> None:
         self._closed = True
-        for each in (self._writer, self._reader):
+        for each in (self.writer, self._reader):
             each.close()
 
     def before_fork(self) -> None:
-        self._writer.before_fork()
+        self.writer.before_fork()
         self._reader.before_fork()
 
     def after_fork(self, *, in_child: bool) -> None:
         self._reader.after_fork()
-        self._writer.after_fork()
+        self.writer.after_fork()
 
     def _connect_once(self) -> None:
         """Only the writer makes the file.  Not under the reader's lock: a fork takes the two in the other order."""
@@ -172,7 +169,7 @@ class LockedConnection:
         self._connect = connect
         self._path = path
         self._busy_timeout = busy_timeout
-        # Reentrant, so that a signal handler that comes back in here is told so instead of waiting for itself.
+        # Reentrant, so that a signal handler that comes back in here gets an error instead of waiting for itself.
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._pid = 0
@@ -184,7 +181,7 @@ class LockedConnection:
         with shield(), self._lock:
             try:
                 connection = self._ready()
-                with_retries(lambda: begin(connection), time_limit.left(self._busy_timeout))
+                with_retries(begin, time_limit.left(self._busy_timeout), connection)
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -203,10 +200,11 @@ class LockedConnection:
                 raise self._translated(error) from error
 
     def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Let ``write`` run a single statement, which is a transaction by itself.  It may be called several times."""
         with shield(), self._lock:
             try:
                 connection = self._ready()
-                return with_retries(lambda: write(connection), time_limit.left(self._busy_timeout))
+                return with_retries(write, time_limit.left(self._busy_timeout), connection)
             except errors.DRIVERS as error:
                 raise self._translated(error) from error
 
@@ -288,13 +286,13 @@ def connect(path: Path, kind: type[Kind] = sqlite3.Connection) -> Kind:  # type:
     return connection
 
 
-def with_retries(attempt: Callable[[], Result], busy_timeout: float) -> Result:
+def with_retries(attempt: Callable[P, Result], busy_timeout: float, *args: P.args, **named: P.kwargs) -> Result:
     """Try until no lock is in the way, at most ``busy_timeout`` seconds."""
     deadline = time.monotonic() + busy_timeout
     pause = _FIRST_PAUSE
     while True:
         try:
-            return attempt()
+            return attempt(*args, **named)
         except sqlite3.OperationalError as error:
             if not errors.is_busy(error) or time.monotonic() + pause > deadline:
                 raise

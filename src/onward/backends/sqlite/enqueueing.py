@@ -1,4 +1,4 @@
-"""Storing envelopes: all at once where no key is asked for, one by one where one may be in the way.
+"""Storing envelopes: all at once where no key is asked for, one by one where one may be held.
 
 In a transaction of our own, or in a caller's.
 """

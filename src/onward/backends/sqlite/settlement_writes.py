@@ -87,12 +87,12 @@ class Moves:
 
     def complete(self, owner: str, acks: Iterable[Settlement], *, at: int) -> None:
         for (reason, keep), alike in groupby(acks, key=attrgetter("reason", "keep")):
-            ended = self._ending(_End(owner, "completed", at, 1, 0, 0, reason, int(keep)))
+            ended = self._finished.setdefault(_End(owner, "completed", at, 1, 0, 0, reason, int(keep)), _Ended())
             for ack in alike:
                 ended.add(ack.lease.envelope.id, ack.lease.token, ack.result if keep else None)
 
     def plan(self, settlement: Settlement, leased: Leased, *, now: int) -> State:
-        """Gather the writes of one settlement; gives the state that it leads to."""
+        """Gather the writes of one settlement; return the state that it leads to."""
         lease, what = settlement.lease, fate(settlement, leased, now)
         fence = job_id, token, owner = lease.envelope.id, lease.token, lease.owner
         if what.failure is not None:
@@ -101,7 +101,7 @@ class Moves:
         if what.to in FINISHED:
             counters = what.attempts, what.crashes, what.interruptions
             end = _End(owner, _WORD[what.to], now, *counters, what.reason, int(settlement.keep))
-            self._ending(end).add(job_id, token, settlement.result if settlement.keep else None)
+            self._finished.setdefault(end, _Ended()).add(job_id, token, settlement.result if settlement.keep else None)
         elif what.due is None:
             self._released.append(fence)
         elif what.crashes:
@@ -110,9 +110,6 @@ class Moves:
             waiting = what.attempts, what.waits, what.spent, what.parked_since
             self._put_back.append((*fence, _WORD[what.to], what.due, *waiting))
         return what.to
-
-    def _ending(self, end: _End) -> _Ended:
-        return self._finished.setdefault(end, _Ended())
 
     def apply(self, tx: Transaction) -> bool:
         """Write them all.  False if a fence did not match: undo then."""

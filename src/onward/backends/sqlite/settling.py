@@ -86,7 +86,7 @@ def _one(tx: Transaction, owner: str, settlement: Settlement, asked: Asked) -> S
 def _gather(
     moves: Moves, tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked
 ) -> list[Settled]:
-    """Gather the writes of these settlements; gives the answers to them if every fence matches."""
+    """Gather the writes of these settlements; return the answers to them if every fence matches."""
     # Successes are nearly all there is: they are gathered at one go, and not asked for their `fate`, which nothing can turn.
     acks = [each for each in settlements if each.move == "ack"]
     moves.complete(owner, acks, at=tx.now)
