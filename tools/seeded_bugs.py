@@ -554,6 +554,12 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{KEYS_ON_MARIADB}::test_a_turn_that_ends_keys_in_the_opposite_order_of_a_claim_goes_through",),
     ),
     Mutant(
+        "M47",
+        "the board takes no token below zero",
+        (Edit("src/onward/supervisor/run_board.py", 'struct.Struct("<BBHIqd40s")', 'struct.Struct("<BBHIQd40s")'),),
+        ("tests/supervisor/test_run_board.py::test_every_token_that_a_store_can_hold_is_written_as_it_is",),
+    ),
+    Mutant(
         "M40",
         "a text is cut before it is scrubbed",
         (

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
         OptionError,
         PayloadTooLarge,
         ResultTimeout,
+        ResultUnreadable,
         SchemaTooNew,
     )
     from onward.job.context import JobContext
@@ -88,6 +89,7 @@ __all__ = [
     "PayloadTooLarge",
     "PlusMinus",
     "ResultTimeout",
+    "ResultUnreadable",
     "Retry",
     "RetryPolicy",
     "SchemaTooNew",
@@ -115,6 +117,7 @@ _HOMES = {
         "OptionError",
         "PayloadTooLarge",
         "ResultTimeout",
+        "ResultUnreadable",
         "SchemaTooNew",
     ),
     "onward.client.handle": ("JobHandle",),

@@ -14,6 +14,7 @@
     │   ├── JobDiscarded                 it was dead-lettered; carries the last error
     │   └── JobCancelled                 it was cancelled, or it expired
     ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned, purged or not committed yet
+    ├── ResultUnreadable (ValueError)    it has ended, and what the store holds of that no worker wrote
     ├── KeyInUse                         an idempotency key that cannot be forgotten: a job that runs holds it
     ├── TransactionError                 a transaction that cannot be joined, or that came to nothing
     │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened
@@ -78,6 +79,7 @@ __all__ = [
     "OptionError",
     "PayloadTooLarge",
     "ResultTimeout",
+    "ResultUnreadable",
     "SchemaTooNew",
     "SignatureRejected",
     "SigningKeyMissing",
@@ -166,6 +168,14 @@ class JobCancelled(JobEnded):
 
 class JobNotFound(OnwardError, LookupError):
     """No job with this id: it was never enqueued here, it was pruned, or its transaction is not committed."""
+
+
+class ResultUnreadable(OnwardError, ValueError):
+    """The job has ended, and the store holds a result or a state of it that no worker wrote.  Asking again does not help."""
+
+    def __init__(self, job_id: str, message: str) -> None:
+        super().__init__(message)
+        self.job_id = job_id
 
 
 class KeyInUse(OnwardError):

@@ -96,6 +96,28 @@ def test_no_line_has_the_password_of_a_url(logger, caplog):
     assert caplog.records[0].getMessage() == "cannot reach postgresql://ann:***@db/shop"
 
 
+@pytest.mark.parametrize("way", ["exception", "exc_info=True", "exc_info=error"])
+def test_no_traceback_of_an_error_has_the_password_of_a_url(logger, caplog, way):
+    def fail():
+        raise OSError("cannot reach postgresql://ann:hunter2@db/shop\nCRITICAL forged\x1b")
+
+    try:
+        fail()
+    except OSError as error:
+        if way == "exception":
+            logger.exception("it failed")
+        else:
+            logger.critical("it failed", exc_info=True if way == "exc_info=True" else error)
+
+    (record,) = caplog.records
+    assert record.filename == "test_logs.py"
+    told = logging.Formatter("%(message)s").format(record)
+    assert "in test_no_traceback_of_an_error" in told
+    assert "OSError: cannot reach postgresql://ann:***@db/shop" in told
+    assert not any(line.startswith("CRITICAL") for line in told.splitlines())
+    assert "\x1b" not in told
+
+
 def test_every_line_of_the_library_goes_this_way():
     """A logger of the standard library's own would let anything through."""
     package = Path(onward.__file__).parent

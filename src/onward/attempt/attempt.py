@@ -375,7 +375,10 @@ def _is_possible(lease: Lease) -> bool:
 
 
 def _impossible(lease: Lease) -> Attempt:
-    counters = f"delivery {lease.token}, attempts {lease.attempts}, crashes {lease.crashes}, waits {lease.waits}"
+    counters = (
+        f"delivery {lease.token}, attempts {lease.attempts}, crashes {lease.crashes}, "
+        f"interruptions {lease.interruptions}, waits {lease.waits}"
+    )
     reason = f"its counters hold what no worker writes: {counters}"
     return Attempt(
         lease=lease, outcome=Dead(reason, cause="rejected", ran=False), failure=Failure("ImpossibleCounters", reason)

@@ -17,7 +17,7 @@ from onward.attempt.attempt import Attempt
 from onward.backend import Backend, Claim, Reaped, Turn, TurnResult
 from onward.base.failure import Failure, kind_of, message_of, storable
 from onward.base.logs import get_logger
-from onward.errors import BackendError, BackendRefused
+from onward.errors import BackendError, BackendRefused, BackendUnavailable
 from onward.job.envelope import Envelope
 from onward.job.outcome import Cancelled, Crashed, Dead, Done, Parked, Released, RetryLater, Skipped, Snoozed
 from onward.job.settlement import Settled, Settlement
@@ -35,10 +35,13 @@ _Take = Callable[[Sequence[Settlement], Claim | None], TurnResult]  # one turn o
 
 
 def settlement(attempt: Attempt, *, keep: bool, dead_letter_copy: DeadLetterCopy) -> Settlement:
-    """The one move that an outcome means.  Raises only `BackendError`: a dead letter is made of what the store knows."""
+    """The one move that an outcome means.
+
+    Raises only `BackendUnavailable`: a dead letter is made of what the store knows.  Whatever else goes wrong would again.
+    """
     try:
         return _move(attempt, keep=keep, dead_letter_copy=dead_letter_copy)
-    except BackendError:
+    except BackendUnavailable:
         raise
     except Exception:
         job_id = attempt.lease.envelope.id

@@ -27,12 +27,17 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
     complained = False
 
     def log(self, level: int, msg: object, *args: object, **kwargs: Any) -> None:
-        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 3
+        error = kwargs.pop("exc_info", None)
+        stacklevel = kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 3
 
         def log() -> None:
             if extra := kwargs.get("extra"):
                 kwargs["extra"] = _clean(extra)
-            self.logger.log(level, msg, *map(_clean, args), **kwargs)
+            if error:  # its text has to be clean as well, and a formatter would take it from the error
+                text = _traceback_of(error)
+                self._handle(level, msg, args, extra=kwargs.get("extra"), traceback=text, stacklevel=stacklevel + 1)
+            else:
+                self.logger.log(level, msg, *map(_clean, args), **kwargs)
 
         self._quietly(level, log)
 
@@ -41,15 +46,16 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
         Only that has lines of its own, and none of them looks like the beginning of an entry.
         """
+        self._quietly(level, lambda: self._handle(level, msg, args, extra=extra, traceback=traceback, stacklevel=5))
 
-        def log() -> None:
-            file, line, function, _ = self.logger.findCaller(stacklevel=4)
-            told = tuple(map(_clean, args))
-            record = self.logger.makeRecord(self.name, level, file, line, msg, told, None, function, _clean(extra))
-            record.exc_text = indent(escaped_lines(traceback), "    ")  # where a formatter keeps it
-            self.logger.handle(record)
-
-        self._quietly(level, log)
+    def _handle(
+        self, level: int, msg: object, args: tuple[object, ...], *, extra: Any, traceback: str, stacklevel: int
+    ) -> None:
+        file, line, function, _ = self.logger.findCaller(stacklevel=stacklevel)
+        told = tuple(map(_clean, args))
+        record = self.logger.makeRecord(self.name, level, file, line, msg, told, None, function, _clean(extra))
+        record.exc_text = indent(escaped_lines(traceback), "    ")  # where a formatter keeps it
+        self.logger.handle(record)
 
     def _quietly(self, level: int, log: Callable[[], None]) -> None:
         try:
@@ -62,6 +68,13 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
         return msg, kwargs
+
+
+def _traceback_of(error: object) -> str:
+    """The text of what `exc_info` names: an error, or that the one being handled is meant."""
+    if not isinstance(error, BaseException):
+        error = sys.exc_info()[1]
+    return without_credentials("".join(traceback.format_exception(error))) if error is not None else ""
 
 
 def _clean(value: Any) -> Any:

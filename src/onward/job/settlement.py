@@ -308,4 +308,4 @@ def applied(state: State) -> Settled:
 
 
 def already_applied(state: State) -> Settled:
-    return _ALREADY[state]
+    return _ALREADY.get(state) or Settled(Answer.ALREADY_APPLIED, state)  # a store may name one that is none of ours
