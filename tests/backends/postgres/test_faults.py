@@ -339,7 +339,7 @@ class TestLocks:
         statement, names = backend._sql["orphans"]
         # The very statement, but it waits for us between looking and locking.
         slow = statement.replace(b"WHERE id = lost.id", b"WHERE dawdle(lost.id) AND id = lost.id")
-        backend._sql = {**backend._sql, "orphans": queries.Statement(slow, names)}
+        backend._sql = {**backend._sql, "orphans": queries.Section(slow, names)}
         try:
             with psycopg.connect(url) as other:
                 other.execute("SELECT pg_advisory_xact_lock(7)")

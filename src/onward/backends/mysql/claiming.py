@@ -14,14 +14,14 @@ from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 from onward.job.states import State
 
-__all__ = ["Asked", "adopt", "adopted", "ask", "hand_out", "take"]
+__all__ = ["PendingClaim", "adopt", "adopted", "ask", "hand_out", "take"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None)
 _decode = msgspec.json.Decoder(tuple[int, int, int, int, int | None, str | None, str | None, int, str | None]).decode
 
 
-class Asked(NamedTuple):
+class PendingClaim(NamedTuple):
     """What a turn has asked for, before it knows what there is."""
 
     claim: Claim
@@ -38,16 +38,16 @@ class _QueueLook(NamedTuple):
     available: bool
 
 
-def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> Asked:
+def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> PendingClaim:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
     looks = {queue: tx.ask("anything_to_do", queue=queue) for queue in claim.queues}
     first = next(iter(looks), None)
     at_most = 0 if first is None else _at_most(claim, first, claim.limit)
     candidates = None if first is None else _candidates(tx, first, at_most, released, hopeful=True)
-    return Asked(claim, looks, list(released), candidates)
+    return PendingClaim(claim, looks, list(released), candidates)
 
 
-def hand_out(tx: Transaction, asked: Asked, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
+def hand_out(tx: Transaction, asked: PendingClaim, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
     """How many were promoted, and what was claimed, in claim order."""
     looked = [_QueueLook(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
     lines = [line for line in looked if not line.paused]

@@ -16,7 +16,7 @@ from onward.backends.sql.rows import Row
 from onward.base import time_limit
 from onward.errors import BackendMisconfigured, BackendUnavailable, TransactionError
 
-__all__ = ["Connection", "Connections", "Result", "Server"]
+__all__ = ["Connection", "Connections", "Result", "ServerSettings"]
 
 _CONNECTING, _SILENCE = 10, 60  # seconds
 # A server that is gone is noticed within seconds, not after the kernel's quarter of an hour.
@@ -95,7 +95,7 @@ class Connection:
                 pymysql.connections.Connection.close(self._raw)
 
 
-class HandlerConnection(pymysql.connections.Connection):  # type: ignore[misc]
+class _HandlerConnection(pymysql.connections.Connection):  # type: ignore[misc]
     """A connection whose transaction is not the handler's to end."""
 
     def commit(self) -> NoReturn:
@@ -117,7 +117,7 @@ def _refuse(verb: str) -> NoReturn:
     )
 
 
-class Server(NamedTuple):
+class ServerSettings(NamedTuple):
     """What a server says of itself."""
 
     version: str
@@ -125,7 +125,7 @@ class Server(NamedTuple):
     packet: int
 
     @classmethod
-    def known_by(cls, variables: Mapping[str, str]) -> Server:
+    def known_by(cls, variables: Mapping[str, str]) -> ServerSettings:
         flushes = variables.get("innodb_flush_log_at_trx_commit") == "1"
         # With a binary log that is not on the disk, recovery undoes what it lacks, though InnoDB had it.
         logs = not _on(variables, "log_bin") or variables.get("sync_binlog") == "1"
@@ -164,7 +164,7 @@ class Connections(Pool[Connection]):
     def for_handler(self) -> Connection:
         """Open a connection as the driver makes it, in a transaction; the caller discards it."""
         self._refuse_if_closed()
-        connection = self._connected(read_timeout=None, kind=HandlerConnection)
+        connection = self._connected(read_timeout=None, kind=_HandlerConnection)
         try:
             connection.send(b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             connection.send(b"SET SESSION autocommit = 0")
@@ -216,7 +216,7 @@ class Connections(Pool[Connection]):
         if _is_read_only(said):
             refusal = BackendUnavailable if self._prepared else BackendMisconfigured  # it may be about to take over
             raise refusal(f"{self.place}: this server is read-only, a replica perhaps: name the primary server")
-        server = Server.known_by(said)
+        server = ServerSettings.known_by(said)
         self.durable = server.durable
         connection.room = server.packet - _SLACK
 

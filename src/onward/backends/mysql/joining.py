@@ -15,11 +15,10 @@ import msgspec
 
 from onward.backend import Enqueued
 from onward.backends.mysql import enqueueing
-from onward.backends.mysql.queries import CLOCK, Statement, singly
+from onward.backends.mysql.queries import CLOCK, Section, singly
 from onward.backends.sql.enqueueing import existing
 from onward.backends.sql.statements import NamedSteps, ask
-from onward.contract.transactions import Rows, Steps
-from onward.contract.transactions import Statement as Foreign
+from onward.contract.transactions import Rows, Statement, Steps
 from onward.errors import BackendUnavailable
 from onward.job.envelope import Envelope
 from onward.job.states import State
@@ -96,7 +95,7 @@ def _bytes(key: str | None) -> bytes | None:
     return None if key is None else key.encode()
 
 
-def foreign(statements: Mapping[str, Statement], steps: NamedSteps[T], moved: int | None) -> Steps[T]:
+def foreign(statements: Mapping[str, Section], steps: NamedSteps[T], moved: int | None) -> Steps[T]:
     """Turn steps into statements for any driver of this database; a section of several is sent one by one."""
     clock = (CLOCK if moved is None else b"%d" % moved).decode()
     try:
@@ -111,7 +110,7 @@ def foreign(statements: Mapping[str, Statement], steps: NamedSteps[T], moved: in
         return result
 
 
-def _formatted(statement: Statement, parameters: Mapping[str, Any], clock: str) -> Foreign:
+def _formatted(statement: Section, parameters: Mapping[str, Any], clock: str) -> Statement:
     sql, values = [], []
     for text, name in zip_longest(statement.texts, statement.names):
         sql.append(text.decode().replace("%", "%%"))
@@ -120,7 +119,7 @@ def _formatted(statement: Statement, parameters: Mapping[str, Any], clock: str) 
         elif name is not None:
             sql.append("%s")
             values.append(_value(parameters[name]))
-    return Foreign("".join(sql), values)
+    return Statement("".join(sql), values)
 
 
 def _value(value: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 from onward.backends.mysql.connection import Connection, Result
 from onward.backends.mysql.literals import literal
-from onward.backends.mysql.queries import CLOCK, Statement
+from onward.backends.mysql.queries import CLOCK, Section
 from onward.backends.sql.rows import Row
 from onward.errors import BackendRefused
 
@@ -58,7 +58,7 @@ class Transaction:
 
     __slots__ = ("_clock", "_connection", "_sql", "_unsent", "ended", "wakes", "woken")
 
-    def __init__(self, connection: Connection, sql: Mapping[str, Statement], moved: int | None) -> None:
+    def __init__(self, connection: Connection, sql: Mapping[str, Section], moved: int | None) -> None:
         self._connection = connection
         self._sql = sql
         self._unsent: list[tuple[bytes, int, Reply]] = []

@@ -15,7 +15,7 @@ from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 
-__all__ = ["Asked", "adopt", "adopted", "ask", "leases", "taken"]
+__all__ = ["PendingClaim", "adopt", "adopted", "ask", "leases", "taken"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 # Where it stands in a row of `claim`.
@@ -39,7 +39,7 @@ class _Special(msgspec.Struct, array_like=True, frozen=True):
 _special = msgspec.json.Decoder(_Special).decode
 
 
-class Asked(NamedTuple):
+class PendingClaim(NamedTuple):
     """What a turn has asked for."""
 
     claim: Claim
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     pinned: Reply | None
 
 
-def ask(tx: Transaction, claim: Claim, marks: QueueMarks, *, owner: str, released: Iterable[str]) -> Asked:
+def ask(tx: Transaction, claim: Claim, marks: QueueMarks, *, owner: str, released: Iterable[str]) -> PendingClaim:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
     queues = list(dict.fromkeys(claim.queues))
     pinned = tx.ask("pinned", transactions=PINNED) if marks.wants_to_know() else None
@@ -64,10 +64,12 @@ def ask(tx: Transaction, claim: Claim, marks: QueueMarks, *, owner: str, release
         released=list(released),
         owner=owner,
     )
-    return Asked(claim, queues, promoted, claimed, pinned)
+    return PendingClaim(claim, queues, promoted, claimed, pinned)
 
 
-def leases(tx: Transaction, asked: Asked, marks: QueueMarks, *, owner: str, expires_at: int, now: int) -> list[Lease]:
+def leases(
+    tx: Transaction, asked: PendingClaim, marks: QueueMarks, *, owner: str, expires_at: int, now: int
+) -> list[Lease]:
     """What was claimed, in claim order."""
     rows = sorted(asked.claimed.rows(), key=_RANK_TIME_ID)
     if len(asked.queues) > 1:

@@ -18,13 +18,12 @@ from typing import TypeVar
 from onward.backends.postgres import arrays, errors
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
-from onward.backends.postgres.queries import Statement
+from onward.backends.postgres.queries import Section
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.base import forks
 from onward.base.interruption import shield
-from onward.contract.transactions import Rows, Steps, Style, run_steps
-from onward.contract.transactions import Statement as Foreign
+from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import BackendError, TransactionError
 from onward.job.settlement import Settled, Settlement, under
 
@@ -110,7 +109,7 @@ class PostgresCompletion:
     def __init__(
         self,
         lender: Lender,
-        sql: Mapping[str, Statement],
+        sql: Mapping[str, Section],
         *,
         place: str,
         moved: int | None,
@@ -175,7 +174,7 @@ class PostgresCompletion:
                 "ROLLBACK out of it"
             ) from error
 
-    def _execute(self, statement: Foreign) -> Rows:
+    def _execute(self, statement: Statement) -> Rows:
         with self._plain_cursor() as cursor:
             cursor.execute(statement.sql.encode(), statement.values)
             return cursor.fetchall() if cursor.description else ()

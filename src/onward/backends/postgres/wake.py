@@ -26,7 +26,7 @@ import msgspec
 
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
-from onward.backends.postgres.queries import Statement
+from onward.backends.postgres.queries import Section
 from onward.backends.sql.waiting import Waiting
 from onward.base import forks
 from onward.errors import BackendError
@@ -74,7 +74,7 @@ def is_for(payload: str, queues: Collection[str]) -> bool:
 class PostgresWaiting(Waiting):
     """Lets workers of this process sleep until there is work for them."""
 
-    def __init__(self, connections: Connections, listen: Statement, look: Look) -> None:
+    def __init__(self, connections: Connections, listen: Section, look: Look) -> None:
         super().__init__(connections)
         self._look = look
         self.listener = Listener(connections, listen)
@@ -140,7 +140,7 @@ class ClaimDelay:
 class Listener:
     """A connection that listens, for one sleeper at a time; another one looks now and then."""
 
-    def __init__(self, connections: Connections, listen: Statement) -> None:
+    def __init__(self, connections: Connections, listen: Section) -> None:
         self._connections = connections
         self._listen = listen
         self._lock = threading.Lock()

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import itertools
 import select
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,37 +20,14 @@ from typing import Any, NamedTuple
 
 from onward.backends.postgres.arrays import Blobs, as_array
 from onward.backends.postgres.driver import psycopg
+from onward.backends.postgres.transaction import Reply, Row
 from onward.base import time_limit
 
-__all__ = ["Reply", "Row", "Wire"]
-
-Row = tuple[Any, ...]
+__all__ = ["Wire"]
 
 _TEXT, _BINARY = psycopg.pq.Format.TEXT, psycopg.pq.Format.BINARY
 _Status = psycopg.pq.ExecStatus
 _FINE = (_Status.TUPLES_OK, _Status.COMMAND_OK, _Status.EMPTY_QUERY)
-
-
-class Reply(ABC):
-    """The answer to a statement, perhaps on its way."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def rows(self) -> list[Row]: ...
-
-    @property
-    @abstractmethod
-    def status(self) -> str | None:
-        """What the server says it did; None as long as it has said nothing."""
-
-    def row(self) -> Row | None:
-        rows = self.rows()
-        return rows[0] if rows else None
-
-    def value(self) -> Any:
-        """The one value of a statement that always gives one row."""
-        return self.rows()[0][0]
 
 
 class _Answer(Reply):

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from onward.job.lease import Hold
 
-__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "HoldKey", "Keyed", "Pointer", "allot", "standing"]
+__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "HoldKey", "HoldRow", "Keyed", "allot", "standing"]
 
 ONCE, SINGLE = "once", "single"
 
@@ -40,7 +40,7 @@ class Ended(NamedTuple):
     confirmed: bool
 
 
-class Pointer(NamedTuple):
+class HoldRow(NamedTuple):
     """A row of `holds`: which lease has a key, until when the key is done, or whether the holder still runs."""
 
     kind: str
@@ -61,7 +61,7 @@ class Allotment(NamedTuple):
 def allot(claimed: Sequence[Keyed], found: Iterable[Sequence[Any]], now: int) -> Allotment:
     """Give each of these leases, in their order, all of its keys or none of them."""
     pointers = {
-        (row[0], row[1]): Pointer(*row) for row in found if row[2]
+        (row[0], row[1]): HoldRow(*row) for row in found if row[2]
     }  # without a job: a row to be locked, no more
     taken: dict[HoldKey, Keyed] = {}
     return Allotment({keyed.id: _take(keyed, pointers, taken, now) for keyed in claimed}, taken)
@@ -70,7 +70,7 @@ def allot(claimed: Sequence[Keyed], found: Iterable[Sequence[Any]], now: int) ->
 def standing(found: Sequence[Sequence[Any]], now: int) -> tuple[Hold, str | None]:
     """What one key is, by its pointer if it has one: DONE, BUSY or FREE; and the job that it points to."""
     for row in found:
-        pointer = Pointer(*row)
+        pointer = HoldRow(*row)
         if pointer.done_until is not None and pointer.done_until > now:
             return Hold.DONE, pointer.job_id
         if pointer.done_until is None and pointer.runs:
@@ -79,7 +79,7 @@ def standing(found: Sequence[Sequence[Any]], now: int) -> tuple[Hold, str | None
 
 
 def _take(
-    keyed: Keyed, pointers: dict[HoldKey, Pointer], taken: dict[HoldKey, Keyed], now: int
+    keyed: Keyed, pointers: dict[HoldKey, HoldRow], taken: dict[HoldKey, Keyed], now: int
 ) -> tuple[Hold, str | None]:
     """Done beats busy beats held."""
     busy: str | None = None

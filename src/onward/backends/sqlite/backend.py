@@ -48,7 +48,7 @@ from onward.backends.sqlite.joining import foreign
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
-from onward.backends.sqlite.wake import WakePipe, Watch
+from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Rows, Steps, Style, refuse_to_wait
@@ -245,16 +245,16 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
         """Sleep until woken, until the file changes or until a job falls due."""
-        watch = Watch(self._pipe, timeout)
+        sleeper = Sleeper(self._pipe, timeout)
         seen: int | None = None
         due = _NEVER
         while not self._connections.closed:
             version = self._connections.version()
-            if watch.woken or version != seen:
+            if sleeper.woken or version != seen:
                 seen, due = version, self._next_due(queues)
-            if watch.is_over(due, (due - self.clock.micros()) / SECOND):
+            if sleeper.is_over(due, (due - self.clock.micros()) / SECOND):
                 return
-            watch.sleep(_LOOK_EVERY)
+            sleeper.sleep(_LOOK_EVERY)
 
     def advice(self) -> Sequence[str]:
         complaint = library.complaint(sqlite3.sqlite_version_info)

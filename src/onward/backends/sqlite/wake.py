@@ -25,7 +25,7 @@ from pathlib import Path
 from onward.base import forks
 from onward.base.interruption import shield
 
-__all__ = ["WakePipe", "Watch"]
+__all__ = ["Sleeper", "WakePipe"]
 
 _LEFT_TO_OTHERS = (0.05, 0.3)  # seconds: a worker that was woken has claimed by then, however busy the machine
 _READERS = 8  # so many sleepers read a byte before it is dropped
@@ -105,7 +105,7 @@ class WakePipe:
         return self._fd
 
 
-class Watch:
+class Sleeper:
     """One wait of one sleeper: whether the work that it sees is its own, or another worker was woken for it."""
 
     def __init__(self, pipe: WakePipe, timeout: float) -> None:
