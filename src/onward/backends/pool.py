@@ -28,8 +28,6 @@ __all__ = ["Pool"]
 
 Connection = TypeVar("Connection")
 
-_PATIENCE = 30.0  # seconds to wait for a connection that another thread uses
-
 # What another thread was using at a fork: its state is unknown, so nothing of it is touched, not even at its end.
 _left_to_parent: list[object] = []
 
@@ -40,8 +38,10 @@ class Pool(Generic[Connection]):
     place: str  # where it is, without its password
     _slow = "a statement that waits for a lock"  # what keeps connections
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, borrow_timeout: float = 30.0) -> None:
+        """``borrow_timeout``: how many seconds a thread waits for a connection that another one uses."""
         self._size = size
+        self.borrow_timeout = borrow_timeout
         self._pid = os.getpid()
         self._closed = False
         # Reentrant, because a signal handler may come in here while its own thread is in here.
@@ -56,7 +56,7 @@ class Pool(Generic[Connection]):
         """A new one, fit for use."""
 
     @abstractmethod
-    def _hang_up(self, connection: Connection) -> None:
+    def _close_connection(self, connection: Connection) -> None:
         """Close it; errors are ignored."""
 
     @abstractmethod
@@ -68,7 +68,7 @@ class Pool(Generic[Connection]):
         """Whether an idle one is still open: a server that sends something unasked is about to close it."""
 
     @abstractmethod
-    def _is_as_new(self, connection: Connection) -> bool:
+    def _is_reusable(self, connection: Connection) -> bool:
         """Whether nothing is left in it: no transaction, no unread answer."""
 
     @property
@@ -98,7 +98,7 @@ class Pool(Generic[Connection]):
     def discard(self, connection: Connection) -> None:
         with self._changed:
             self._open.pop(id(connection), None)
-        self._hang_up(connection)
+        self._close_connection(connection)
 
     def discard_idle(self) -> None:
         """Those that are in use are looked at when they are given back."""
@@ -121,18 +121,18 @@ class Pool(Generic[Connection]):
     def after_fork(self, *, in_child: bool) -> None:
         changed = self._changed
         if in_child:
-            self._disown()
+            self._drop_inherited()
             self._changed = threading.Condition()  # threads that waited for the old one are not here
         changed.release()
 
-    def _disown(self) -> None:
+    def _drop_inherited(self) -> None:
         """Forget what belongs to the parent, and send nothing over its sockets."""
         idle = {id(connection) for connection in self._idle}
         for key, connection in self._open.items():
             if (number := self._socket(connection)) is not None:
                 _put_dev_null(number)
             if key in idle:
-                self._hang_up(connection)
+                self._close_connection(connection)
             else:
                 _left_to_parent.append(connection)
         self._open, self._idle, self._borrowed = {}, [], 0
@@ -141,11 +141,11 @@ class Pool(Generic[Connection]):
     # Borrowing
 
     def _take(self) -> Connection:
-        patience = time_limit.left(_PATIENCE)
-        deadline = time.monotonic() + patience
+        timeout = time_limit.left(self.borrow_timeout)
+        deadline = time.monotonic() + timeout
         with self._changed:
             if self._pid != os.getpid():  # some servers fork without telling Python
-                self._disown()
+                self._drop_inherited()
             while True:
                 self._refuse_if_closed()
                 while self._idle:
@@ -159,7 +159,7 @@ class Pool(Generic[Connection]):
                     break
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise BackendUnreachable(
-                        f"{self.place}: all {self._size} connections of this process were in use for {patience:.3g} s: "
+                        f"{self.place}: all {self._size} connections of this process were in use for {timeout:.3g} s: "
                         f"raise pool_size, or look for {self._slow}"
                     )
         try:
@@ -175,7 +175,7 @@ class Pool(Generic[Connection]):
             if self._open.get(id(connection)) is not connection:
                 return  # a fork in the middle: it is our parent's
             self._borrowed -= 1
-            reusable = not self._closed and self._is_as_new(connection)
+            reusable = not self._closed and self._is_reusable(connection)
             if reusable:
                 self._idle.append(connection)
             self._changed.notify()

@@ -140,7 +140,7 @@ class Connections(Pool[Connection]):
         self.place = address.place
         self.durable = True  # as far as the server does it
         self._arguments = address.arguments
-        self._patience = options.lock_timeout
+        self._lock_timeout = options.lock_timeout
         self._one_writer = options.writers == "one"
         self._prepare = prepare
         self._prepared = False
@@ -148,7 +148,7 @@ class Connections(Pool[Connection]):
     def _opened(self) -> Connection:
         connection = self._connected(flags=CLIENT.MULTI_STATEMENTS | CLIENT.FOUND_ROWS)
         try:
-            connection.send(_SESSION % (self._patience, self._patience))
+            connection.send(_SESSION % (self._lock_timeout, self._lock_timeout))
             self._check(connection)
             if not self._prepared:
                 with time_limit.until(None):  # it takes its time, and half of it is nothing
@@ -220,7 +220,7 @@ class Connections(Pool[Connection]):
         self.durable = server.durable
         connection.room = server.packet - _SLACK
 
-    def _hang_up(self, connection: Connection) -> None:
+    def _close_connection(self, connection: Connection) -> None:
         connection.close()
 
     def _socket(self, connection: Connection) -> int | None:
@@ -229,7 +229,7 @@ class Connections(Pool[Connection]):
     def _is_quiet(self, connection: Connection) -> bool:
         return connection.is_quiet
 
-    def _is_as_new(self, connection: Connection) -> bool:
+    def _is_reusable(self, connection: Connection) -> bool:
         return connection.in_step and not connection.is_in_transaction
 
 

@@ -18,7 +18,7 @@ from onward.errors import BackendUnavailable
 
 __all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
 
-_PATIENCE = 60  # seconds to wait for another process that migrates
+_LOCK_TIMEOUT = 60  # seconds to wait for another process that migrates
 _LOCK = (
     "left(sha2(concat(database(), '.onward_migrations'), 256), 60)"  # its name is the server's, and has 64 characters
 )
@@ -67,10 +67,10 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
     if not missing(connection, prefix):
         return []
     # One process at a time; then look again, for another may have been first.
-    (lock,) = connection.send(_ours(f"SELECT get_lock({_LOCK}, {_PATIENCE})", prefix))
+    (lock,) = connection.send(_ours(f"SELECT get_lock({_LOCK}, {_LOCK_TIMEOUT})", prefix))
     if lock.rows[0][0] != 1:
         raise BackendUnavailable(
-            f"{connection.place}: another process has been migrating it for {_PATIENCE} s: try again"
+            f"{connection.place}: another process has been migrating it for {_LOCK_TIMEOUT} s: try again"
         )
     try:
         pending = missing(connection, prefix)
@@ -84,7 +84,7 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
 
 def script(pending: Sequence[Migration], prefix: str) -> str:
     """What `migrate` would run, for the server's own client."""
-    lines = [f"DO get_lock({_LOCK}, {_PATIENCE});", f"{_TABLE};"]
+    lines = [f"DO get_lock({_LOCK}, {_LOCK_TIMEOUT});", f"{_TABLE};"]
     for migration in pending:
         lines += [f"-- {migration.name}", migration.sql.strip(), f"{_noted(migration, None)};"]
     return sections.prefixed("\n".join([*lines, f"DO release_lock({_LOCK});"]), prefix)

@@ -132,7 +132,7 @@ class Connections(Pool[Connection]):
             raise
         return connection
 
-    def _hang_up(self, connection: Connection) -> None:
+    def _close_connection(self, connection: Connection) -> None:
         with contextlib.suppress(psycopg.Error):
             connection.close()
 
@@ -145,7 +145,7 @@ class Connections(Pool[Connection]):
     def _is_quiet(self, connection: Connection) -> bool:
         return _is_quiet(connection)
 
-    def _is_as_new(self, connection: Connection) -> bool:
+    def _is_reusable(self, connection: Connection) -> bool:
         """Whether nothing is left in it: no transaction, no unread answer, no statement prepared where none should be."""
         state = connection.pgconn
         return (

@@ -121,7 +121,7 @@ def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = F
 
 def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
     """Store them within a caller's transaction, whose end we do not see: its commit notifies the sleepers."""
-    answers, is_waited_for = yield from _storing(envelopes, patient=True)
+    answers, is_waited_for = yield from _storing(envelopes, may_wait=True)
     if is_waited_for and (queues := due_queues(_new(envelopes, answers))):
         yield from ask("wake", queues=named(queues))
     return answers
@@ -132,9 +132,9 @@ def _new(envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> Iterable
 
 
 def _storing(
-    envelopes: Sequence[Envelope], *, retried: bool = False, patient: bool = False
+    envelopes: Sequence[Envelope], *, retried: bool = False, may_wait: bool = False
 ) -> NamedSteps[tuple[list[Enqueued], bool]]:
-    """Answer each, and whether a sleeper waits to be told.  ``patient``: the transaction cannot be run again."""
+    """Answer each, and whether a sleeper waits to be told.  ``may_wait``: for locks; it cannot be run again."""
     answers: dict[int, Enqueued] = {}
     waiting = dict(enumerate(envelopes))
     is_waited_for = False
@@ -142,7 +142,7 @@ def _storing(
         yield from ask("lock_unique_keys", numbers=rivals)
     while waiting:
         batch = {at: waiting.pop(at) for at in first_of_each(waiting)}
-        stored, waits = yield from (_repeated(batch) if retried else _round(batch, patient=patient))
+        stored, waits = yield from (_repeated(batch) if retried else _round(batch, may_wait=may_wait))
         answers |= stored
         is_waited_for |= waits
     return [answers[at] for at in range(len(envelopes))], is_waited_for
@@ -158,7 +158,7 @@ def _repeated(batch: dict[int, Envelope]) -> NamedSteps[tuple[dict[int, Enqueued
     return answers | stored, is_waited_for
 
 
-def _round(batch: dict[int, Envelope], *, patient: bool = False) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
+def _round(batch: dict[int, Envelope], *, may_wait: bool = False) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
     """Envelopes of different ids and keys."""
     answers: dict[int, Enqueued] = {}
     is_waited_for = False
@@ -172,12 +172,12 @@ def _round(batch: dict[int, Envelope], *, patient: bool = False) -> NamedSteps[t
         answers |= {at: Enqueued(each.id) for at, each in batch.items() if each.id not in taken}
         batch = {at: each for at, each in batch.items() if each.id in taken}
         if batch:
-            answers |= (found := (yield from _in_the_way(batch, patient=patient)))
+            answers |= (found := (yield from _in_the_way(batch, may_wait=may_wait)))
             batch = {at: each for at, each in batch.items() if at not in found}
     raise BackendUnavailable("a unique key got another holder 20 times while it was asked for: try again")
 
 
-def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> NamedSteps[dict[int, Enqueued]]:
+def _in_the_way(batch: dict[int, Envelope], *, may_wait: bool) -> NamedSteps[dict[int, Enqueued]]:
     """Return which live jobs stand for these; free the keys that the others replace."""
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in batch.values()]))}
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
@@ -191,7 +191,7 @@ def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> NamedSteps[dict
             replaced.append((holder, key))
     if replaced:
         ids, keys = map(list, zip(*sorted(replaced), strict=True))
-        wait = patient or len(ids) == 1
+        wait = may_wait or len(ids) == 1
         locked = yield from ask("lock_key_holders" if wait else "try_key_holders", ids=ids, keys=keys)
         if not wait and len(locked) < len(ids):
             raise StartOver  # only turns wait for one lock while they have another: they may want ours next

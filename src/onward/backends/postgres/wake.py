@@ -151,7 +151,7 @@ class Listener:
 
     @property
     def listens(self) -> bool:
-        """Listen from now on, if that is possible here."""
+        """Whether it listens, from now on at the latest."""
         with self._lock:
             return self._opened() is not None
 
@@ -170,7 +170,7 @@ class Listener:
             if connection is None:
                 time.sleep(min(seconds, _SLICE))
                 return False
-            return self._hear(connection, queues, min(seconds, _SLICE))
+            return self._notified(connection, queues, min(seconds, _SLICE))
         finally:
             self._lock.release()
 
@@ -181,7 +181,7 @@ class Listener:
             self._emptied = now
             try:
                 if self._connection is not None:
-                    self._hear(self._connection, (), 0)
+                    self._notified(self._connection, (), 0)
             finally:
                 self._lock.release()
 
@@ -190,7 +190,7 @@ class Listener:
             self._drop()
 
     def before_fork(self) -> None:
-        """Nothing to do: the connection is muted by its owner."""
+        """Nothing to do: the pool lets go of the connection."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
@@ -214,7 +214,7 @@ class Listener:
                 self._silent_until = 0.0
         return self._connection
 
-    def _hear(self, connection: Connection, queues: Sequence[str], seconds: float) -> bool:
+    def _notified(self, connection: Connection, queues: Sequence[str], seconds: float) -> bool:
         try:
             heard = [note.payload for note in connection.notifies(timeout=seconds, stop_after=1)]
         except psycopg.Error:

@@ -149,12 +149,12 @@ class Connections(Pool[Connection]):
         connection.generation = generation
         return connection
 
-    def _hang_up(self, connection: Connection) -> None:
+    def _close_connection(self, connection: Connection) -> None:
         connection.close()
 
-    def _disown(self) -> None:
+    def _drop_inherited(self) -> None:
         self._resting = []
-        super()._disown()
+        super()._drop_inherited()
 
     def _socket(self, connection: Connection) -> int | None:
         try:
@@ -165,7 +165,7 @@ class Connections(Pool[Connection]):
     def _is_quiet(self, connection: Connection) -> bool:
         return connection.generation == self._generation and connection.is_quiet
 
-    def _is_as_new(self, connection: Connection) -> bool:
+    def _is_reusable(self, connection: Connection) -> bool:
         return not connection.broken
 
     # Finding the server
