@@ -30,6 +30,8 @@ ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
 POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
+REDIS = "src/onward/backends/redis"
+DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
@@ -558,6 +560,30 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "the board takes no token below zero",
         (Edit("src/onward/supervisor/run_board.py", 'struct.Struct("<BBHIqd40s")', 'struct.Struct("<BBHIQd40s")'),),
         ("tests/supervisor/test_run_board.py::test_every_token_that_a_store_can_hold_is_written_as_it_is",),
+    ),
+    Mutant(
+        "M46",
+        "a record that cannot be read is let through as what its decoder raises (redis)",
+        (
+            Edit(
+                f"{REDIS}/turning.py",
+                "        except UNREADABLE:\n            continue",
+                "        except KeyError:\n            continue",
+            ),
+        ),
+        (f"{DAMAGE_ON_REDIS}::test_a_lease_that_cannot_be_read_is_set_aside_and_those_beside_it_are_delivered",),
+    ),
+    Mutant(
+        "M48",
+        "what reading an answer raises leaves a verb as it is",
+        (
+            Edit(
+                "src/onward/backends/damage.py",
+                "    if isinstance(error, BackendError):",
+                "    if isinstance(error, Exception):",
+            ),
+        ),
+        (f"{DAMAGE_ON_REDIS}::test_nothing_but_an_error_of_the_backend_comes_out_of_a_verb",),
     ),
     Mutant(
         "M40",

@@ -8,6 +8,7 @@ import psycopg
 import pymysql
 
 from tests.damage.broker_cells import BROKER_CELLS
+from tests.damage.redis_cells import RedisCells
 
 # The tables that hold something in every shop of these tests, and the column that names the row to be damaged.
 ROWS = {
@@ -124,6 +125,7 @@ CELLS = {
     "sqlite": SqliteCells,
     "postgres": PostgresCells,
     "mariadb": MariaDBCells,
+    "redis": RedisCells,
     "companion": SqliteCells,
     **BROKER_CELLS,
 }

@@ -16,6 +16,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.damage import set_aside_and_repeat
 from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema, settling
 from onward.backends.mysql.completing import MySQLCompletion
 from onward.backends.mysql.connection import Connection, Connections
@@ -30,7 +31,6 @@ from onward.backends.mysql.transfer import MySQLTransfer
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
-from onward.backends.sql.damage import set_aside_and_repeat
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost

@@ -16,6 +16,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
+from onward.backends.damage import set_aside_and_repeat
 from onward.backends.postgres import claiming, enqueueing, errors, health, queries, reaping, settling, tables
 from onward.backends.postgres.completing import Lender, PostgresCompletion
 from onward.backends.postgres.connection import Connection, Connections
@@ -28,7 +29,6 @@ from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import PostgresWaiting, named
-from onward.backends.sql.damage import set_aside_and_repeat
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost

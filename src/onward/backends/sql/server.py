@@ -25,7 +25,8 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.sql.damage import SetsAside, set_aside_and_repeat
+from onward.backends.damage import set_aside_and_repeat
+from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.enqueueing import StartOver
 from onward.backends.sql.reaping import singly
 from onward.backends.sql.rows import Row
@@ -50,7 +51,7 @@ class SessionLost(Exception):
     """There is no such session: whatever was done in its name is rolled back."""
 
 
-class ServerBackend(SetsAside, Backend):
+class ServerBackend(SetsRowsAside, Backend):
     """The verbs that need nothing of a dialect but its modules, which are named alike and do the same in their own way."""
 
     _claiming: ModuleType
