@@ -18,13 +18,12 @@ from typing import TypeVar
 from onward.backends.postgres import arrays, errors
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
-from onward.backends.postgres.queries import Statement
+from onward.backends.postgres.queries import Section
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.base import forks
 from onward.base.interruption import uninterrupted
-from onward.contract.transactions import Rows, Steps, Style, run_steps
-from onward.contract.transactions import Statement as Foreign
+from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import BackendError, TransactionError
 from onward.job.settlement import Settled, Settlement, under
 
@@ -92,7 +91,7 @@ class Lender:
     def _cleaned(self, connection: Connection) -> bool:
         """Whether nothing is left of what a handler did to its session."""
         if self._connections.pooled:
-            return False  # the session is somebody else's by now
+            return False  # the pooler has lent the session to another client by now
         try:
             connection.autocommit = True
             connection.execute("DISCARD ALL", prepare=False)
@@ -110,7 +109,7 @@ class PostgresCompletion:
     def __init__(
         self,
         lender: Lender,
-        sql: Mapping[str, Statement],
+        sql: Mapping[str, Section],
         *,
         place: str,
         moved: int | None,
@@ -128,7 +127,7 @@ class PostgresCompletion:
         return run_steps(steps("format"), self._execute)
 
     def check(self) -> None:
-        """Nobody but its handler ends it."""
+        """Nothing to check: only its handler ends it."""
 
     def settle(self, settlement: Settlement) -> Settled:
         with uninterrupted(), errors.translated(self._place):
@@ -149,7 +148,7 @@ class PostgresCompletion:
                 raise
             self._end()
         if self._tx.wakes:
-            with contextlib.suppress(BackendError):  # only a hint: who sleeps looks now and then
+            with contextlib.suppress(BackendError):  # only a hint: sleepers look now and then
                 self._wake(self._tx.wakes)
 
     def roll_back(self) -> None:
@@ -175,7 +174,7 @@ class PostgresCompletion:
                 "ROLLBACK out of it"
             ) from error
 
-    def _execute(self, statement: Foreign) -> Rows:
+    def _execute(self, statement: Statement) -> Rows:
         with self._plain_cursor() as cursor:
             cursor.execute(statement.sql.encode(), statement.values)
             return cursor.fetchall() if cursor.description else ()

@@ -1,9 +1,9 @@
 """A transaction in which a handler works and its job is completed.
 
-It takes the write lock as it begins, for one that begins by reading fails as soon as anybody else has written.  So nobody
-else writes until it ends: it may take a few seconds, then it is rolled back.  A thread cannot be stopped from outside, but
-its connection can be: a statement that runs is interrupted, and as soon as no call is in the connection, which the lock of
-`HandlerConnection` tells, the timer's thread undoes what was written.  From then on every call is refused.
+It takes the write lock as it begins, for one that begins by reading fails as soon as another connection has written.  No
+other process writes until it ends: it may take a few seconds, then it is rolled back.  A thread cannot be stopped from
+outside, but its connection can be: a statement that runs is interrupted, and as soon as no call is in the connection, which
+the lock of `HandlerConnection` tells, the timer's thread rolls back.  From then on every call is refused.
 """
 
 from __future__ import annotations
@@ -43,13 +43,13 @@ class SqliteCompletion:
         *,
         clock: Clock,
         at_most: float,
-        ring: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
         self._connections = connections
         self._sql = sql
         self._clock = clock
         self._at_most = at_most
-        self._ring = ring
+        self._wake = wake
         self._over = False
         self._deciding = threading.Lock()  # whether it is late or about to be committed: whichever comes first
         self._late = False
@@ -100,7 +100,7 @@ class SqliteCompletion:
                     self.connection.execute("COMMIT")
             finally:
                 self._end()
-        self._ring()
+        self._wake()
 
     def roll_back(self) -> None:
         with uninterrupted(), self._lock:
@@ -135,7 +135,7 @@ class SqliteCompletion:
             self.connection.undo()
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):
-                self.connection.end()  # which undoes it, too
+                self.connection.end()  # which rolls back, too
         finally:
             self._may_end = False
 
@@ -163,7 +163,7 @@ class SqliteCompletion:
 
     @contextlib.contextmanager
     def _as_we_know_it(self) -> Iterator[None]:
-        """Rows are tuples and text is text, whatever the handler has told its connection."""
+        """Let rows be tuples and text be str, whatever the handler has set."""
         connection = self.connection
         told = connection.row_factory, connection.text_factory
         connection.row_factory, connection.text_factory = None, str
