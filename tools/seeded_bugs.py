@@ -30,6 +30,8 @@ ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
 POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
+REDIS = "src/onward/backends/redis"
+DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
@@ -364,10 +366,10 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a job that nobody here knows is dropped",
         (
             Edit(
-                "src/onward/attempt/attempt.py",
-                'is its module imported?"\n    if _has_waited(lease, runtime):\n',
+                "src/onward/attempt/prepare.py",
+                'is its module imported?"\n    if has_waited(lease, runtime):\n',
                 'is its module imported?"\n    return Attempt(lease=lease, letter=letter, outcome=Skipped(reason))\n'
-                "    if _has_waited(lease, runtime):\n",
+                "    if has_waited(lease, runtime):\n",
             ),
         ),
         (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),
@@ -455,7 +457,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M24",
         "an encrypted job is settled in the clear by a worker whose setting is off",
-        (Edit("src/onward/attempt/attempt.py", "lease = msgspec.structs.replace(lease, private=True)", "pass"),),
+        (Edit("src/onward/attempt/prepare.py", "lease = msgspec.structs.replace(lease, private=True)", "pass"),),
         (f"{ENCRYPTION}::test_a_worker_whose_setting_is_off_leaves_nothing_of_an_encrypted_job_in_the_clear",),
     ),
     Mutant(
@@ -552,6 +554,36 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{KEYS_ON_MARIADB}::test_a_turn_that_ends_keys_in_the_opposite_order_of_a_claim_goes_through",),
+    ),
+    Mutant(
+        "M47",
+        "the board takes no token below zero",
+        (Edit("src/onward/supervisor/run_board.py", 'struct.Struct("<BBHIqd40s")', 'struct.Struct("<BBHIQd40s")'),),
+        ("tests/supervisor/test_run_board.py::test_every_token_that_a_store_can_hold_is_written_as_it_is",),
+    ),
+    Mutant(
+        "M46",
+        "a record that cannot be read is let through as what its decoder raises (redis)",
+        (
+            Edit(
+                f"{REDIS}/turning.py",
+                "        except UNREADABLE:\n            continue",
+                "        except KeyError:\n            continue",
+            ),
+        ),
+        (f"{DAMAGE_ON_REDIS}::test_a_lease_that_cannot_be_read_is_set_aside_and_those_beside_it_are_delivered",),
+    ),
+    Mutant(
+        "M48",
+        "what reading an answer raises leaves a verb as it is",
+        (
+            Edit(
+                "src/onward/backends/damage.py",
+                "    if isinstance(error, BackendError):",
+                "    if isinstance(error, Exception):",
+            ),
+        ),
+        (f"{DAMAGE_ON_REDIS}::test_nothing_but_an_error_of_the_backend_comes_out_of_a_verb",),
     ),
     Mutant(
         "M40",

@@ -24,14 +24,15 @@ if TYPE_CHECKING:
         BackendMisconfigured,
         BackendUnavailable,
         InvalidName,
-        JobCancelled,
-        JobDiscarded,
+        JobCancelledError,
+        JobDiscardedError,
         JobStopped,
         JobTimeout,
         OnwardError,
         OptionError,
         PayloadTooLarge,
         ResultTimeout,
+        ResultUnreadable,
         SchemaTooNew,
     )
     from onward.job.context import JobContext
@@ -66,9 +67,9 @@ __all__ = [
     "Full",
     "InvalidName",
     "Job",
-    "JobCancelled",
+    "JobCancelledError",
     "JobContext",
-    "JobDiscarded",
+    "JobDiscardedError",
     "JobHandle",
     "JobRecord",
     "JobStopped",
@@ -81,6 +82,7 @@ __all__ = [
     "PayloadTooLarge",
     "PlusMinus",
     "ResultTimeout",
+    "ResultUnreadable",
     "Retry",
     "RetryPolicy",
     "SchemaTooNew",
@@ -95,9 +97,9 @@ _HOMES = {
     "onward.app": "Onward",
     "onward.job.context": "JobContext",
     "onward.errors": (
-        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName JobCancelled "
-        "JobDiscarded JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
-        "SchemaTooNew"
+        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName JobCancelledError "
+        "JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
+        "ResultUnreadable SchemaTooNew"
     ),
     "onward.client.handle": "JobHandle",
     "onward.client.bound_job": "Job",

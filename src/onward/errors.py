@@ -11,9 +11,10 @@
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
     │   └── NoWorker                     no worker could ever finish it
     ├── JobEnded
-    │   ├── JobDiscarded                 it was dead-lettered; carries the last error
-    │   └── JobCancelled                 it was cancelled, or it expired
+    │   ├── JobDiscardedError            it was dead-lettered; carries the last error
+    │   └── JobCancelledError            it was cancelled, or it expired
     ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned, purged or not committed yet
+    ├── ResultUnreadable (ValueError)    it has ended, and what the store holds of that no worker wrote
     ├── KeyInUse                         an idempotency key that cannot be forgotten: a job that runs holds it
     ├── TransactionError                 a transaction that cannot be joined, or that was rolled back
     │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened
@@ -63,8 +64,8 @@ __all__ = [
     "EnvelopeTooNew",
     "InvalidName",
     "InvalidTime",
-    "JobCancelled",
-    "JobDiscarded",
+    "JobCancelledError",
+    "JobDiscardedError",
     "JobEnded",
     "JobInterrupted",
     "JobNotFound",
@@ -78,6 +79,7 @@ __all__ = [
     "OptionError",
     "PayloadTooLarge",
     "ResultTimeout",
+    "ResultUnreadable",
     "SchemaTooNew",
     "SignatureRejected",
     "SigningKeyMissing",
@@ -156,16 +158,24 @@ class JobEnded(OnwardError):
         self.reason = reason
 
 
-class JobDiscarded(JobEnded):
+class JobDiscardedError(JobEnded):
     """The job was dead-lettered.  ``kind`` names the last error's class, ``reason`` why it was given up."""
 
 
-class JobCancelled(JobEnded):
+class JobCancelledError(JobEnded):
     """The job was cancelled, or expired before it could start."""
 
 
 class JobNotFound(OnwardError, LookupError):
     """No job with this id: it was never enqueued here, it was pruned, or its transaction is not committed."""
+
+
+class ResultUnreadable(OnwardError, ValueError):
+    """The job has ended, and the store holds a result or a state of it that no worker wrote.  Asking again does not help."""
+
+    def __init__(self, job_id: str, message: str) -> None:
+        super().__init__(message)
+        self.job_id = job_id
 
 
 class KeyInUse(OnwardError):

@@ -1,6 +1,6 @@
-"""What happened: events for those who subscribe, and counters.
+"""What happened: events for subscribers, counters for all.
 
-Events are built only for a subscriber.  They are delivered by a thread of their own from a bounded queue, so a
+Events are built only where there is a subscriber.  They are delivered by a thread of their own from a bounded queue, so a
 subscriber that raises, blocks or is slow never hurts a job: when it falls too far behind, events are dropped and counted.
 Counters move once per settlement, when the store has applied it.
 """
@@ -112,7 +112,7 @@ class JobSnoozed(JobEvent, frozen=True, kw_only=True):
 
 
 class JobParked(JobEvent, frozen=True, kw_only=True):
-    """No worker that claimed the job knows it yet."""
+    """This worker cannot run the job; another one may."""
 
     delay: float
     reason: str
@@ -205,7 +205,7 @@ class Telemetry:
     def on(self, kind: type[E], subscriber: Subscriber[E]) -> None:
         """Call ``subscriber`` with every event of this kind, or of a kind below it."""
         if not (isinstance(kind, type) and issubclass(kind, Event)):
-            raise OptionError(f"{kind!r} is not an event: events are in onward.telemetry (errors have similar names)")
+            raise OptionError(f"{kind!r} is not an event: events are the classes of onward.telemetry")
         with self._lock:
             self._subscribers.setdefault(kind, []).append(subscriber)
             self._heard = {}

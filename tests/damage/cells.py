@@ -7,6 +7,9 @@ from typing import NamedTuple
 import psycopg
 import pymysql
 
+from tests.damage.broker_cells import BROKER_CELLS
+from tests.damage.redis_cells import RedisCells
+
 # The tables that hold something in every shop of these tests, and the column that names the row to be damaged.
 ROWS = {
     "jobs": "id",
@@ -118,4 +121,11 @@ class MariaDBCells:
             return [job_id for (job_id,) in cursor.fetchall()]
 
 
-CELLS = {"sqlite": SqliteCells, "postgres": PostgresCells, "mariadb": MariaDBCells}
+CELLS = {
+    "sqlite": SqliteCells,
+    "postgres": PostgresCells,
+    "mariadb": MariaDBCells,
+    "redis": RedisCells,
+    "companion": SqliteCells,
+    **BROKER_CELLS,
+}

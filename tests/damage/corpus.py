@@ -6,6 +6,7 @@ HOSTILE = {
     "minus one": -1,
     "minus a billion": -1_000_000_000,
     "zero": 0,
+    "largest count": 2**31 - 1,
     "beyond 32 bits": 2**32,
     "largest integer": 2**63 - 1,
     "smallest integer": -(2**63),

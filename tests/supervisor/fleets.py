@@ -39,7 +39,7 @@ def let_pass(seconds):
 class Shop:
     """The application in its folder: what it is asked to do, and what it has done."""
 
-    def __init__(self, folder, store, **settings):
+    def __init__(self, folder, store, /, **settings):
         self.folder = folder
         self.store = store
         self._module = None

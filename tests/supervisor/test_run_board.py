@@ -2,6 +2,8 @@
 
 import os
 import signal
+import struct
+from contextlib import suppress
 
 import pytest
 
@@ -33,6 +35,14 @@ def test_what_has_begun_is_seen_until_it_is_answered_for(board, reader):
     assert reader.begun() == [BegunRun("a", 1, 12.5, 0), BegunRun("b", 7, NEVER, 0), BegunRun("c", 2, NEVER, 99)]
     board.end([("b", 7), ("c", 2), ("nobody", 1)])
     assert reader.begun() == [BegunRun("a", 1, 12.5, 0)]
+
+
+@pytest.mark.parametrize("token", [-(2**63), -(10**9), -1, 0, 2**31, 2**63 - 1])
+def test_every_token_that_a_store_can_hold_is_written_as_it_is(board, reader, token):
+    with suppress(struct.error):  # what could not be written is not seen
+        board.begin(("a", token))
+
+    assert reader.begun() == [BegunRun("a", token, NEVER, 0)]
 
 
 def test_what_has_returned_is_not_late(board, reader):

@@ -51,7 +51,7 @@ def retry(app: Onward, args: Namespace) -> int:
     def again(record: JobRecord) -> tuple[bool, str]:
         if app.retry(record.id):
             return True, "due now"
-        return False, _WHY_NOT_RETRIED[record.state]
+        return False, _WHY_NOT_RETRIED.get(record.state, f"it is damaged: {record.damage}")
 
     return _each(app, args, again)
 
@@ -140,13 +140,17 @@ def _when(record: JobRecord) -> str:
     return f"due {due}" if due.endswith("ago") else due
 
 
+def _state(record: JobRecord) -> str:
+    return record.state if record.damage is None else f"{record.state} (damaged)"
+
+
 def _tries(record: JobRecord) -> str:
     return f"{record.attempts}/{'?' if record.max_retries is None else record.max_retries + 1}"
 
 
 _COLUMNS: tuple[Column[JobRecord], ...] = (
     Column("ID", lambda record: record.id),
-    Column("STATE", lambda record: record.state, style=lambda record: output.STATE_STYLES[record.state]),
+    Column("STATE", _state, style=lambda record: output.style_of(record.state)),
     Column("JOB", lambda record: record.name, flexible=True),
     Column("QUEUE", lambda record: record.queue, flexible=True),
     Column("WHEN", _when),

@@ -61,7 +61,7 @@ def health(app: Onward, args: Namespace) -> int:
 
 _REAPED: tuple[Column[Reaped], ...] = (
     Column("ID", lambda each: each.id),
-    Column("WENT TO", lambda each: each.to, style=lambda each: output.STATE_STYLES[each.to]),
+    Column("WENT TO", lambda each: each.to, style=lambda each: output.style_of(each.to)),
     Column("JOB", lambda each: each.job, flexible=True),
     Column("QUEUE", lambda each: each.queue, flexible=True),
     Column("CRASHES", lambda each: str(each.crashes), right=True),

@@ -11,7 +11,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from onward.base.credentials import without_credentials
-from onward.base.numerals import whole
+from onward.base.names import whole
 from onward.cli.table import Column, StyledLine, Table
 from onward.cli.text import escaped, json_text
 from onward.job.states import State
@@ -26,6 +26,7 @@ __all__ = [
     "progress",
     "quietly_closed",
     "say",
+    "style_of",
     "survive_any_text",
     "width",
     "working",
@@ -43,6 +44,11 @@ STATE_STYLES = {
     State.DISCARDED: "red",
     State.CANCELLED: "magenta",
 }
+
+
+def style_of(state: State) -> str:
+    """Of a word that is no state of ours, that of an alarm."""
+    return STATE_STYLES.get(state, "bold red")
 
 
 def json_line(value: Any) -> None:

@@ -50,7 +50,7 @@ def tell_what_would_go(args: Namespace, counts: Counts, kind: str) -> None:
 
 _COLUMNS: tuple[Column[tuple[tuple[str, State], int]], ...] = (
     Column("QUEUE", lambda each: each[0][0], flexible=True),
-    Column("STATE", lambda each: each[0][1], style=lambda each: output.STATE_STYLES[each[0][1]]),
+    Column("STATE", lambda each: each[0][1], style=lambda each: output.style_of(each[0][1])),
     Column("JOBS", lambda each: f"{each[1]:,}", right=True),
 )
 

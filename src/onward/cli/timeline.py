@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["as_data", "show"]
 
 _LABEL = 10
-_NOT_SHOWN = {"raw", "has_secrets", "is_defined", "withholds_result", "decrypted"}
+_NOT_SHOWN = {"raw", "has_secrets", "is_defined", "withholds_result", "result_error", "decrypted"}
 _HIDDEN = "name the application that defines this job with --app to see its arguments, with secrets masked"
 
 
@@ -69,7 +69,7 @@ def _unreadable(record: JobRecord) -> dict[str, Any]:
 
 def _lines(record: JobRecord) -> Iterator[StyledLine]:
     """Yield what the job is, an empty line, what happened."""
-    yield [(record.name, "bold"), ("  ", ""), (record.state, output.STATE_STYLES[record.state])]
+    yield [(record.name, "bold"), ("  ", ""), (record.state, output.style_of(record.state))]
     for label, value in _facts(record):
         yield [(label.ljust(_LABEL), "dim"), (value, "")]
     yield []
@@ -89,13 +89,15 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     if record.meta:
         yield "meta", json_text(record.meta)
     yield "runs", _runs(record)
+    if record.damage is not None:
+        yield "damaged", f"{record.damage}: no worker writes that"
     if record.owner is not None and record.state is State.EXECUTING:
         yield "session", record.owner
     if record.progress is not None:
         note = f", {record.progress.note}" if record.progress.note else ""
         yield "progress", f"{record.progress.fraction:.0%}{note}"
     if record.state is State.COMPLETED:
-        yield "result", json_text(masked(record.result))
+        yield "result", "unreadable" if record.result_error else json_text(masked(record.result))
 
 
 def _payload(record: JobRecord) -> str:
@@ -111,7 +113,7 @@ def _runs(record: JobRecord) -> str:
 
 
 def _events(record: JobRecord) -> Iterator[TimelineEntry]:
-    style = output.STATE_STYLES[record.state]
+    style = output.style_of(record.state)
     yield TimelineEntry(record.enqueued_at, "enqueued")
     if record.state is State.EXECUTING and record.started_at is not None:
         asked = "; it was asked to stop" if record.cancel_requested else ""

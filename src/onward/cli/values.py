@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from onward.base.durations import seconds
-from onward.base.names import suggestion
-from onward.base.numerals import whole
+from onward.base.names import suggestion, whole
 from onward.errors import InvalidTime
 from onward.job.states import State
 

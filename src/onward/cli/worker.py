@@ -6,7 +6,7 @@ import logging
 import sys
 from argparse import ArgumentTypeError, Namespace
 
-from onward.base.numerals import whole
+from onward.base.names import whole
 from onward.cli import values, workers
 from onward.cli.application import given
 from onward.cli.application_name import ApplicationName

@@ -9,7 +9,15 @@ from typing import Any, Generic, TypeVar
 
 from onward.backend import Enqueued, Inspection, StoredJob
 from onward.client.record import JobRecord, Records
-from onward.errors import DecryptionFailed, JobCancelled, JobDiscarded, JobNotFound, NoWorker, ResultTimeout
+from onward.errors import (
+    DecryptionFailed,
+    JobCancelledError,
+    JobDiscardedError,
+    JobNotFound,
+    NoWorker,
+    ResultTimeout,
+    ResultUnreadable,
+)
 from onward.job.states import State
 
 __all__ = ["HandleSource", "JobHandle", "looks"]
@@ -122,19 +130,25 @@ class JobHandle(Generic[T]):
                         f"the result of job {self.id} is {record.result}: it can be read with that key, and with "
                         f"onward[crypto]"
                     )
+                if record.result_error is not None:  # None would be taken for what the handler returned
+                    raise ResultUnreadable(
+                        self.id, f"job {self.id} is completed, and its result cannot be read: {record.result_error}"
+                    )
                 result: T = record.result
                 return result
             case State.CANCELLED:
-                raise JobCancelled(self.id, f"job {self.id} was cancelled: {record.reason}", reason=record.reason)
-            case _:
+                raise JobCancelledError(self.id, f"job {self.id} was cancelled: {record.reason}", reason=record.reason)
+            case State.DISCARDED:
                 last = record.errors[-1] if record.errors else None
                 told = f"{last.kind}: {last.message}" if last else "no error was recorded"
-                raise JobDiscarded(
+                raise JobDiscardedError(
                     self.id,
                     f"job {self.id} ({record.name}) was discarded, {record.reason}; last error: {told}",
                     kind=last.kind if last else None,
                     reason=record.reason,
                 )
+            case _:
+                raise ResultUnreadable(self.id, f"job {self.id} has ended, and how cannot be told: {record.damage}")
 
     def _too_late(self, timeout: float | None) -> ResultTimeout:
         return ResultTimeout(f"job {self.id} did not finish within {timeout:g} s; it goes on: ask again, or cancel it")

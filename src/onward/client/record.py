@@ -12,6 +12,8 @@ import msgspec
 from onward.backend import Run, SessionState, StoredJob
 from onward.base.clock import from_micros, to_micros
 from onward.base.credentials import without_credentials
+from onward.base.failure import message_of
+from onward.client.damage import damage_of
 from onward.errors import DecryptionFailed, EnvelopeError
 from onward.job.arguments import decode_result
 from onward.job.envelope import Letter, Sealed, open_sealed
@@ -84,6 +86,8 @@ class JobRecord:
     has_secrets: bool = False  # whether parameters are secret by their type
     is_defined: bool = True  # whether the application that shows it defines its job, and so knows all that is secret
     withholds_result: bool = False  # it is encrypted, and a marker stands in its place
+    result_error: str | None = None  # why its result cannot be read
+    damage: str | None = None  # what its row holds that no worker writes
     decrypted: Secret[bytes] | None = field(
         default=None, repr=False
     )  # the payload, if it was encrypted and could be read
@@ -167,6 +171,7 @@ def _record(
 ) -> JobRecord:
     payload, decrypted = _payload(letter, secrets, encryption)
     result = encryption.read_result(stored.id, stored.queue, stored.delivery, stored.result)
+    shown, result_error = _result(result, returns)
     return JobRecord(
         id=stored.id,
         job=stored.job,
@@ -187,7 +192,7 @@ def _record(
         finished_at=_when(stored.finished_at),
         owner=stored.owner,
         cancel_requested=stored.cancel_requested,
-        result=str(result) if isinstance(result, Encrypted) else _read(lambda: decode_result(result, returns)),
+        result=shown,
         reason=encryption.read_reason(stored.id, stored.queue, stored.reason),
         progress=_progress(stored, encryption),
         errors=tuple(_error(stored, run, encryption) for run in stored.runs),
@@ -196,6 +201,8 @@ def _record(
         raw=stored.data,
         has_secrets=bool(secrets),
         withholds_result=isinstance(result, Encrypted),
+        result_error=result_error,
+        damage=damage_of(stored, result_error),
         decrypted=decrypted,
     )
 
@@ -212,6 +219,16 @@ def _payload(
         return encryption.marker(letter), None
     shown = masked(payload_of(opened), secrets)
     return shown, None if letter.enc is None else Secret(bytes(opened.payload))
+
+
+def _result(result: Encrypted | bytes | None, returns: Any) -> tuple[Any, str | None]:
+    """What a handler returned; or None, and why that cannot be read."""
+    if isinstance(result, Encrypted):
+        return str(result), None
+    try:
+        return decode_result(result, returns), None
+    except (ValueError, TypeError, RecursionError) as error:
+        return None, message_of(error)
 
 
 def _progress(stored: StoredJob, encryption: Encryption) -> Progress | None:

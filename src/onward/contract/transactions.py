@@ -145,6 +145,6 @@ class Transacts(Protocol):
         """Whether this lease ended in a success.  Waits for a transaction that is about to say so."""
         ...
 
-    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
         """Put an error on record that a run met after its job was completed.  False if there is no such job any more."""
         ...

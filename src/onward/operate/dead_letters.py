@@ -23,7 +23,7 @@ from onward.base.logs import get_logger
 from onward.base.wording import counted
 from onward.client.client import Client
 from onward.client.record import JobRecord, Records, payload_of
-from onward.errors import BackendError, EnvelopeError, OnwardError, Unsupported
+from onward.errors import BackendUnavailable, EnvelopeError, OnwardError, Unsupported
 from onward.job.envelope import Envelope, Letter, Sealed, Verify, open_sealed
 from onward.job.outcome import Dead
 from onward.job.secrets import masked, within
@@ -185,7 +185,7 @@ class DeadLetters:
                 continue
             try:
                 self._copy_crashed(each)
-            except BackendError:
+            except BackendUnavailable:
                 raise
             except Exception:  # the others' letters are written all the same
                 logger.critical("no dead letter can be made of job %s, which is discarded", each.id, exc_info=True)
@@ -229,12 +229,17 @@ class DeadLetters:
         return self._backend.get(job_id)
 
     def _of_lease(self, attempt: Attempt) -> StoredJob | None:
-        """Return the job as the store knows it; or, if it cannot be asked, as its lease does: without the earlier errors."""
+        """Return the job as the store knows it; or, if it cannot tell, as its lease does: without the earlier errors."""
         lease = attempt.lease
         try:
             return self._stored(lease.envelope.id, lease.envelope.queue)
+        except BackendUnavailable:  # it is asked again when it answers
+            raise
         except Unsupported:
-            return stored_of(lease, "" if attempt.letter is None else attempt.letter.job)
+            pass
+        except Exception:
+            logger.exception("the dead letter of job %s is without its earlier errors", lease.envelope.id)
+        return stored_of(lease, "" if attempt.letter is None else attempt.letter.job)
 
     def _letter(self, sealed: Sealed) -> Letter | None:
         """Open what was sealed; None if it cannot be read, or must not be trusted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onward.attempt.report import Ledger
+from onward.attempt.report import Reporter
 from onward.backend import Backend, Check, Health, Hold, Inspection, Overview, Query, QueueState, Reaped
 from onward.base import names
 from onward.base.clock import Clock
@@ -32,7 +32,7 @@ class Inspector:
         inspection: Inspection,
         *,
         clock: Clock,
-        ledger: Ledger,
+        reporter: Reporter,
         telemetry: Telemetry,
         dead_letters: DeadLetters,
         records: Records,
@@ -41,7 +41,7 @@ class Inspector:
         self._backend = backend
         self._inspection = inspection
         self._clock = clock
-        self._ledger = ledger
+        self._reporter = reporter
         self._telemetry = telemetry
         self._dead_letters = dead_letters
         self._records = records
@@ -124,7 +124,7 @@ class Inspector:
 
     def rescued(self, reaped: Sequence[Reaped]) -> None:
         """Count and tell what was given back, and copy dead letters."""
-        self._ledger.reaped(reaped)
+        self._reporter.reaped(reaped)
         self._dead_letters.copy_crashed(reaped)
 
     def prune(

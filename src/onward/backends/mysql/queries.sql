@@ -500,10 +500,11 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
 -- name: page_oldest
--- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.
+-- Walks along the ids, merged; a walk that no wanted state needs ends before it begins.  Whoever wants everything gets what
+-- has a state that is none of ours, too.
 SELECT id FROM (
     (SELECT id FROM onward_jobs FORCE INDEX (PRIMARY)
-      WHERE :live AND id > :after AND JSON_CONTAINS(:states, JSON_QUOTE(state))
+      WHERE :live AND id > :after AND (:everything OR JSON_CONTAINS(:states, JSON_QUOTE(state)))
         AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
       ORDER BY id LIMIT :limit)
      UNION ALL
@@ -520,6 +521,11 @@ SELECT id FROM (
     (SELECT id FROM onward_finished FORCE INDEX (state_idx)
       WHERE :completed AND state = 'completed' AND tombstone = false AND id > :after
         AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :everything AND state NOT IN ('completed', 'discarded', 'cancelled') AND tombstone = false AND id > :after
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
       ORDER BY id LIMIT :limit)) AS page
  ORDER BY id
  LIMIT :limit;
@@ -527,7 +533,7 @@ SELECT id FROM (
 -- name: page_newest
 SELECT id FROM (
     (SELECT id FROM onward_jobs FORCE INDEX (PRIMARY)
-      WHERE :live AND (:after IS NULL OR id < :after) AND JSON_CONTAINS(:states, JSON_QUOTE(state))
+      WHERE :live AND (:after IS NULL OR id < :after) AND (:everything OR JSON_CONTAINS(:states, JSON_QUOTE(state)))
         AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
       ORDER BY id DESC LIMIT :limit)
      UNION ALL
@@ -543,6 +549,11 @@ SELECT id FROM (
      UNION ALL
     (SELECT id FROM onward_finished FORCE INDEX (state_idx)
       WHERE :completed AND state = 'completed' AND tombstone = false AND (:after IS NULL OR id < :after)
+        AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
+      ORDER BY id DESC LIMIT :limit)
+     UNION ALL
+    (SELECT id FROM onward_finished FORCE INDEX (state_idx)
+      WHERE :everything AND state NOT IN ('completed', 'discarded', 'cancelled') AND tombstone = false AND (:after IS NULL OR id < :after)
         AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
       ORDER BY id DESC LIMIT :limit)) AS page
  ORDER BY id DESC
@@ -609,11 +620,11 @@ SELECT done.id
  WHERE done.tombstone = true;
 
 -- name: revive
--- The delivery number goes on, so that no token of an earlier life fits again.
+-- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_at, delivery, max_crashes, enqueued_at,
                          unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-SELECT done.id, queue, 'available', `rank`, `rank`, :now, expires_at, delivery, max_crashes, enqueued_at, unique_key,
-       unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
+SELECT done.id, queue, 'available', `rank`, `rank`, :now, expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
@@ -741,7 +752,7 @@ SELECT owner FROM onward_jobs WHERE id = :id AND delivery = :token AND state = '
 -- name: is_completed
 SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = :id AND delivery = :token AND state = 'completed');
 
--- name: remark
+-- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
 INSERT INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, kind, message, traceback)
 SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, :kind, :message, :traceback

@@ -596,7 +596,7 @@ SELECT owner FROM onward_jobs WHERE id = :id AND delivery = cast(:token AS bigin
 SELECT EXISTS (SELECT 1 FROM onward_finished
                 WHERE id = :id AND delivery = cast(:token AS bigint) AND state = 'completed');
 
--- name: remark
+-- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
 INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
 SELECT id, delivery, attempts, 'ack', state, onward_now(:now), cast(:duration_ms AS bigint), :kind, :message, :traceback
@@ -703,10 +703,11 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
 -- name: page_oldest
--- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.
+-- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.  Whoever wants everything gets
+-- what has a state that is none of ours, too.
 SELECT id FROM (
     (SELECT id FROM onward_jobs
-      WHERE cast(:live AS boolean) AND id > :after AND state = ANY (cast(:states AS text[]))
+      WHERE cast(:live AS boolean) AND id > :after AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
       ORDER BY id LIMIT cast(:limit AS bigint))
      UNION ALL
@@ -721,7 +722,8 @@ SELECT id FROM (
       ORDER BY id LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:completed AS boolean) AND state = 'completed' AND sealed IS NOT NULL AND id > :after
+      WHERE cast(:completed AS boolean) AND (state = 'completed' OR cast(:everything AS boolean) AND state NOT IN ('discarded', 'cancelled'))
+        AND sealed IS NOT NULL AND id > :after
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
       ORDER BY id LIMIT cast(:limit AS bigint))) AS page
  ORDER BY id
@@ -730,7 +732,7 @@ SELECT id FROM (
 -- name: page_newest
 SELECT id FROM (
     (SELECT id FROM onward_jobs
-      WHERE cast(:live AS boolean) AND (cast(:after AS text) IS NULL OR id < :after) AND state = ANY (cast(:states AS text[]))
+      WHERE cast(:live AS boolean) AND (cast(:after AS text) IS NULL OR id < :after) AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
       ORDER BY id DESC LIMIT cast(:limit AS bigint))
      UNION ALL
@@ -745,7 +747,8 @@ SELECT id FROM (
       ORDER BY id DESC LIMIT cast(:limit AS bigint))
      UNION ALL
     (SELECT id FROM onward_finished
-      WHERE cast(:completed AS boolean) AND state = 'completed' AND sealed IS NOT NULL
+      WHERE cast(:completed AS boolean) AND (state = 'completed' OR cast(:everything AS boolean) AND state NOT IN ('discarded', 'cancelled'))
+        AND sealed IS NOT NULL
         AND (cast(:after AS text) IS NULL OR id < :after)
         AND (cast(:queue AS text) IS NULL OR queue = :queue) AND (cast(:job AS text) IS NULL OR job = :job)
       ORDER BY id DESC LIMIT cast(:limit AS bigint))) AS page
@@ -883,11 +886,11 @@ SELECT done.id
  WHERE done.sealed IS NULL;
 
 -- name: revive
--- The delivery number goes on, so that no token of an earlier life fits again.
+-- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
                          key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-SELECT done.id, queue, 'available', rank, onward_now(:now), expires_at, delivery, max_crashes, enqueued_at, unique_key,
-       unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
+SELECT done.id, queue, 'available', rank, onward_now(:now), expires_at, least(greatest(delivery, 0), 1073741824), max_crashes,
+       enqueued_at, unique_key, unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done
 ON CONFLICT DO NOTHING

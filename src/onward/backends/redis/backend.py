@@ -23,8 +23,10 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.redis import errors, health, packing, scripts, server, turning
+from onward.backends.damage import set_aside_and_repeat
+from onward.backends.redis import errors, health, packing, scripts, server, showing, turning
 from onward.backends.redis.connection import Connections
+from onward.backends.redis.damage import RedisDamage
 from onward.backends.redis.driver import redis
 from onward.backends.redis.inspection import RedisInspection
 from onward.backends.redis.transfer import RedisMoving
@@ -41,10 +43,11 @@ _SLICE = 0.5  # so soon a sleeper notices that its backend was closed
 _SHORTEST = 0.001
 
 
-class RedisBackend(RedisInspection, RedisMoving, Backend):
+class RedisBackend(RedisInspection, RedisMoving, RedisDamage, Backend):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
+        super().__init__()
         self._clock = clock
         self._connections = connections
         self._prefix = prefix
@@ -65,6 +68,7 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
         with errors.translated(self._connections.place), self._connections.borrowed():
             pass
 
+    @set_aside_and_repeat
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         if not envelopes:
             return []
@@ -87,6 +91,7 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
             for at, envelope in enumerate(envelopes)
         ]
 
+    @set_aside_and_repeat
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         lease_for = round(session.lease_for.total_seconds() * SECOND)
         about = (lease_for, session.host, session.pid, session.version)
@@ -96,8 +101,12 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
         if opened is None:
             return None
         expires_at, found, sealed, holds = opened
-        return turning.leases(found, sealed, holds, owner=session.owner, expires_at=expires_at)
+        leases = turning.leases(found, sealed, holds, owner=session.owner, expires_at=expires_at)
+        if 2 * len(leases) < len(found):
+            self.set_aside_if_it_can()
+        return leases
 
+    @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one script, one answer per settlement."""
         owner, claim = turn.owner, turn.claim
@@ -109,18 +118,23 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
         settled = outgoing.settled(answer[1], answer[2])
         if not answer[0]:
             return TurnResult(settled=settled, leases=[], alive=False)
-        expires_at, promoted, found, sealed, holds, asked = answer[3:]
+        expires_at, promoted, found, sealed, holds, asked, *damaged = answer[3:]
+        leases = turning.leases(found, sealed, holds, owner=owner, expires_at=showing.instant(expires_at))
+        if damaged or 2 * len(leases) < len(found):
+            self.set_aside_if_it_can()
         return TurnResult(
             settled=settled,
-            leases=turning.leases(found, sealed, holds, owner=owner, expires_at=int(float(expires_at))),
+            leases=leases,
             promoted=promoted,
             cancel_requested=packing.held(asked),
         )
 
+    @set_aside_and_repeat
     def extend(self, owner: str) -> Renewal:
         asked = self._run("extend", self._now(), owner)
         return Renewal(alive=False) if asked is None else Renewal(alive=True, cancel_requested=packing.held(asked))
 
+    @set_aside_and_repeat
     def reap(
         self,
         *,
@@ -140,6 +154,7 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
             if not self._connections.closed:  # whoever closes it lets its sleepers go
                 raise
 
+    @set_aside_and_repeat
     def health(self) -> list[Check]:
         with errors.translated(self._connections.place), self._connections.borrowed() as connection:
             found = server.inspect(connection)
@@ -180,6 +195,7 @@ class RedisBackend(RedisInspection, RedisMoving, Backend):
 
     # Sleeping
 
+    @set_aside_and_repeat
     def _wait(self, queues: list[str], deadline: float) -> None:
         tokens = [f"{self._prefix}:wake:{queue}" for queue in queues]
         while not self._connections.closed:

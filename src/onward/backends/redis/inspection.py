@@ -22,8 +22,10 @@ from onward.backend import (
     SessionState,
     StoredJob,
 )
-from onward.backends.redis import packing
+from onward.backends.damage import set_aside_and_repeat
+from onward.backends.redis import packing, showing
 from onward.backends.redis.packing import STATES
+from onward.backends.redis.showing import shown_name
 from onward.backends.redis.turning import HOLDS
 from onward.base.clock import SECOND
 from onward.job.states import FINISHED, State
@@ -34,6 +36,7 @@ _TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
 _NUMBERS = {state: number for number, state in STATES.items()}
 _STRETCH = 1_000  # jobs that one script looks at: nobody else is served meanwhile
 _BATCH = 500
+_DIGITS = 16  # of no count are there so many
 _HOLDS = 1_000  # confirmed keys whose time is over that one prune removes
 _REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 
@@ -51,29 +54,36 @@ class RedisInspection:
         found = self.get_many([job_id])
         return found[0] if found else None
 
+    @set_aside_and_repeat
     def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
-        return [packing.stored_job(each) for each in self._run("pick", list(dict.fromkeys(ids)))]
+        return [showing.shown_job(each) for each in self._run("pick", list(dict.fromkeys(ids)))]
 
+    @set_aside_and_repeat
     def list(self, query: Query) -> Sequence[StoredJob]:
         return [*self._matching(query, frozenset(State))]
 
+    @set_aside_and_repeat
     def counts(self, queue: str | None = None) -> dict[State, int]:
         found = _counted(self._run("counts", queue))
         return {state: found.get(number, 0) for state, number in _NUMBERS.items()}
 
+    @set_aside_and_repeat
     def queues(self) -> Sequence[QueueState]:
         _, queues = self._run("queues", -1)
         return [
-            QueueState(name=name.decode(), paused=bool(paused), live=sum(int(count or 0) for count in counts))
+            QueueState(name=shown_name(name), paused=bool(paused), live=sum(map(_number, counts)))
             for name, paused, counts in queues
         ]
 
+    @set_aside_and_repeat
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         found, following = self._run("queues_with_work", self._now(), prefix, after, limit)
         return QueuePage(
-            names=[name.decode() for name in found], next=None if following is None else following.decode()
+            names=[shown_name(name) for name in found],
+            next=None if following is None else following.decode(),
         )
 
+    @set_aside_and_repeat
     def overview(self, *, at_most: int = 10_000) -> Overview:
         totals, queues = self._run("queues", QUEUES_AT_A_GLANCE)
         seen = _counted(totals)
@@ -81,25 +91,29 @@ class RedisInspection:
             counts=_at_most(at_most, {state: seen.get(number, 0) for state, number in _NUMBERS.items()}),
             queues=[
                 QueueCounts(
-                    name=name.decode(),
+                    name=shown_name(name),
                     paused=bool(paused),
-                    counts=_at_most(at_most, {STATES[at]: int(count or 0) for at, count in enumerate(counts, 1)}),
+                    counts=_at_most(at_most, {STATES[at]: _number(count) for at, count in enumerate(counts, 1)}),
                 )
                 for name, paused, counts in queues
             ],
             ended=seen.get(_ENDED, 0),
         )
 
+    @set_aside_and_repeat
     def sessions(self) -> Sequence[SessionState]:
-        found = [packing.session_state(*each) for each in self._run("sessions")]
+        found = [showing.session_state(*each) for each in self._run("sessions")]
         return sorted(found, key=lambda session: session.owner)
 
+    @set_aside_and_repeat
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         return [STATES.get(number) for number in self._run("cancel", self._now(), ids, reason)]
 
+    @set_aside_and_repeat
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
         return [bool(made_due) for made_due in self._run("retry", self._now(), ids)]
 
+    @set_aside_and_repeat
     def replay(self, query: Query) -> Replayed:
         replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in self._tombs_named(query)})
         for ids in _batches([job.id for job in self._matching(query, _REPLAYABLE)]):
@@ -110,10 +124,12 @@ class RedisInspection:
                     replayed.ids.append(job_id)
         return replayed
 
+    @set_aside_and_repeat
     def purge(self, query: Query) -> int:
         ids = [job.id for job in self._matching(query, FINISHED)]
         return sum(self._run("purge", batch) for batch in _batches(ids))
 
+    @set_aside_and_repeat
     def prune(
         self,
         cutoffs: Mapping[State, int],
@@ -129,13 +145,16 @@ class RedisInspection:
         removed = Counter((name.decode(), STATES[number]) for name, number in found)
         return Pruned(removed=dict(removed), next=None if following is None else following.decode())
 
+    @set_aside_and_repeat
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         hold, job_id = self._run("forget_key", self._now(), key)
-        return HOLDS[hold], job_id.decode() or None
+        return HOLDS[hold], shown_name(job_id) or None
 
+    @set_aside_and_repeat
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         return bool(self._run("pause", queue, paused))
 
+    @set_aside_and_repeat
     def progress(self, lease: Lease, progress: bytes) -> bool:
         return bool(self._run("progress", lease.envelope.id, lease.token, lease.owner, beside=[progress]))
 
@@ -155,7 +174,7 @@ class RedisInspection:
                 "walk", numbers, query.queue, query.job, after, query.newest_first, min(left, _STRETCH), _STRETCH
             )
             for shown in found:
-                yield packing.stored_job(shown)
+                yield showing.shown_job(shown)
             left -= len(found)
             if last is None:
                 return
@@ -166,7 +185,7 @@ class RedisInspection:
         if query.after is not None:
             ids = [each for each in ids if (each < query.after if query.newest_first else each > query.after)]
         for batch in _batches(ids):
-            for job in map(packing.stored_job, self._run("pick", batch, states <= FINISHED)):
+            for job in map(showing.shown_job, self._run("pick", batch, states <= FINISHED)):
                 if (
                     job.state in states
                     and not job.tombstone
@@ -177,7 +196,7 @@ class RedisInspection:
 
     def _tombs_named(self, query: Query) -> Iterator[StoredJob]:
         for batch in _batches(query.ids or ()):
-            for job in map(packing.stored_job, self._run("pick", batch, _ONLY_FINISHED)):
+            for job in map(showing.shown_job, self._run("pick", batch, _ONLY_FINISHED)):
                 if job.tombstone:
                     yield job
 
@@ -195,9 +214,14 @@ def _batches(ids: Sequence[str]) -> Iterator[Sequence[str]]:
 def _counted(pairs: Sequence[bytes]) -> dict[int, int]:
     """Counts by the number of their state."""
     return {
-        _ENDED if field == b"ended" else int(field): int(count)
+        _ENDED if field == b"ended" else _number(field): _number(count)
         for field, count in zip(pairs[::2], pairs[1::2], strict=True)
     }
+
+
+def _number(raw: bytes | None) -> int:
+    """A count; what is none counts nothing."""
+    return int(raw) if raw is not None and raw.isdigit() and len(raw) < _DIGITS else 0
 
 
 def _at_most(limit: int, seen: dict[State, int]) -> dict[State, int]:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from onward.backend import Held, Reaped, Run, SessionState, StoredJob
-from onward.base.failure import Failure
+from onward.backend import Held, Reaped, Run
 from onward.contract.transfer import Parcel
 from onward.job.envelope import Envelope
 from onward.job.states import State
@@ -19,24 +18,26 @@ from onward.job.states import State
 __all__ = [
     "FEW",
     "STATES",
+    "UNREADABLE",
     "Fixed",
     "Message",
-    "carried",
     "checked_owner",
     "existing",
     "fresh",
     "held",
     "obstacles",
+    "opened",
     "pack",
     "packed_envelope",
     "packed_record",
     "packed_run",
     "plain_batch",
     "pointer",
+    "readable",
     "reaped",
-    "session_state",
-    "stored_job",
 ]
+
+T = TypeVar("T")
 
 pack = msgspec.msgpack.Encoder().encode
 
@@ -57,6 +58,8 @@ _FENCE = struct.Struct(">BIB")  # state, delivery, the owner's length plus one
 _HEADER = struct.Struct(">BBQQI")  # flags, suspect, started, due, size of the sealed bytes that follow
 _LENGTH = struct.Struct(">I")
 _LONGEST_OWNER = 254  # bytes
+# What reading something that no script wrote may raise.
+UNREADABLE = (msgspec.MsgspecError, struct.error, ValueError, KeyError, IndexError, TypeError, OverflowError)
 FEW = 256  # sealed bytes that travel in the record, as in the scripts
 
 
@@ -100,12 +103,11 @@ class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 _rest = msgspec.msgpack.Decoder(Rest).decode
 _patch = msgspec.msgpack.Decoder(Patch).decode
-_pairs = msgspec.msgpack.Decoder(list[tuple[str, int]]).decode
+_each = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
+_pair = msgspec.msgpack.Decoder(tuple[str, int]).decode
 _obstacles = msgspec.msgpack.Decoder(list[tuple[str, str]]).decode
 _refusals = msgspec.msgpack.Decoder(list[tuple[int, str]]).decode
-_reaped = msgspec.msgpack.Decoder(list[tuple[str, str, str, int, int, bool, int]]).decode
-_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str]).decode
-_session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
+_reaped = msgspec.msgpack.Decoder(tuple[str, str, str, int, int, bool, int]).decode
 
 
 @lru_cache(maxsize=512)
@@ -203,8 +205,15 @@ def obstacles(raw: bytes) -> list[tuple[str, str]]:
     return _obstacles(raw)
 
 
+def readable(raw: bytes, read: Callable[[msgspec.Raw], T]) -> Iterator[T]:
+    """What of a list can be read."""
+    for each in _each(raw):
+        with suppress(*UNREADABLE):
+            yield read(each)
+
+
 def held(raw: bytes) -> tuple[Held, ...]:
-    return tuple(sorted(_pairs(raw)))
+    return tuple(sorted(readable(raw, _pair)))
 
 
 def reaped(raw: bytes, cause: str) -> list[Reaped]:
@@ -212,13 +221,25 @@ def reaped(raw: bytes, cause: str) -> list[Reaped]:
         Reaped(
             id=job_id, queue=queue, job=job, token=token, to=STATES[to], cause=cause, crashed=crashed, crashes=crashes
         )
-        for job_id, queue, job, token, to, crashed, crashes in _reaped(raw)
+        for job_id, queue, job, token, to, crashed, crashes in readable(raw, _reaped)
     ]
 
 
-def stored_job(shown: Sequence[Any]) -> StoredJob:
-    """A job as `shown` gives it."""
-    job_id, raw, sealed, progress, result, runs, is_live = shown
+class Opened(NamedTuple):
+    """A record, taken apart."""
+
+    patch: Patch
+    state: int
+    delivery: int
+    owner: str | None
+    flags: int
+    started: int
+    due: int
+    inside: bytes  # the sealed bytes, if they travel in it
+    rest: Rest
+
+
+def opened(raw: bytes, *, is_live: bool) -> Opened:
     patch = Patch()
     if not is_live:
         (length,) = _LENGTH.unpack_from(raw)
@@ -226,47 +247,10 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         raw = raw[_LENGTH.size + length :]
     state, delivery, length = _FENCE.unpack_from(raw)
     start = _FENCE.size + max(0, length - 1)
-    _, _, started, due, size = _HEADER.unpack_from(raw, start)
-    record = _rest(raw[start + _HEADER.size : len(raw) - size])
-    fixed = record.fixed
-    return StoredJob(
-        id=job_id.decode(),
-        queue=record.queue,
-        job=fixed.job,
-        data=raw[-size:] if size else b"" if patch.tombstone else sealed,
-        state=STATES[patch.state or state],
-        priority=-record.rank,
-        attempts=record.attempts + patch.ran,
-        delivery=delivery,
-        crashes=record.crashes,
-        interruptions=record.interruptions,
-        available_at=due,
-        enqueued_at=fixed.enqueued_at,
-        started_at=started or None,
-        finished_at=patch.finished_at,
-        owner=raw[_FENCE.size : start].decode() if length else None,
-        cancel_requested=record.cancel_reason is not None,
-        result=result,
-        reason=patch.reason,
-        progress=progress,
-        waits=record.waits,
-        parked_since=record.parked_since,
-        tombstone=bool(patch.tombstone),
-        runs=_runs(runs),
-    )
-
-
-def carried(shown: Sequence[Any]) -> tuple[Fixed, str | None]:
-    """What a job as `shown` gives it carries beside what everybody sees."""
-    raw, is_live = shown[1], shown[6]
-    if not is_live:
-        (length,) = _LENGTH.unpack_from(raw)
-        raw = raw[_LENGTH.size + length :]
-    _, _, length = _FENCE.unpack_from(raw)
-    start = _FENCE.size + max(0, length - 1)
-    *_, size = _HEADER.unpack_from(raw, start)
-    record = _rest(raw[start + _HEADER.size : len(raw) - size])
-    return record.fixed, record.spent
+    flags, _, started, due, size = _HEADER.unpack_from(raw, start)
+    rest = _rest(raw[start + _HEADER.size : len(raw) - size])
+    owner = raw[_FENCE.size : start].decode() if length else None
+    return Opened(patch, state, delivery, owner, flags, started, due, raw[-size:] if size else b"", rest)
 
 
 def pointer(raw: bytes) -> tuple[str, int, int | None]:
@@ -324,32 +308,3 @@ def packed_record(parcel: Parcel, queue: str, sealed: bytes) -> bytes:
 def packed_run(run: Run) -> bytes:
     failure = (run.failure.kind, run.failure.message, run.failure.traceback)
     return pack((run.token, run.attempt, run.move, _NUMBERS[run.to], run.at, run.duration_ms, *failure))
-
-
-def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
-    runs = []
-    for token, attempt, move, to, at, duration_ms, *failure in sorted(map(_run, found)):
-        run = Run(
-            token=token,
-            attempt=attempt,
-            move=move,
-            to=STATES[to],
-            failure=Failure(*failure),
-            at=at,
-            duration_ms=duration_ms,
-        )
-        runs.append(run)
-    return tuple(runs)
-
-
-def session_state(owner: bytes, about: bytes, expires_at: bytes, leases_held: int) -> SessionState:
-    lease_for, host, pid, version = _session(about)
-    return SessionState(
-        owner=owner.decode(),
-        lease_for=timedelta(microseconds=lease_for),
-        host=host,
-        pid=pid,
-        version=version,
-        expires_at=int(float(expires_at)),
-        leases=leases_held,
-    )

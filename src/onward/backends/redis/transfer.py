@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from onward.backend import Query, StoredJob
-from onward.backends.redis import packing
+from onward.backends.damage import set_aside_and_repeat
+from onward.backends.redis import packing, showing
 from onward.backends.redis.packing import STATES, Message
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.states import State
@@ -31,15 +32,18 @@ class RedisMoving:
     @abstractmethod
     def _matching(self, query: Query, within: frozenset[State]) -> Iterator[StoredJob]: ...
 
+    @set_aside_and_repeat
     def withhold(self, queue: str, transit: str, *, after: str = "", limit: int = 500) -> Sequence[str]:
         query = Query(queue=queue, after=after or None, limit=limit)
         ids = [job.id for job in self._matching(query, MOVABLE)]
         return [] if self._run("requeue", self._now(), ids, queue, transit, True) == _NOT_PAUSED else ids  # noqa: FBT003
 
+    @set_aside_and_repeat
     def export(self, transit: str, ids: Sequence[str]) -> Sequence[Parcel]:
         found = self._run("export", sorted(ids), transit) if ids else []
         return [_parcel(shown, holds_key=bool(holds_key), pointer=pointer) for shown, holds_key, pointer in found]
 
+    @set_aside_and_repeat
     def accept(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[Accepted]:
         if not parcels:
             return []
@@ -48,6 +52,7 @@ class RedisMoving:
         answers = self._run("accept", self._now(), transit, packed, beside=message.bytes)
         return [_accepted(parcel.id, answer) for parcel, answer in zip(parcels, answers, strict=True)]
 
+    @set_aside_and_repeat
     def forget(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[str]:
         seen = [
             (
@@ -64,6 +69,7 @@ class RedisMoving:
         ]
         return [job_id.decode() for job_id in self._run("forget", transit, seen)] if seen else []
 
+    @set_aside_and_repeat
     def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
         return int(self._run("requeue", self._now(), list(ids), transit, queue, False)) if ids else 0  # noqa: FBT003
 
@@ -96,8 +102,8 @@ def _packed(parcel: Parcel, queue: str, message: Message) -> tuple[Any, ...]:
 
 
 def _parcel(shown: Sequence[Any], *, holds_key: bool, pointer: bytes) -> Parcel:
-    job = packing.stored_job(shown)
-    fixed, spent = packing.carried(shown)
+    job = showing.stored_job(shown)
+    fixed, spent = showing.carried(shown)
     confirmed = None
     if pointer:
         by, token, until = packing.pointer(pointer)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from onward.backend import Lease, Settlement
-from onward.backends.redis.packing import STATES, Message, fresh, packed_envelope
+from onward.backends.redis.packing import STATES, UNREADABLE, Message, fresh, packed_envelope, readable
 from onward.base.clock import SECOND
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold
@@ -131,6 +131,7 @@ class Brief(msgspec.Struct, array_like=True, frozen=True, gc=False):
 _brief = msgspec.msgpack.Decoder(Brief).decode
 _numbers = msgspec.msgpack.Decoder(list[int]).decode
 _allotted = msgspec.msgpack.Decoder(list[tuple[int, int, str]]).decode
+_allotted_to = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw]).decode
 _exceptions = msgspec.msgpack.Decoder(list[tuple[int, int]]).decode
 
 
@@ -138,25 +139,30 @@ def leases(
     found: Sequence[bytes], sealed: Sequence[bytes], holds: bytes, *, owner: str, expires_at: int
 ) -> list[Lease]:
     """Leases from id and record, one after the other; the sealed bytes of those that do not carry them, in this order; and
-    what became of the keys of some.
+    what became of the keys of some.  A record that cannot be read makes no lease.
     """
-    allotted = {at: (HOLDS[hold], holder or None) for at, hold, holder in _allotted(holds)}
+    allotted = _holds(holds)
     head = _owned(len(owner.encode()))
     start, apart = head.size, iter(sealed)
     prefix, untouched = _NO_JOB, _NOTHING
     taken = []
     for at in range(0, len(found), 2):
         raw = found[at + 1]
-        delivery, started, size = head.unpack_from(raw)
-        if raw.startswith(prefix, start):  # as the one before, nothing has happened to it yet
-            record = untouched
-        else:
-            record = _brief(raw[start : len(raw) - size])
-            prefix, untouched = fresh(record.queue, record.rank), Brief(record.queue, record.rank)
+        try:
+            delivery, started, size = head.unpack_from(raw)
+            data = raw[-size:] if size else next(apart)
+            if raw.startswith(prefix, start):  # as the one before, nothing has happened to it yet
+                record = untouched
+            else:
+                record = _brief(raw[start : len(raw) - size])
+                prefix, untouched = fresh(record.queue, record.rank), Brief(record.queue, record.rank)
+            job_id = found[at].decode()
+        except UNREADABLE:
+            continue
         hold, holder = allotted.get(at // 2, _NO_HOLD) if allotted else _NO_HOLD
         taken.append(
             Lease(
-                envelope=Sealed(found[at].decode(), record.queue, raw[-size:] if size else next(apart)),
+                envelope=Sealed(job_id, record.queue, data),
                 token=delivery,
                 owner=owner,
                 expires_at=expires_at,
@@ -172,6 +178,14 @@ def leases(
             )
         )
     return taken
+
+
+def _holds(raw: bytes) -> dict[int, tuple[Hold, str | None]]:
+    """By the place of the lease.  A holder whose name is no text is not named."""
+    try:
+        return {at: (HOLDS[hold], holder or None) for at, hold, holder in _allotted(raw)}
+    except UNREADABLE:
+        return {at: (HOLDS[hold], None) for at, hold, _ in readable(raw, _allotted_to)}
 
 
 @lru_cache(maxsize=64)

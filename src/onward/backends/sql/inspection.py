@@ -12,12 +12,13 @@ from onward.backends.sql.rows import PruneBatch, Row
 from onward.backends.sql.statements import Transaction
 from onward.job.states import FINISHED, LIVE, State, state_named
 
-__all__ = ["REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
+__all__ = ["EVERY_STATE", "REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
 
 Result = TypeVar("Result")
 
 FINISHED_AT = 13  # the column of `pick`
 REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
+EVERY_STATE = frozenset(State)
 
 
 class SqlInspection:
@@ -54,12 +55,12 @@ class SqlInspection:
     def list(self, query: Query) -> Sequence[StoredJob]:
         def look(tx: Transaction) -> Sequence[StoredJob] | None:
             try:
-                return _stored(tx, matching(tx, query, within=frozenset(State), whole=True))
+                return _stored(tx, matching(tx, query, within=EVERY_STATE, whole=True))
             except Unfindable:
                 return None
 
         def look_again(tx: Transaction) -> Sequence[StoredJob]:
-            return _stored(tx, matching(tx, query, within=frozenset(State)))
+            return _stored(tx, matching(tx, query, within=EVERY_STATE))
 
         found = self._read(look)
         if found is not None:
@@ -132,6 +133,7 @@ def matching(tx: Transaction, query: Query, *, within: frozenset[State], whole: 
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
         return []
+    everything = states == EVERY_STATE
     ids = page(tx, query, states) if query.ids is None else rows.ids_named(query, query.ids)
     found: dict[str, Row] = {}
     picked = tx.ask("pick", ids=ids).rows()
@@ -139,7 +141,9 @@ def matching(tx: Transaction, query: Query, *, within: frozenset[State], whole: 
         raise Unfindable
     for row in picked:
         job_id, queue, job, sealed, state, *_ = row
-        if sealed is not None and state in states and query.queue in (None, queue) and query.job in (None, job):
+        if sealed is None or query.queue not in (None, queue) or query.job not in (None, job):
+            continue
+        if everything or state in states:
             found.setdefault(job_id, row)
     return [found[job_id] for job_id in ids if job_id in found][: query.limit]
 
@@ -150,6 +154,7 @@ def page(tx: Transaction, query: Query, states: frozenset[State]) -> list[str]:
         running = tx.ask("running", queue=query.queue, job=query.job).rows()
         return rows.ids_named(query, [job_id for (job_id,) in running])[: query.limit]
     parameters = {
+        "everything": states == EVERY_STATE,  # those that are none of ours, too
         "live": not states.isdisjoint(LIVE),
         "states": sorted(states & LIVE),
         "completed": State.COMPLETED in states,

@@ -296,7 +296,7 @@ SELECT owner FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND state = 'execu
 -- name: is_completed
 SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = ?1 AND delivery = ?2 AND state = 'completed');
 
--- name: remark
+-- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
 INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
 SELECT id, delivery, attempts, 'ack', state, ?3, ?4, ?5, ?6, ?7
@@ -359,9 +359,10 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
 -- name: page_oldest
--- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.
+-- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.  Whoever wants everything gets
+-- what has a state that is none of ours, too.
 SELECT id FROM onward_jobs
- WHERE :live AND id > :after AND state IN (SELECT value FROM json_each(:states))
+ WHERE :live AND id > :after AND (:everything OR state IN (SELECT value FROM json_each(:states)))
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  UNION ALL
 SELECT id FROM onward_finished INDEXED BY onward_finished_discarded_idx
@@ -373,7 +374,8 @@ SELECT id FROM onward_finished INDEXED BY onward_finished_cancelled_idx
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  UNION ALL
 SELECT id FROM onward_finished
- WHERE :completed AND state = 'completed' AND sealed IS NOT NULL AND id > :after
+ WHERE :completed AND (state = 'completed' OR :everything AND state NOT IN ('discarded', 'cancelled'))
+   AND sealed IS NOT NULL AND id > :after
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  ORDER BY id
  LIMIT :limit;
@@ -381,7 +383,7 @@ SELECT id FROM onward_finished
 -- name: page_newest
 -- From the end if it is told no id: every blob sorts after every text.
 SELECT id FROM onward_jobs
- WHERE :live AND id < coalesce(:after, x'') AND state IN (SELECT value FROM json_each(:states))
+ WHERE :live AND id < coalesce(:after, x'') AND (:everything OR state IN (SELECT value FROM json_each(:states)))
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  UNION ALL
 SELECT id FROM onward_finished INDEXED BY onward_finished_discarded_idx
@@ -393,7 +395,8 @@ SELECT id FROM onward_finished INDEXED BY onward_finished_cancelled_idx
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  UNION ALL
 SELECT id FROM onward_finished
- WHERE :completed AND state = 'completed' AND sealed IS NOT NULL AND id < coalesce(:after, x'')
+ WHERE :completed AND (state = 'completed' OR :everything AND state NOT IN ('discarded', 'cancelled'))
+   AND sealed IS NOT NULL AND id < coalesce(:after, x'')
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)
  ORDER BY id DESC
  LIMIT :limit;
@@ -553,11 +556,11 @@ SELECT done.id FROM json_each(?1) AS wanted CROSS JOIN onward_finished AS done O
  WHERE done.sealed IS NULL;
 
 -- name: revive
--- The delivery number goes on, so that no token of an earlier life fits again.
+-- The delivery number goes on, so that no token of an earlier life fits again; one that no worker wrote begins within bounds.
 INSERT INTO onward_jobs (id, queue, state, rank, available_at, expires_at, delivery, max_crashes, enqueued_at, unique_key,
                          key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
-SELECT id, queue, 'available', rank, ?2, expires_at, delivery, max_crashes, enqueued_at, unique_key, unique_key,
-       idempotency_key, idempotency_ttl, single_instance, job, sealed
+SELECT id, queue, 'available', rank, ?2, expires_at, min(max(delivery, 0), 1073741824), max_crashes, enqueued_at, unique_key,
+       unique_key, idempotency_key, idempotency_ttl, single_instance, job, sealed
   FROM onward_finished
  WHERE id = ?1
 ON CONFLICT DO NOTHING;

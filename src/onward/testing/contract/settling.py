@@ -16,7 +16,7 @@ from onward.testing.contract.capabilities import needs
 __all__ = ["FATES", "CountersContract", "FatesContract", "MarksContract"]
 
 
-class Fate(NamedTuple):
+class ExpectedFate(NamedTuple):
     """One line of the table."""
 
     settlement: Callable[[Lease], Settlement]
@@ -28,22 +28,22 @@ class Fate(NamedTuple):
 
 
 FATES = {
-    "ack": Fate(lambda lease: Settlement.ack(lease, b"1"), State.COMPLETED, attempts=1),
-    "skip": Fate(lambda lease: Settlement.skip(lease, "why"), State.COMPLETED, reason="why"),
-    "nack": Fate(lambda lease: Settlement.nack(lease, 2.5), State.RETRYABLE, attempts=1, delay=2.5),
-    "nack at once": Fate(lambda lease: Settlement.nack(lease, 0), State.RETRYABLE, attempts=1, delay=0),
-    "nack without a run": Fate(lambda lease: Settlement.nack(lease, 60, ran=False), State.RETRYABLE, delay=60),
-    "abandon": Fate(lambda lease: Settlement.abandon(lease, "why"), State.DISCARDED, attempts=1, reason="why"),
-    "abandon without a run": Fate(
+    "ack": ExpectedFate(lambda lease: Settlement.ack(lease, b"1"), State.COMPLETED, attempts=1),
+    "skip": ExpectedFate(lambda lease: Settlement.skip(lease, "why"), State.COMPLETED, reason="why"),
+    "nack": ExpectedFate(lambda lease: Settlement.nack(lease, 2.5), State.RETRYABLE, attempts=1, delay=2.5),
+    "nack at once": ExpectedFate(lambda lease: Settlement.nack(lease, 0), State.RETRYABLE, attempts=1, delay=0),
+    "nack without a run": ExpectedFate(lambda lease: Settlement.nack(lease, 60, ran=False), State.RETRYABLE, delay=60),
+    "abandon": ExpectedFate(lambda lease: Settlement.abandon(lease, "why"), State.DISCARDED, attempts=1, reason="why"),
+    "abandon without a run": ExpectedFate(
         lambda lease: Settlement.abandon(lease, "why", ran=False), State.DISCARDED, reason="why"
     ),
-    "snooze": Fate(lambda lease: Settlement.snooze(lease, 2.5), State.SCHEDULED, delay=2.5),
-    "park": Fate(lambda lease: Settlement.park(lease, 60, "unknown"), State.SCHEDULED, delay=60),
-    "cancelled": Fate(lambda lease: Settlement.cancelled(lease, "why"), State.CANCELLED, reason="why"),
-    "cancelled after a run": Fate(
+    "snooze": ExpectedFate(lambda lease: Settlement.snooze(lease, 2.5), State.SCHEDULED, delay=2.5),
+    "park": ExpectedFate(lambda lease: Settlement.park(lease, 60, "unknown"), State.SCHEDULED, delay=60),
+    "cancelled": ExpectedFate(lambda lease: Settlement.cancelled(lease, "why"), State.CANCELLED, reason="why"),
+    "cancelled after a run": ExpectedFate(
         lambda lease: Settlement.cancelled(lease, "why", ran=True), State.CANCELLED, attempts=1, reason="why"
     ),
-    "release": Fate(Settlement.release, State.AVAILABLE, interruptions=1),
+    "release": ExpectedFate(Settlement.release, State.AVAILABLE, interruptions=1),
 }
 
 every_fate = pytest.mark.parametrize("fate", FATES.values(), ids=FATES.keys())
@@ -55,7 +55,7 @@ delaying = pytest.mark.parametrize(
 )
 
 
-def _settled(backend, lease: Lease, fate: Fate) -> StoredJob:
+def _settled(backend, lease: Lease, fate: ExpectedFate) -> StoredJob:
     (answer,) = backend.settle([fate.settlement(lease)])
     assert answer.applied
     stored: StoredJob = backend.get(lease.envelope.id)

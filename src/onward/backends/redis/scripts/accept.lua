@@ -24,10 +24,10 @@ local function confirm(key, id, token, till)
   local ends
   if raw then
     local _
-    _, _, ends = cmsgpack.unpack(raw)
+    _, _, ends = unpacked(raw)
   end
   -- A key that is held here now, or done for longer, stays as it is.
-  if not raw or (ends and ends < till) then
+  if not raw or (type(ends) == 'number' and ends < till) then
     hash('holds', key, cmsgpack.pack(id, token, till))
     zset('confirmed', key, till)
   end

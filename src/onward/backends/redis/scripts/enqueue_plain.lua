@@ -35,12 +35,22 @@ for at = 1, total do
   ready[first], ready[second] = rank, at_now .. id
 end
 in_chunks('HSET', 'jobs', records)
-if #large > 0 then in_chunks('HSET', 'sealed', large) end
-in_chunks('ZADD', 'live', live)
-in_chunks('ZADD', 'ready:' .. queue, ready)
-redis.call('HINCRBY', P .. 'counts', AVAILABLE, total)
-if redis.call('HINCRBY', P .. 'counts:' .. queue, AVAILABLE, total) == total then
-  redis.call('ZADD', P .. 'queues', 0, queue)  -- where some waited before, it is there
+local is_whole, problem = pcall(function()
+  if #large > 0 then in_chunks('HSET', 'sealed', large) end
+  in_chunks('ZADD', 'live', live)
+  in_chunks('ZADD', 'ready:' .. queue, ready)
+end)
+if not is_whole then  -- one of these keys is of another type: nothing of the call is kept
+  for _, id in ipairs(ids) do
+    redis.call('HDEL', P .. 'jobs', id)
+    redis.pcall('HDEL', P .. 'sealed', id)
+    redis.pcall('ZREM', P .. 'live', id)
+  end
+  error(problem)
+end
+redis.pcall('HINCRBY', P .. 'counts', AVAILABLE, total)
+if redis.pcall('HINCRBY', P .. 'counts:' .. queue, AVAILABLE, total) == total then
+  redis.pcall('ZADD', P .. 'queues', 0, queue)  -- where some waited before, it is there
 end
 leave_token(queue)
 return true

@@ -5,11 +5,15 @@ local now, owner = instant(A[1]), A[2]
 local about = redis.call('HGET', P .. 'sessions', owner)
 if not about then return false end
 even_if_full()
-local _, lease_for = cmsgpack.unpack_limit(about, 1, 1)
+local is_whole, _, lease_for = pcall(cmsgpack.unpack_limit, about, 1, 1)
+if not is_whole or type(lease_for) ~= 'number' or lease_for <= 0 or lease_for > LAST_INSTANT then
+  lease_for = 60000000  -- it lives, whatever is written about it
+end
 redis.call('ZADD', P .. 'expiry', now + lease_for, owner)
 local asked = {}
 for _, id in ipairs(redis.call('SMEMBERS', P .. 'asked:' .. owner)) do
   local raw = redis.call('HGET', P .. 'jobs', id)
-  if raw then asked[#asked + 1] = {id, decode(id, raw)[DELIVERY]} end
+  local record = raw and taken_apart(id, raw)
+  if record then asked[#asked + 1] = {id, record[DELIVERY]} end
 end
 return cmsgpack.pack(asked)

@@ -11,7 +11,7 @@ for _, queue in ipairs(queues) do
   if is_open then
     local first = redis.call('ZRANGE', P .. 'later:' .. queue, 0, 0, 'WITHSCORES')[2]
     if first then
-      local left = first - now
+      local left = min(first - now, 86400000000)  -- more than any sleeper waits
       if left < 0 then left = 0 end
       if soonest < 0 or left < soonest then soonest = left end
     end

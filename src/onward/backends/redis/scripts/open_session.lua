@@ -9,17 +9,27 @@ end
 even_if_full()
 local expires_at = now + about[1]
 if adopts and adopts ~= owner then
-  redis.call('HDEL', P .. 'sessions', adopts)
-  redis.call('ZREM', P .. 'expiry', adopts)
+  hash('sessions', adopts, false)
+  zset('expiry', adopts, false)
 end
-redis.call('HSET', P .. 'sessions', owner, cmsgpack.pack(about))
-redis.call('ZADD', P .. 'expiry', expires_at, owner)
-if not adopts then return {expires_at, {}, {}, cmsgpack.pack({})} end
+hash('sessions', owner, cmsgpack.pack(about))
+zset('expiry', owner, expires_at)
+if not adopts then
+  flush()
+  return {expires_at, {}, {}, cmsgpack.pack({})}
+end
 
 if adopts ~= owner then
   local inherited = redis.call('SMEMBERS', P .. 'leases:' .. adopts)
   load(inherited)
-  for _, id in ipairs(inherited) do place(job(id), EXECUTING, now, {[OWNER] = owner}) end
+  for _, id in ipairs(inherited) do
+    local record = named(id)
+    if record and record[STATE] == EXECUTING and record[OWNER] == adopts then
+      place(record, EXECUTING, now, {[OWNER] = owner})
+    else
+      damaged[#damaged + 1] = id
+    end
+  end
   flush()
   flush_counts()
 end
@@ -27,6 +37,9 @@ local held = redis.call('SMEMBERS', P .. 'leases:' .. owner)
 table.sort(held)
 load(held)
 local sealed, leases, sealed_of, holds = hmget('sealed', held, {}), {}, {}, {}
+for _, id in ipairs(held) do
+  if not named(id) then error('DAMAGED records') end
+end
 for at, id in ipairs(held) do
   local record = job(id)
   local hold, holder = hold_of(record, now)

@@ -6,14 +6,15 @@ local queue, dry_run = A[7], A[8]
 even_if_full()
 for _, key in ipairs(dry_run and {} or redis.call('ZRANGEBYSCORE', P .. 'confirmed', '-inf', now, 'LIMIT', 0, holds)) do
   local raw = redis.call('HGET', P .. 'holds', key)
-  local _, _, till = cmsgpack.unpack(raw or cmsgpack.pack('', 0))
-  if till and till <= now then hash('holds', key, false) end
+  local _, _, till = unpacked(raw or '')
+  if type(till) == 'number' and till <= now then hash('holds', key, false) end
   zset('confirmed', key, false)
 end
 
 local ids = in_order({'ended:5', 'ended:6', 'ended:7', 'tombs'}, after, limit)
 local records, removed = finished_among(ids), {}
 for _, id in ipairs(ids) do
+  if not records[id] then error('DAMAGED records') end
   local record = decode_finished(id, records[id])
   local cutoff = record[TOMB] == 1 and now - tombstone or cutoffs[record[STATE] - RETRYABLE]
   if cutoff and record[ENDED] < cutoff and (not queue or record[QUEUE] == queue) then

@@ -10,7 +10,8 @@ local function leases_of(name)
   if not queue then return ids end
   local chosen = {}
   for _, id in ipairs(ids) do
-    if job(id)[QUEUE] == queue then chosen[#chosen + 1] = id end
+    local record = named(id)
+    if record and record[QUEUE] == queue then chosen[#chosen + 1] = id end
   end
   return chosen, #ids - #chosen
 end
@@ -19,14 +20,14 @@ even_if_full()
 local dead = owner and {owner} or redis.call('ZRANGEBYSCORE', P .. 'expiry', '-inf', now)
 for _, name in ipairs(dead) do
   if owner or not queue or #leases_of(name) > 0 then
-    redis.call('HDEL', P .. 'sessions', name)
-    redis.call('ZREM', P .. 'expiry', name)
+    hash('sessions', name, false)
+    zset('expiry', name, false)
   end
 end
 if not owner then
   dead = {}
   for _, name in ipairs(redis.call('SMEMBERS', P .. 'owners')) do
-    if redis.call('HEXISTS', P .. 'sessions', name) == 0 then dead[#dead + 1] = name end
+    if not hget('sessions', name) then dead[#dead + 1] = name end
   end
 end
 
@@ -53,7 +54,14 @@ end
 local reaped = {}
 for _, name in ipairs(dead) do
   local ids, others = leases_of(name)
-  for _, id in ipairs(ids) do reaped[#reaped + 1] = give_back(job(id)) end
+  for _, id in ipairs(ids) do
+    local record = named(id)
+    if record and record[STATE] == EXECUTING and record[OWNER] == name then
+      reaped[#reaped + 1] = give_back(record)
+    else
+      damaged[#damaged + 1] = id
+    end
+  end
   if not others or others == 0 then set('owners', name, false) end
 end
 flush()

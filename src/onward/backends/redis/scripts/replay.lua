@@ -10,7 +10,7 @@ local function obstacle(record)
   if is(record, EXPIRES) and carried[EXPIRES_AT] <= now then return 'expired' end
   if job(record.id) then return 'key held by ' .. record.id end
   local holder = is(record, IS_UNIQUE) and hget('unique', carried[UNIQUE_KEY])
-  return holder and 'key held by ' .. holder or ''
+  return holder and job(holder) and 'key held by ' .. holder or ''
 end
 
 local function revive(record)

@@ -14,7 +14,7 @@ for _, id in ipairs(ids) do
     moved = moved + 1
   elseif dead then
     local length = struct.unpack('>I4', raw)
-    local last = decode(id, sub(raw, 5 + length))
+    local last = decode(id, sub(raw, 5 + length), true)
     last[QUEUE] = onto
     hash('jobs', id, sub(raw, 1, 4 + length) .. encode(last))
     count(queue, DISCARDED, -1)

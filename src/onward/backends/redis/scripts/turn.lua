@@ -3,6 +3,7 @@
 -- Plain acks, nearly all there are, come as ids and tokens; of them only those are answered that were not completed.
 local now, owner, settlements, queues, limit, at_most = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
 local acked, tokens, drop = A[7], A[8], A[9]
+is_lenient = true  -- what others have settled is written before what is due is looked at
 
 local function as_settlement(at) return {acked[at], tokens[at], true, 'ack', true, nil, drop} end
 
@@ -80,11 +81,17 @@ end
 local function expire_and_promote(queue)
   local gone = redis.call('ZRANGEBYSCORE', P .. 'expiring:' .. queue, '-inf', now, 'LIMIT', 0, limit)
   load(gone)
-  for _, id in ipairs(gone) do finish(job(id), CANCELLED, now, 'expired') end
+  for _, id in ipairs(gone) do
+    local record = named(id)
+    if record and record[STATE] ~= EXECUTING then finish(record, CANCELLED, now, 'expired') end
+  end
   if #gone > 0 then flush() end
   local ripe = redis.call('ZRANGEBYSCORE', P .. 'later:' .. queue, '-inf', now, 'LIMIT', 0, limit)
   load(ripe)
-  for _, id in ipairs(ripe) do place(job(id), AVAILABLE, now) end
+  for _, id in ipairs(ripe) do
+    local record = named(id)
+    if record and record[STATE] ~= EXECUTING then place(record, AVAILABLE, now) end
+  end
   if #ripe > 0 then flush() end
   return #ripe
 end
@@ -97,6 +104,7 @@ end
 local leases, sealed_of, holds = {}, {}, {}
 local ids, chosen, large = {}, 0, {}
 local heads, owned, tail = {}, owner_bytes(owner), USUAL_TAIL .. due(now)
+local claimed = {}  -- by queue: what leaves its line
 
 local function take(id, raw)
   chosen = chosen + 1
@@ -138,12 +146,12 @@ local function claim_from(queue)
     local raw_of = #page > 0 and redis.call('HMGET', P .. 'jobs', unpack(known))
     for at = 1, #page do
       local id, raw = known[at], raw_of[at]
-      if sub(raw, 6, 8) == USUAL and not released[id] then
+      if raw and sub(raw, 6, 8) == USUAL and not released[id] then
         take_usual(id, raw)
         taken[#taken + 1] = page[at]
       else
-        local record = job(id)
-        if released[id] or has_expired(record) then
+        local record = named(id)
+        if not record or record[STATE] == EXECUTING or released[id] or has_expired(record) then
           has_gaps = true
         else
           local is_suspect = record[CRASHES] > 0
@@ -159,7 +167,19 @@ local function claim_from(queue)
     seen = seen + #page
     if #page < size then break end
   end
-  if chosen > before then
+  if chosen > before then claimed[#claimed + 1] = {queue, taken, has_gaps} end
+  return goes_on and chosen < limit
+end
+
+-- All was read: what may be of the wrong type is written first.
+local function write_claimed()
+  local sealed = hmget('sealed', large, {})
+  for at, id in ipairs(large) do sealed_of[at] = sealed[id] or '' end
+  in_chunks('SADD', 'leases:' .. owner, ids)
+  redis.call('SADD', P .. 'owners', owner)
+  in_chunks('HSET', 'jobs', leases)
+  for _, from in ipairs(claimed) do
+    local queue, taken, has_gaps = unpack(from)
     if has_gaps then
       in_chunks('ZREM', 'ready:' .. queue, taken)
     else
@@ -168,22 +188,17 @@ local function claim_from(queue)
     count(queue, AVAILABLE, -#taken)
     count(queue, EXECUTING, #taken)
   end
-  return goes_on and chosen < limit
-end
-
-local function write_claimed()
-  local sealed = hmget('sealed', large, {})
-  for at, id in ipairs(large) do sealed_of[at] = sealed[id] or '' end
-  in_chunks('HSET', 'jobs', leases)
-  in_chunks('SADD', 'leases:' .. owner, ids)
-  redis.call('SADD', P .. 'owners', owner)
   flush()
 end
 
-if #settlements + #acked > 0 then settle_all() end
-
-local promoted = 0
-if limit > 0 then
+local promoted, asked = 0, {}
+local is_whole, problem = pcall(function()
+  if #settlements + #acked > 0 then settle_all() end
+  for _, id in ipairs(redis.call('SMEMBERS', P .. 'asked:' .. owner)) do
+    local record = named(id)
+    if record then asked[#asked + 1] = {id, record[DELIVERY]} end
+  end
+  if limit == 0 then return end
   local open, known = {}, {}
   for _, queue in ipairs(queues) do
     if not known[queue] and redis.call('SISMEMBER', P .. 'paused', queue) == 0 then open[#open + 1] = queue end
@@ -195,13 +210,11 @@ if limit > 0 then
   end
   if chosen > 0 then write_claimed() end
   for _, queue in ipairs(open) do wakes[queue] = wakes[queue] or true end
-end
+end)
 flush_counts()
 wake()
-
-local asked = {}
-for _, id in ipairs(redis.call('SMEMBERS', P .. 'asked:' .. owner)) do asked[#asked + 1] = {id, job(id)[DELIVERY]} end
+if not is_whole then error(problem) end
 return {
   1, cmsgpack.pack(answers), cmsgpack.pack(others), expires_at, promoted, leases, sealed_of, cmsgpack.pack(holds),
-  cmsgpack.pack(asked),
+  cmsgpack.pack(asked), #damaged > 0 and 1 or nil,
 }

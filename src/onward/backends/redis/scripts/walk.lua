@@ -14,6 +14,8 @@ for _, state in ipairs(states) do
 end
 if lives then keys[#keys + 1] = 'live' end
 
+local wants_all = #states == CANCELLED and not queue and not job_name
+
 local ids
 if lives and #states == 1 and states[1] == EXECUTING then
   -- Few run, however many wait.
@@ -32,15 +34,25 @@ end
 local raws, found = hmget('jobs', ids, {}), {}
 for _, id in ipairs(ids) do
   local raw = raws[id]
-  local record = raw and is_live(raw) and decode(id, raw)
-  if raw and not (record and wanted[record[STATE]]) then
+  local is_damaged = not raw
+  local record = raw and is_live(raw) and taken_apart(id, raw)
+  if raw and record == false then
+    is_damaged = is_live(raw)
+    if not is_damaged then
+      record = taken_apart(id, raw, decode_finished)
+      is_damaged = not record
+    end
+  elseif record and not wanted[record[STATE]] then
     raw = finished_record(id)
-    record = raw and decode_finished(id, raw)
+    record = raw and taken_apart(id, raw, decode_finished)
   end
-  if record and wanted[record[STATE]] and record[TOMB] ~= 1 and (not queue or record[QUEUE] == queue)
+  if is_damaged then
+    -- Its state is not known: it is shown to whoever wants all.
+    if wants_all then found[#found + 1] = {id, raw or '', '', false, false, {}, 0} end
+  elseif record and wanted[record[STATE]] and record[TOMB] ~= 1 and (not queue or record[QUEUE] == queue)
       and (not job_name or fixed(record)[JOB] == job_name) then
     found[#found + 1] = shown(id, raw, is_live(raw))
-    if #found == limit then return {found, id} end
   end
+  if #found == limit then return {found, id} end
 end
 return {found, #ids == stretch and ids[#ids] or false}

@@ -11,8 +11,16 @@ local function count(queue, state, change)
   states[state] = (states[state] or 0) + change
 end
 
+-- Numbers are the last that is written, and nothing fails for them: what is no number is counted anew.
+local function try(command, key, ...)
+  local answer = redis.pcall(command, P .. key, ...)
+  if type(answer) == 'table' and answer.err then damaged[#damaged + 1] = key end
+  return answer
+end
+
 local function add_to(key, field, change)
-  if redis.call('HINCRBY', P .. key, field, change) == 0 then redis.call('HDEL', P .. key, field) end
+  local total = try('HINCRBY', key, field, change)
+  if total == 0 or type(total) == 'table' then try('HDEL', key, field) end
 end
 
 local function flush_counts()
@@ -26,14 +34,14 @@ local function flush_counts()
       end
     end
     if lives then
-      local live = redis.call('HMGET', P .. 'counts:' .. queue, SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE)
+      local live = try('HMGET', 'counts:' .. queue, SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE)
       if live[1] or live[2] or live[3] or live[4] then
-        redis.call('ZADD', P .. 'queues', 0, queue)
+        try('ZADD', 'queues', 0, queue)
       else
-        redis.call('ZREM', P .. 'queues', queue)
+        try('ZREM', 'queues', queue)
       end
     end
   end
-  if ended > 0 then redis.call('HINCRBY', P .. 'counts', 'ended', ended) end
+  if ended > 0 then add_to('counts', 'ended', ended) end
   changes, ended = {}, 0
 end

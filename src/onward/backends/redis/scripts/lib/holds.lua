@@ -5,8 +5,9 @@ local FREE, HELD, BUSY, DONE = 0, 1, 2, 3
 local function pointer_of(key)
   local raw = hget('holds', key)
   if not raw then return nil end
-  local id, token, till = cmsgpack.unpack(raw)
-  return {id = id, token = token, till = till}
+  local id, token, till = unpacked(raw)
+  local is_whole = type(id) == 'string' and type(token) == 'number' and (till == nil or type(till) == 'number')
+  return is_whole and {id = id, token = token, till = till}  -- one that cannot be read holds nothing
 end
 
 local function point(key, id, token, till)

@@ -18,9 +18,16 @@ local function job(id)
   if record == nil then
     local raw = raws[id]
     if raw == nil then raw = redis.call('HGET', P .. 'jobs', id) end
-    record = raw and is_live(raw) and decode(id, raw)
+    record = raw and is_live(raw) and taken_apart(id, raw)
     jobs[id] = record
   end
+  return record
+end
+
+-- The live job that an index names.
+local function named(id)
+  local record = job(id)
+  if not record then damaged[#damaged + 1] = id end
   return record
 end
 
@@ -29,7 +36,8 @@ local function finished_record(id)
   local raw = hget('jobs', id)
   if not raw or not is_live(raw) then return raw end
   local older = hget('older', id)
-  return older and cmsgpack.unpack(older)
+  local put_aside = older and unpacked(older)
+  return type(put_aside) == 'string' and put_aside
 end
 
 local function hold_keys(record)
@@ -124,7 +132,7 @@ local function finish(record, state, now, reason, result, tomb, ran)
   count(record[QUEUE], record[STATE], -1)
   if is(record, IS_AGAIN) then
     local raw = finished_record(id)
-    if raw then forget_finished(id, raw) end
+    if raw and taken_apart(id, raw, decode_finished) then forget_finished(id, raw) end
     hash('older', id, false)
     record[FLAGS] = record[FLAGS] - IS_AGAIN
   end

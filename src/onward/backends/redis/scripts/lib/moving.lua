@@ -10,7 +10,7 @@ local function drop_live(record)
   local older = is(record, IS_AGAIN) and hget('older', id)
   if older then
     -- The finished job of this id that was put aside is all that is left of it.
-    local raw, sealed, progress = cmsgpack.unpack(older)
+    local raw, sealed, progress = unpacked(older)
     hash('jobs', id, raw)
     hash('sealed', id, sealed ~= '' and sealed)
     hash('progress', id, progress ~= '' and progress)
@@ -27,8 +27,8 @@ end
 local function dead_in(id, queue)
   local raw = hget('jobs', id)
   if not raw or is_live(raw) then return nil end
-  local record = decode_finished(id, raw)
-  if record[STATE] == DISCARDED and record[TOMB] == 0 and record[QUEUE] == queue then return record, raw end
+  local record = taken_apart(id, raw, decode_finished)
+  if record and record[STATE] == DISCARDED and record[TOMB] == 0 and record[QUEUE] == queue then return record, raw end
 end
 
 -- The waiting job of this id in this queue.

@@ -24,20 +24,61 @@ local function owner_bytes(owner)
   return owner and char(#owner + 1) .. owner or '\0'
 end
 
-local function decode(id, raw)
-  local state, delivery, length = struct.unpack('>BI4B', raw)
-  local owner
-  if length > 0 then
-    owner = sub(raw, 7, 5 + length)
-    length = length - 1
+-- What a worker may have counted, and when.
+local LARGEST_COUNT, LAST_INSTANT = 2147483647, 253402300799999999
+
+local function is_text(value)
+  return value == nil or type(value) == 'string'
+end
+
+-- A comparison with what is no number fails, too.
+local function is_within(value, lowest, highest)
+  return value >= lowest and value <= highest and value % 1 == 0
+end
+
+local function fixed(record)
+  if not record.fixed then
+    record.fixed = {unpack({cmsgpack.unpack_limit(record[FIXED], 8, 1)}, 2, 9)}
   end
-  local flags, _, started, at, size, rest = struct.unpack('>BBI8I8I4', raw, 7 + length)
-  local record = {cmsgpack.unpack_limit(raw, 9, rest)}
-  record[FIXED] = sub(raw, record[FIXED] + 1)
-  record[STATE], record[DELIVERY], record[OWNER], record[FLAGS], record[AT] = state, delivery, owner, flags, at
-  record[STARTED], record[SIZE] = started ~= 0 and started or nil, size
-  record.id = id
-  return record
+  return record.fixed
+end
+
+local decode
+do
+  -- Fails if a record that was taken apart is not whole: whoever gets one need not look again.
+  local function check(record, is_over)
+    local carried, parked, expires_at = fixed(record), record[PARKED], fixed(record)[EXPIRES_AT]
+    assert(type(record[QUEUE]) == 'string' and is_text(record[ASKED]) and is_text(record[SPENT])
+      and is_within(record[RANK], -100, 100) and is_within(record[ATTEMPTS], 0, LARGEST_COUNT)
+      and is_within(record[CRASHES], 0, LARGEST_COUNT) and is_within(record[INTERRUPTIONS], 0, LARGEST_COUNT)
+      and is_within(record[WAITS], 0, LARGEST_COUNT) and record[DELIVERY] < LARGEST_COUNT
+      and (parked == nil or is_within(parked, 0, LAST_INSTANT)) and record[AT] <= LAST_INSTANT
+      and is_within(record[STATE], SCHEDULED, RETRYABLE) and (record[STATE] ~= EXECUTING or is_over or record[OWNER])
+      and #record[FIXED] > record[SIZE], 'a record is damaged')
+    assert(type(carried[JOB]) == 'string' and is_within(carried[MAX_CRASHES], 1, LARGEST_COUNT)
+      and is_text(carried[UNIQUE_KEY]) and is_text(carried[ONCE]) and is_text(carried[SINGLE])
+      and is_within(carried[ONCE_TTL], 0, LAST_INSTANT)
+      and (expires_at == nil or is_within(expires_at, 0, LAST_INSTANT))
+      and (band(record[FLAGS], EXPIRES) == 0 or expires_at)
+      and (band(record[FLAGS], IS_UNIQUE) == 0 or carried[UNIQUE_KEY]), 'what never changes is damaged')
+    return record
+  end
+
+  function decode(id, raw, is_over)
+    local state, delivery, length = struct.unpack('>BI4B', raw)
+    local owner
+    if length > 0 then
+      owner = sub(raw, 7, 5 + length)
+      length = length - 1
+    end
+    local flags, _, started, at, size, rest = struct.unpack('>BBI8I8I4', raw, 7 + length)
+    local record = {cmsgpack.unpack_limit(raw, 9, rest)}
+    record[FIXED] = sub(raw, record[FIXED] + 1)
+    record[STATE], record[DELIVERY], record[OWNER], record[FLAGS], record[AT] = state, delivery, owner, flags, at
+    record[STARTED], record[SIZE] = started ~= 0 and started or nil, size
+    record.id = id
+    return check(record, is_over)
+  end
 end
 
 local function encode(record)
@@ -58,18 +99,29 @@ end
 
 local function decode_finished(id, raw)
   local length = struct.unpack('>I4', raw)
-  local record = decode(id, sub(raw, 5 + length))
+  local record = decode(id, sub(raw, 5 + length), true)
   local _, state, now, reason, tomb, ran = cmsgpack.unpack_limit(raw, 5, 5)
   record[STATE], record[ENDED], record[REASON], record[TOMB] = state, now, reason, tomb
+  assert(is_within(state, COMPLETED, CANCELLED) and is_within(now, 0, LAST_INSTANT) and is_text(reason)
+    and is_within(tomb, 0, 1), 'the end of a record is damaged')
   record[ATTEMPTS] = record[ATTEMPTS] + ran
   return record
 end
 
-local function fixed(record)
-  if not record.fixed then
-    record.fixed = {unpack({cmsgpack.unpack_limit(record[FIXED], 8, 1)}, 2, 9)}
-  end
-  return record.fixed
+-- Ids whose records cannot be taken apart, or that an index names wrongly.  A script that writes all at once fails instead,
+-- and has done nothing: whoever called it sets them aside and calls again.
+local damaged, is_lenient = {}, false
+
+local function taken_apart(id, raw, how)
+  local is_whole, record = pcall(how or decode, id, raw)
+  if is_whole then return record end
+  damaged[#damaged + 1] = id
+  return false
+end
+
+local function unpacked(raw)
+  local is_whole, first, second, third = pcall(cmsgpack.unpack, raw)
+  if is_whole then return first, second, third end
 end
 
 local function is(record, flag)

@@ -5,7 +5,9 @@ local function finished_among(ids)
   local found = hmget('jobs', ids, {})
   for id, raw in pairs(found) do
     if raw and is_live(raw) then found[id] = finished_record(id) end
+    if found[id] and not taken_apart(id, found[id], decode_finished) then found[id] = false end
   end
+  if #damaged > 0 then error('DAMAGED records') end
   return found
 end
 

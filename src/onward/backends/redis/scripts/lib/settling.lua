@@ -42,13 +42,14 @@ local function classify(settlement)
   local id, token, move = settlement[S_ID], settlement[S_TOKEN], settlement[S_MOVE]
   local run = hget('runs:' .. id, token)
   if run then
-    local noted = cmsgpack.unpack(run)
-    return noted[3] == move and ALREADY + noted[4] or LOST
+    local noted = unpacked(run)
+    local to = type(noted) == 'table' and noted[3] == move and tonumber(noted[4])
+    return to and is_within(to, SCHEDULED, CANCELLED) and ALREADY + to or LOST
   end
   local raw = finished_record(id)
   if not raw then return job(id) and LOST or GONE end
-  local record = decode_finished(id, raw)
-  if record[DELIVERY] ~= token then return LOST end
+  local record = taken_apart(id, raw, decode_finished)
+  if not record or record[DELIVERY] ~= token then return LOST end
   local turned = record[STATE] == CANCELLED and move ~= 'ack'
   return (turned or record[STATE] == TARGETS[move]) and ALREADY + record[STATE] or LOST
 end
@@ -113,9 +114,10 @@ local function completer(owner, now)
       fences[token] = fence
     end
     if not raw or sub(raw, 1, length + 1) ~= fence then return false end
+    local is_whole, _, queue = pcall(cmsgpack.unpack_limit, raw, 1, length + 23)
+    if not is_whole or type(queue) ~= 'string' then return false end
     usual = usual + 1
     ids[usual] = id
-    local _, queue = cmsgpack.unpack_limit(raw, 1, length + 23)
     local changes = by_queue[queue]
     if not changes then
       changes = {0, 0}

@@ -5,8 +5,8 @@ local function shown(id, raw, live)
   local older = not live and redis.call('HGET', P .. 'older', id)
   if older then
     local _
-    _, sealed, progress = cmsgpack.unpack(older)
-    progress = progress ~= '' and progress
+    _, sealed, progress = unpacked(older)
+    sealed, progress = is_text(sealed) and sealed, is_text(progress) and progress ~= '' and progress
   end
   local result = not live and redis.call('HGET', P .. 'results', id)
   return {id, raw, sealed or '', progress, result, redis.call('HVALS', P .. 'runs:' .. id), live and 1 or 0}

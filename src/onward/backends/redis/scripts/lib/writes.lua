@@ -29,6 +29,7 @@ local function remove(command, store)
 end
 
 local function flush()
+  if #damaged > 0 and not is_lenient then error('DAMAGED records') end
   remove('ZREM', zsets)
   remove('HDEL', hashes)
   remove('SREM', sets)

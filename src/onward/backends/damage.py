@@ -1,0 +1,153 @@
+"""What no worker wrote: how a store tells it, and what becomes of it.
+
+Stores can be written by others than Onward: by hand, by a restored backup, by an attacker.  So a verb that the store
+refuses, or whose answer cannot be read, looks for what is damaged, sets it aside and is called once more.  Where nothing is
+wrong, nothing is looked for.  A job that is set aside becomes a dead letter, with its bytes.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+import time
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+from onward.base.clock import SystemClock
+from onward.base.ids import IdMaker
+from onward.base.logs import get_logger
+from onward.contract.transfer import Parcel
+from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, Unsupported
+from onward.job.lease import LARGEST_COUNT, LAST_INSTANT
+from onward.job.states import LIVE, State
+
+__all__ = ["SetsAside", "dead", "logger", "new_id", "problems", "set_aside_and_repeat"]
+
+logger = get_logger("onward.backend")
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+_LOOK_AGAIN_AFTER = 10.0  # seconds after a look that found nothing: a store may refuse an item for other reasons, often
+_HIGHEST_CLAMPED = 1 << 30  # leaves room for the deliveries of a job that is replayed
+_COUNTS = ("delivery", "attempts", "crashes", "interruptions", "waits")
+_INSTANTS = ("available_at", "expires_at", "enqueued_at", "started_at", "parked_since")
+
+new_id = IdMaker(SystemClock())
+
+
+class SetsAside:
+    """A backend that can find and set aside what is damaged."""
+
+    _not_damage: tuple[type[BackendError], ...] = ()  # errors that tell of the caller's values, and of nothing stored
+
+    def __init__(self) -> None:
+        self._one_looks = threading.Lock()
+        self._found_nothing_at = -_LOOK_AGAIN_AFTER
+
+    @abstractmethod
+    def _look_for_damage(self) -> int:
+        """Set aside all that is damaged; gives how much that was."""
+
+    def set_aside(self) -> int:
+        """Make dead letters of the live jobs that no worker wrote so, drop such sessions; gives how many there were."""
+        with self._one_looks:
+            if time.monotonic() - self._found_nothing_at < _LOOK_AGAIN_AFTER:
+                return 0
+            found = self._look_for_damage()
+            if not found:
+                self._found_nothing_at = time.monotonic()
+            return found
+
+    def set_aside_if_it_can(self) -> int:
+        """How many it could set aside; none where looking for them fails too: an error that came before it tells more."""
+        try:
+            return self.set_aside()
+        except BackendError:
+            return 0
+        except Exception as error:  # noqa: BLE001  whatever a store holds, callers know what to do about a `BackendError`
+            logger.critical("what is damaged could not be looked for: %s: %s", type(error).__name__, error)
+            return 0
+
+
+def set_aside_and_repeat(verb: Callable[Concatenate[Any, P], T]) -> Callable[Concatenate[Any, P], T]:
+    """Call a verb of a backend; if it fails for what a row holds, once more without that row.
+
+    Whatever else goes wrong while an answer is read leaves as a `BackendError`: callers know what to do about those.
+    """
+
+    @functools.wraps(verb)
+    def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        try:
+            return verb(self, *args, **kwargs)
+        except (BackendUnavailable, BackendMisconfigured, Unsupported):
+            raise
+        except Exception as error:
+            if isinstance(error, self._not_damage) or not self.set_aside_if_it_can():
+                raise _as_backend_error(error) from error
+        try:
+            return verb(self, *args, **kwargs)
+        except Exception as error:
+            raise _as_backend_error(error) from error
+
+    return call
+
+
+def _as_backend_error(error: Exception) -> BackendError:
+    if isinstance(error, BackendError):
+        return error
+    return BackendRefused(f"the store's answer cannot be read: {type(error).__name__}: {error}")
+
+
+def problems(row: Mapping[str, Any]) -> Iterator[str]:
+    """What a live job's row holds that no worker writes."""
+    if row["state"] not in LIVE:
+        yield f"state is {row['state']!r:.60}"
+    if row["state"] == State.EXECUTING and row["owner"] is None:
+        yield "it is executing and has no owner"
+    for column in _COUNTS:
+        if not 0 <= row[column] < LARGEST_COUNT:
+            yield f"{column} is {row[column]}"
+    for column in _INSTANTS:
+        if row[column] is not None and not 0 <= row[column] <= LAST_INSTANT:
+            yield f"{column} is {row[column]}"
+    if not -100 <= row["rank"] <= 100:
+        yield f"rank is {row['rank']}"
+    if not 1 <= row["max_crashes"] < LARGEST_COUNT:
+        yield f"max_crashes is {row['max_crashes']}"
+    if not 0 <= row["idempotency_ttl"] <= LAST_INSTANT:
+        yield f"idempotency_ttl is {row['idempotency_ttl']}"
+
+
+def dead(row: Mapping[str, Any], reason: str) -> Parcel:
+    """The dead letter that becomes of a row."""
+    now = row["now"]
+    counts: dict[str, Any] = {column: min(max(row[column], 0), _HIGHEST_CLAMPED) for column in _COUNTS}
+    instants: dict[str, Any] = {column: _instant(row[column]) for column in _INSTANTS}
+    instants["available_at"] = instants["available_at"] or now
+    instants["enqueued_at"] = instants["enqueued_at"] or now
+    return Parcel(
+        id=row["id"],
+        job=row["job"],
+        sealed=bytes(row["sealed"]),
+        state=State.DISCARDED,
+        priority=-min(max(row["rank"], -100), 100),
+        max_crashes=min(max(row["max_crashes"], 1), 1000),
+        spent=None,
+        unique_key=row["unique_key"],
+        key_held=False,
+        idempotency_key=row["idempotency_key"],
+        idempotency_ttl=min(max(row["idempotency_ttl"], 0), LAST_INSTANT),
+        single_instance=row["single_instance"],
+        progress=None if row["progress"] is None else bytes(row["progress"]),
+        owner=row["owner"],
+        finished_at=now,
+        reason=reason,
+        **counts,
+        **instants,
+    )
+
+
+def _instant(value: int | None) -> int | None:
+    return value if value is not None and 0 <= value <= LAST_INSTANT else None

@@ -1,0 +1,244 @@
+"""What no script wrote: keys of another type, records that cannot be read, indexes that name no job.
+
+Records are the truth.  A key of another type is renamed; every record that is whole is put into the indexes that it belongs
+to; what an index says beyond that is taken out.  A record that is damaged, and an id of which there is no record, become
+dead letters.  The walk goes in short steps, each one script, so that others are served meanwhile.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from onward.backends import damage
+from onward.backends.damage import dead, logger, new_id, problems
+from onward.backends.redis import packing, showing
+from onward.backends.redis.connection import Connections
+from onward.backends.redis.errors import translated
+from onward.backends.redis.packing import STATES, UNREADABLE
+from onward.errors import BackendRefused
+from onward.job.lease import LAST_INSTANT
+from onward.job.states import FINISHED, State
+
+__all__ = ["RedisDamage"]
+
+_STRETCH = 500
+_LETTERS = 100
+_INDEXES = {"live", "ended", "tombs", "ready", "later", "expiring", "leases", "asked", "waiters"}
+_QUEUED = {"ready", "later", "expiring"}  # indexes that are named after a queue
+_AN_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
+_SHOWN = 200  # bytes of a record that a reason quotes
+_EXPIRES, _IS_UNIQUE = 4, 1
+_UNKNOWN: dict[str, Any] = {
+    "job": "unknown",
+    "rank": 0,
+    "max_crashes": 3,
+    "idempotency_ttl": 0,
+    **dict.fromkeys(("delivery", "attempts", "crashes", "interruptions", "waits", "available_at", "enqueued_at"), 0),
+    **dict.fromkeys(("expires_at", "started_at", "parked_since", "owner", "progress")),
+    **dict.fromkeys(("unique_key", "idempotency_key", "single_instance")),
+}
+
+
+class Letter(NamedTuple):
+    """A job to be set aside."""
+
+    id: bytes  # as it is found
+    raw: bytes | None  # its record, as it was seen
+    queue: str
+    why: str
+    row: Mapping[str, Any]
+    data: bytes | None  # the sealed bytes, if the record holds them
+    named_by: tuple[bytes, bytes] | None = None  # the index that names it, and how
+
+
+class RedisDamage(damage.SetsAside):
+    """A backend that can find and set aside damaged records."""
+
+    _not_damage = (BackendRefused,)
+    _connections: Connections
+    _prefix: str
+
+    @abstractmethod
+    def _run(self, name: str, *arguments: Any, beside: Sequence[bytes] = ()) -> Any: ...
+
+    @abstractmethod
+    def _now(self) -> int | None: ...
+
+    def _look_for_damage(self) -> int:
+        found, indexes, counts = 0, [], []
+        for keys in self._keys():
+            for name, kind in self._run("mend_keys", self._now(), beside=keys):
+                logger.critical("the key %s was put aside: it is a %s, which no worker makes of it", _text(name), kind)
+                found += 1
+            names = [key[len(self._prefix) + 1 :] for key in keys]
+            indexes += [name for name in names if _kind(name) in _INDEXES]
+            counts += [key for key, name in zip(keys, names, strict=True) if _kind(name) == "counts"]
+        found += sum(map(self._store, _batches(self._damaged_records())))
+        # First those that know the queue of what they name.
+        for name in sorted(indexes, key=lambda name: _kind(name) not in _QUEUED):
+            found += self._mend_index(name)
+        return found + self._mend_rest(counts)
+
+    def _keys(self) -> Iterator[list[bytes]]:
+        cursor: Any = b"0"
+        while True:
+            with translated(self._connections.place), self._connections.borrowed() as connection:
+                cursor, keys = connection.ask("SCAN", cursor, "MATCH", f"{self._prefix}:*", "COUNT", 1000)
+            if keys:
+                yield keys
+            if int(cursor) == 0:
+                return
+
+    def _damaged_records(self) -> Iterator[Letter]:
+        cursor = "0"
+        while True:
+            following, pairs, damaged = self._run("mend_records", self._now(), cursor, _STRETCH)
+            known = set(damaged)
+            for job_id, raw in zip(pairs[::2], pairs[1::2], strict=True):
+                letter = _examined(job_id, raw, is_known=job_id in known)
+                if letter is not None:
+                    yield letter
+            cursor = following.decode()
+            if cursor == "0":
+                return
+
+    def _mend_index(self, name: bytes) -> int:
+        found, cursor, kind = 0, "0", _kind(name)
+        queue = _text(name.partition(b":")[2]) if kind in _QUEUED else "unknown"
+        while True:
+            taken_out: int
+            following, taken_out, missing = self._run("mend_index", self._now(), cursor, _STRETCH, beside=[name])
+            if taken_out:
+                logger.critical(
+                    "%d entries of %s were taken out: they name jobs that are elsewhere", taken_out, _text(name)
+                )
+            why = f"{_text(name)} names it, and there is no record of it"
+            letters = [Letter(job_id, None, queue, why, _UNKNOWN, None, (name, member)) for member, job_id in missing]
+            found += taken_out + sum(map(self._store, _batches(iter(letters))))
+            cursor = following.decode()
+            if cursor == "0":
+                return found
+
+    def _mend_rest(self, counts: Sequence[bytes]) -> int:
+        ended, miscounted = self._run("mend_rest", beside=counts)
+        for owner in ended:
+            logger.critical("session %s was ended: it holds times that no worker writes", _text(owner))
+        for name in miscounted:
+            logger.critical("a number in %s was none, or of no state: it was taken out", _text(name))
+        return len(ended) + len(miscounted)
+
+    def _store(self, letters: Sequence[Letter]) -> int:
+        message = packing.Message()
+        packed, told = [], []
+        now = self._now() or time.time_ns() // 1000
+        for letter in letters:
+            text = _text(letter.id)
+            job_id = text if _AN_ID.fullmatch(text) else new_id()
+            reason = f"set aside: {letter.why}: no worker writes that"
+            if job_id != text:
+                reason += f"; its id was {letter.id[:_SHOWN]!r}"
+            if letter.raw is not None:
+                reason += f"; its record was {letter.raw[:_SHOWN]!r}"
+            parcel = dead({**letter.row, "id": job_id, "sealed": b"", "now": now}, reason)
+            place = message.beside(letter.id)
+            message.bytes += (
+                letter.raw or b"",
+                packing.packed_record(parcel, letter.queue, b""),
+                (letter.raw or b"") if letter.data is None else letter.data,
+            )
+            index = None if letter.named_by is None else [message.beside(each) for each in letter.named_by]
+            packed.append(
+                (job_id, letter.queue, letter.raw is None, place, bool(letter.data), *(index or (None, None)))
+            )
+            told.append(f"job {job_id} is discarded, {reason}")
+        done = self._run("set_aside", packed, beside=message.bytes)
+        for was_done, line in zip(done, told, strict=True):
+            if was_done:
+                logger.critical("%s", line)
+        return sum(done)
+
+
+def _examined(job_id: bytes, raw: bytes, *, is_known: bool) -> Letter | None:
+    """What is wrong with a record, if anything; ``is_known``: the scripts cannot take it apart."""
+    is_live = raw[:1] != b"\0"
+    try:
+        found = packing.opened(raw, is_live=is_live)
+    except UNREADABLE as error:
+        why = f"its record cannot be read ({type(error).__name__})"
+        return Letter(job_id, raw, "unknown", why, _UNKNOWN, None)
+    row = _row(found, is_live=is_live)
+    wrong = [*problems(row), *_further_problems(found, is_live=is_live)]
+    if not _AN_ID.fullmatch(_text(job_id)):
+        wrong.append("its id is none")
+    if is_known and not wrong:
+        wrong.append("the scripts cannot take its record apart")
+    if not wrong:
+        return None
+    return Letter(job_id, raw, found.rest.queue, "; ".join(wrong), row, found.inside or b"")
+
+
+def _row(found: packing.Opened, *, is_live: bool) -> dict[str, Any]:
+    rest, fixed = found.rest, found.rest.fixed
+    return {
+        "job": fixed.job,
+        # A dead job's last live record may be anybody's: its end says what it is.
+        "state": STATES.get(found.state, found.state) if is_live else State.AVAILABLE,
+        "rank": rest.rank,
+        "available_at": found.due,
+        "expires_at": fixed.expires_at,
+        "enqueued_at": fixed.enqueued_at,
+        "started_at": found.started or None,
+        "max_crashes": fixed.max_crashes,
+        "delivery": found.delivery,
+        "attempts": rest.attempts,
+        "crashes": rest.crashes,
+        "interruptions": rest.interruptions,
+        "waits": rest.waits,
+        "parked_since": rest.parked_since,
+        "unique_key": fixed.unique_key,
+        "idempotency_key": fixed.idempotency_key,
+        "idempotency_ttl": fixed.idempotency_ttl,
+        "single_instance": fixed.single_instance,
+        "progress": None,
+        "owner": found.owner,
+    }
+
+
+def _further_problems(found: packing.Opened, *, is_live: bool) -> Iterator[str]:
+    """What only records can hold."""
+    fixed, patch = found.rest.fixed, found.patch
+    if found.flags & _EXPIRES and fixed.expires_at is None:
+        yield "it expires at no time"
+    if found.flags & _IS_UNIQUE and fixed.unique_key is None:
+        yield "it is unique and has no key"
+    if is_live:
+        return
+    if STATES.get(patch.state) not in FINISHED:
+        yield f"it has ended as {patch.state}"
+    if patch.finished_at is None or not 0 <= patch.finished_at <= LAST_INSTANT:
+        yield f"finished_at is {patch.finished_at}"
+    if patch.tombstone not in (0, 1) or patch.ran not in (0, 1):
+        yield "its end cannot be read"
+
+
+def _kind(name: bytes) -> str:
+    return _text(name.partition(b":")[0])
+
+
+def _text(raw: bytes) -> str:
+    return showing.shown_name(raw)[:_SHOWN]
+
+
+def _batches(letters: Iterator[Letter]) -> Iterator[list[Letter]]:
+    batch: list[Letter] = []
+    for letter in letters:
+        batch.append(letter)
+        if len(batch) == _LETTERS:
+            yield batch
+            batch = []
+    if batch:
+        yield batch

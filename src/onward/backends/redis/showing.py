@@ -1,0 +1,126 @@
+"""Jobs, runs and sessions as they are shown.  What cannot be read is shown as that."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from onward.backend import Run, SessionState, StoredJob
+from onward.backends.redis.packing import STATES, UNREADABLE, Fixed, opened
+from onward.base.failure import Failure
+from onward.job.lease import LAST_INSTANT
+from onward.job.states import state_named
+
+__all__ = ["carried", "instant", "session_state", "shown_job", "shown_name", "stored_job"]
+
+_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str]).decode
+_session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
+
+
+def stored_job(shown: Sequence[Any]) -> StoredJob:
+    """A job as `shown` gives it."""
+    job_id, raw, sealed, progress, result, runs, is_live = shown
+    patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
+    fixed = record.fixed
+    return StoredJob(
+        id=job_id.decode(),
+        queue=record.queue,
+        job=fixed.job,
+        data=inside or (b"" if patch.tombstone else sealed),
+        state=STATES[patch.state or state],
+        priority=-record.rank,
+        attempts=record.attempts + patch.ran,
+        delivery=delivery,
+        crashes=record.crashes,
+        interruptions=record.interruptions,
+        available_at=due,
+        enqueued_at=fixed.enqueued_at,
+        started_at=started or None,
+        finished_at=patch.finished_at,
+        owner=owner,
+        cancel_requested=record.cancel_reason is not None,
+        result=result,
+        reason=patch.reason,
+        progress=progress,
+        waits=record.waits,
+        parked_since=record.parked_since,
+        tombstone=bool(patch.tombstone),
+        runs=_runs(runs),
+    )
+
+
+def shown_job(shown: Sequence[Any]) -> StoredJob:
+    """A job as `shown` gives it; one whose record cannot be read is shown as that, with its bytes."""
+    try:
+        return stored_job(shown)
+    except UNREADABLE:
+        job_id, raw = shown[:2]
+        return StoredJob(
+            id=job_id.decode(),
+            queue="unknown",
+            job="unknown",
+            data=raw,
+            state=state_named("damaged"),
+            priority=0,
+            attempts=0,
+            delivery=0,
+            crashes=0,
+            interruptions=0,
+            available_at=0,
+            enqueued_at=0,
+            reason="its record cannot be read" if raw else "its record is missing",
+        )
+
+
+def carried(shown: Sequence[Any]) -> tuple[Fixed, str | None]:
+    """What a job as `shown` gives it carries beside what everybody sees."""
+    record = opened(shown[1], is_live=shown[6]).rest
+    return record.fixed, record.spent
+
+
+def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
+    return tuple(sorted(map(_noted_run, found), key=lambda run: run.token))
+
+
+def _noted_run(raw: bytes) -> Run:
+    """A run; one that cannot be read is shown as that."""
+    try:
+        token, attempt, move, to, at, duration_ms, *failure = _run(raw)
+        state = STATES[to]
+    except UNREADABLE:
+        token, attempt, move, at, duration_ms, state = 0, 0, "unknown", 0, 0, state_named("damaged")
+        failure = ["UnreadableRun", f"what is noted of this run cannot be read: {raw[:100]!r}", ""]
+    return Run(
+        token=token, attempt=attempt, move=move, to=state, failure=Failure(*failure), at=at, duration_ms=duration_ms
+    )
+
+
+def session_state(owner: bytes, about: bytes, expires_at: bytes | None, leases_held: int) -> SessionState:
+    """A session; one of which nothing can be read is shown as that."""
+    try:
+        lease_for, host, pid, version = _session(about)
+        length = timedelta(microseconds=lease_for)
+    except UNREADABLE:
+        length, host, pid, version = timedelta(0), "unknown", 0, "damaged"
+    return SessionState(
+        owner=shown_name(owner),
+        lease_for=length,
+        host=host,
+        pid=pid,
+        version=version,
+        expires_at=instant(expires_at or b"0"),
+        leases=leases_held,
+    )
+
+
+def instant(score: bytes) -> int:
+    """A score that is a time; one that no script writes is the nearest that it could."""
+    return int(min(max(float(score), 0.0), LAST_INSTANT))
+
+
+def shown_name(raw: bytes) -> str:
+    """A name; bytes that are no text are escaped."""
+    return raw.decode("utf-8", "backslashreplace")
