@@ -9,7 +9,7 @@ PEERS := .venv-bench
 # More processes than cores: most tests wait for a server or for another process.
 PYTEST := $(BIN)/pytest -n 4 --dist loadgroup
 
-# Tests start thousands of interpreters.  With bytecode they do in half of the time, and it lies where it is in nobody's way.
+# Tests start thousands of interpreters.  With bytecode they do in half of the time, in a folder of its own.
 export PYTHONDONTWRITEBYTECODE :=
 export PYTHONPYCACHEPREFIX := $(CURDIR)/.cache/bytecode
 
@@ -52,15 +52,18 @@ check: setup ## Style, types, layers, limits, promises, documentation
 	$(BIN)/python -m tools.limits check
 	$(BIN)/python -m tools.promises check
 	$(BIN)/python -m tools.lifecycle check
+	$(BIN)/python -m tools.processes_picture check
+	$(BIN)/python -m tools.trace check
 	$(BIN)/python -m tools.cli_reference check
 	$(BIN)/python -m tools.options_reference check
 	$(BIN)/zensical build --strict
 
-format: setup ## Format the code and mend what the linter can
+format: setup ## Format the code and fix what the linter can
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 	$(BIN)/python -m tools.promises write
 	$(BIN)/python -m tools.lifecycle write
+	$(BIN)/python -m tools.processes_picture write
 	$(BIN)/python -m tools.cli_reference write
 	$(BIN)/python -m tools.options_reference write
 

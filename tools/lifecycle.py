@@ -4,7 +4,7 @@
     python -m tools.lifecycle write    bring both up to date
 
 Where a state stands and how an arrow bends is drawn by hand below; which arrows there are, and their names, comes from the
-table.  An arrow of the table that nobody has drawn, a drawn one that the table does not have, and a move without a
+table.  An arrow of the table that is not drawn, a drawn one that the table does not have, and a move without a
 sentence are complaints: the picture can be out of date, but it cannot be wrong in silence.
 """
 
@@ -93,8 +93,8 @@ MEANINGS = {
     "ack": "The handler succeeded.",
     "skip": "It need not run: a job with its idempotency key has succeeded.",
     "nack": "The handler failed and the budget allows another run, after a delay.",
-    "snooze": "The handler asked to come back later, or somebody else holds its key.",
-    "park": "Nobody here knows the job, or a newer Onward sealed it.",
+    "snooze": "The handler asked to come back later, or another job holds its key.",
+    "park": "No handler here has its name, or a newer Onward sealed it.",
     "release": "Given back unharmed: its code does not run.",
     "abandon": "It failed for good, or must not run: it is a dead letter now.",
     "cancelled": "The run was asked to stop, or the job expired before its handler was called.",
@@ -103,13 +103,13 @@ MEANINGS = {
     "reap_poison": "The same, for the last time: `max_crashes` is reached.",
     "reap_unstarted": "Its session ended before it had begun: an interruption.",
     "reap_cancelled": "Its session died, and it had been asked to cancel.",
-    "cancel": "Somebody cancelled it while it waited, or a job with its unique key replaced it.",
+    "cancel": "A person or a program cancelled it while it waited, or a job with its unique key replaced it.",
     "expire": "Its expiry came before a worker did.",
-    "retry": "Somebody wants it now: `jobs.retry(id)`.",
-    "replay": "Somebody gives it another life: `jobs.dead_letters.replay()`, `jobs.retry(id)`.",
+    "retry": "It is wanted now: `jobs.retry(id)`.",
+    "replay": "It is given another life: `jobs.dead_letters.replay()`, `jobs.retry(id)`.",
 }
 
-_STYLE = """\
+STYLE = """\
   svg { font: 14px ui-sans-serif, system-ui, sans-serif }
   .paper { fill: #ffffff }
   .frame { fill: none; stroke: #9aa1ac; stroke-dasharray: 5 5 }
@@ -132,7 +132,7 @@ _STYLE = """\
     .note { fill: #9aa1ac }
   }"""
 
-_HEAD = (
+HEAD = (
     '<marker id="head" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="7" markerHeight="7" orient="auto">'
     '<path class="head" d="M0 0 L8 4 L0 8 z"/></marker>'
 )
@@ -164,7 +164,7 @@ def find_complaints(moves: Sequence[Move]) -> list[str]:
     drawn, told = set(ARROWS), set(arrows(moves))
     return [
         *(f"tools/lifecycle.py: no place for {state}" for state in State if state not in PLACES),
-        *(f"tools/lifecycle.py: nobody has drawn {_ends(ends)}" for ends in sorted(told - drawn, key=_ends)),
+        *(f"tools/lifecycle.py: no arrow is drawn for {_ends(ends)}" for ends in sorted(told - drawn, key=_ends)),
         *(f"tools/lifecycle.py: the table has no arrow {_ends(ends)}" for ends in sorted(drawn - told, key=_ends)),
         *(f"tools/lifecycle.py: no sentence for {name}" for name in sorted(names - MEANINGS.keys())),
         *(f"tools/lifecycle.py: the table has no move {name}" for name in sorted(MEANINGS.keys() - names)),
@@ -188,8 +188,8 @@ def picture(moves: Sequence[Move]) -> str:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t d">',
         '<title id="t">The life of a job</title>',
         f'<desc id="d">{escape(_told_in_words(told))}</desc>',
-        f"<style>\n{_STYLE}\n</style>",
-        f"<defs>{_HEAD}</defs>",
+        f"<style>\n{STYLE}\n</style>",
+        f"<defs>{HEAD}</defs>",
         f'<rect class="paper" width="{WIDTH}" height="{HEIGHT}" rx="10"/>',
         '<rect class="frame" x="180" y="44" width="220" height="374" rx="12"/>',
         '<text class="note" x="192" y="62">waiting</text>',

@@ -363,7 +363,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     ),
     Mutant(
         "M19",
-        "a job that nobody here knows is dropped",
+        "a job that is unknown here is dropped",
         (
             Edit(
                 "src/onward/attempt/prepare.py",
@@ -641,7 +641,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     ),
     Mutant(
         "M45",
-        "whoever may read a key file does not matter",
+        "which users may read a key file does not matter",
         (Edit("src/onward/security/key_ring.py", "            _refuse_open_to_others(path, where)\n", ""),),
         ("tests/base/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
     ),

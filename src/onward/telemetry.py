@@ -1,6 +1,6 @@
-"""What happened: events for subscribers, counters for all.
+"""What happened: events for those who subscribe, and counters.
 
-Events are built only where there is a subscriber.  They are delivered by a thread of their own from a bounded queue, so a
+Events are built only for a subscriber.  They are delivered by a thread of their own from a bounded queue, so a
 subscriber that raises, blocks or is slow never hurts a job: when it falls too far behind, events are dropped and counted.
 Counters move once per settlement, when the store has applied it.
 """

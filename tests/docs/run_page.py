@@ -45,7 +45,7 @@ class Block(NamedTuple):
 
 def run_page(path):
     """Run every block of the page, and stop at the first that is wrong."""
-    # A module of its own: what a block defines must be found there by whoever resolves annotations.
+    # A module of its own: what a block defines must be found there when annotations are resolved.
     module = sys.modules["__main__"] = types.ModuleType("__main__")
     printed = ""
     for block in read_blocks(path):

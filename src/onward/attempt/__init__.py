@@ -1,9 +1,9 @@
-"""One run of a job, from its lease to what people are told of it.
+"""One run of a job, from the lease to the last counter.
 
-    prepare    verify, open, decrypt, resolve, allow, hold: ready to be called, or already over
-    attempt    call the handler, and turn what happened into an outcome
-    settle     the outcome as a settlement, and the turn that takes it to the store
-    report     the store's answer as counters, events and log lines
+Called by the engines (`onward.worker`); talks to a store only in `settle`, through the contract; starts no thread.
 
-The engines in `worker/` call this; nothing here starts a thread.
+Read `prepare` (verify, open, find the handler: ready to be called, or already over), `attempt` (call the handler, and turn
+what happened into an outcome), `settle` (outcome to settlement, and the turn that carries it), `report` (counters, events
+and log lines by the store's answer).  Beside them: `overrun` (interruptions that a handler swallowed) and `first_error` (the
+exception that `drain(raising=True)` raises).
 """

@@ -1,10 +1,9 @@
-"""What a job is: values and pure rules.
+"""What a job is: values and pure rules.  Every room above may import them; nothing here talks to a store or starts a thread.
 
-    definition registry arguments unique_key    a function, and how it is called
-    envelope payload_limits secrets             a call, as it travels
-    states lease settlement                     where a job is, permission to run it, and what ends that
-    signals outcome retry                       what a handler raised, and what it means
-    context results                             what a handler is given, and what it returned
+Defining: `definition` (options), `arguments` (parameters), `registry` (handlers by name), `unique_key`, `retry`, `signals`.
+Travelling: `envelope` (sealed bytes), `payload_limits`, `secrets` with `secret_places` and `scrubbing` (what is masked).
+Running: `lease`, `context` (what a handler knows), `results`, `outcome` (what a run means).
+Ending: `states` (the table of moves), `settlement` (what a move does to a job).
 
-Nothing here talks to a store; every room above may import it.
+Read `states`, `envelope`, `lease`, `outcome`, `settlement` first.
 """

@@ -1,1 +1,8 @@
-"""Signing and encryption, and the keys for both."""
+"""Keys, and what is done with them: who wrote a job (signing) and who may read it (encryption).
+
+Called by the client (`Signing.sign`, `Encryption` while sealing), by an attempt (verify, decrypt) and by what shows jobs.
+Knows envelopes and settlements from `onward.job`; knows neither stores nor workers.
+
+Read `key_ring` (what a key is, where keys come from), `signing`, `cipher` and `encryption` (how, then what), `key_file`
+(keys that change while a process runs), `keys` (all of it for one application).
+"""

@@ -50,7 +50,7 @@ class Box:
         return b2a_base64(nonce + self._aead.encrypt(nonce, clear, self._start + _parts(*place)), newline=False)
 
     def open(self, text: bytes, *place: str) -> bytes:
-        """The clear text, if this is what was encrypted for this very place."""
+        """Return the clear text, if this is what was encrypted for this very place."""
         try:
             sealed = a2b_base64(text, strict_mode=True)
             # Bits that stand for nothing could be changed otherwise.
@@ -98,12 +98,12 @@ class Cipher:
         return True
 
     def closing(self, purpose: str, queue: str) -> Box:
-        """What encrypts now."""
+        """Return the box that encrypts now."""
         assert self._ring is not None
         return self._box(self._ring.signing, purpose, queue)
 
     def opening(self, algorithm: str, key_id: str, purpose: str, queue: str) -> Box:
-        """What decrypts that; or an error that says what is lacking here."""
+        """Return the box that decrypts with this key; raise an error that says what is lacking here."""
         box = self._boxes.get((key_id, purpose, queue))
         if box is not None and algorithm == ALGORITHM:
             return box
@@ -124,7 +124,7 @@ class Cipher:
             ) from None
 
     def digest(self, *parts: str) -> str:
-        """The same text for the same parts, which says nothing about them to those without the keys.
+        """Return the same text for the same parts, which says nothing about them to those without the keys.
 
         It is made with the oldest key, so that it stays the same while keys come and go, until that one goes.  How old a
         key is, its id tells: its position does not, since where keys are listed the first signs.
@@ -158,7 +158,7 @@ def _refusal() -> type[Exception]:
 
 
 def _derived(key: Key, domain: bytes, *names: str) -> bytes:
-    """RFC 5869, for one block: it says nothing about the secret, nor about a key for anything else."""
+    """Derive a key by RFC 5869, for one block: it says nothing about the secret, nor about a key for anything else."""
     extracted = hmac.digest(b"onward/1 encryption keys", key.secret, "sha256")
     return hmac.digest(extracted, domain + _parts(*names) + b"\x01", "sha256")
 

@@ -9,7 +9,7 @@
     unique and idempotency keys     a keyed hash                                    -
 
 An application whose setting is on encrypts what it writes.  One whose setting is off encrypts nothing of its own, but leaves
-nothing in the clear of a job that came encrypted.  Whoever has the key and `cryptography` decrypts, whatever the setting;
+nothing in the clear of a job that came encrypted.  A process with the key and `cryptography` decrypts, whatever the setting;
 others see a marker.
 
 Whether a job may run that is not encrypted is no question of encryption: who wrote it is, and signatures answer that.
@@ -60,20 +60,20 @@ class Encryption:
     # Payloads and keys
 
     def close(self, letter: Letter, *, private: bool = False) -> Letter:
-        """The letter as it travels.  ``private``: in the clear only where nothing could have been decrypted either."""
+        """Return the letter as it travels.  ``private``: in the clear only where it could not be decrypted either."""
         if not (self.enabled or (private and self._cipher.is_able)):
             return letter
         encrypt = self._payloads(letter)
         return _replace(letter, payload=msgspec.Raw(encrypt(letter.id, bytes(letter.payload))), enc=self._enc(letter))
 
     def form(self, letter: Letter) -> tuple[Letter, Encrypt | None]:
-        """The same for a letter whose id and payload are to come: what encrypts them."""
+        """Do the same for a letter whose id and payload are to come: return what encrypts them."""
         if not self.enabled:
             return letter, None
         return _replace(letter, enc=self._enc(letter)), self._payloads(letter)
 
     def open(self, letter: Letter) -> Letter:
-        """The letter with its payload in the clear; `enc` still says that it was not.  Raises if that cannot be."""
+        """Return the letter with its payload in the clear; `enc` still says that it was not.  Raises if that cannot be."""
         if letter.enc is None:
             return letter
         algorithm, _, key_id = letter.enc.partition(" ")
@@ -83,7 +83,7 @@ class Encryption:
         return _replace(letter, payload=msgspec.Raw(box.open(written[1:-1] if quoted else b"", letter.id, letter.job)))
 
     def key(self, kind: str, owner: str, key: str | None) -> str | None:
-        """A unique or an idempotency key as it travels."""
+        """Return a unique or an idempotency key as it travels."""
         return self._cipher.digest(kind, owner, key) if self.enabled and key is not None else key
 
     def _payloads(self, letter: Letter) -> Encrypt:
@@ -96,7 +96,7 @@ class Encryption:
     # What workers write
 
     def settlement(self, item: Settlement) -> Settlement:
-        """A settlement as it is stored.  What says nothing of the job's own stays readable for everybody."""
+        """Return a settlement as it is stored.  What says nothing of the job's own stays readable without a key."""
         lease = item.lease
         if not (self.enabled or lease.private) or (item.result is None and item.failure is None and not item.quotes):
             return item
@@ -110,7 +110,7 @@ class Encryption:
         return _replace(item, result=result, failure=failure, reason=reason, spent=spent)
 
     def failure(self, lease: Lease, failure: Failure) -> Failure:
-        """What is stored of an error: its class can be read by everybody."""
+        """Return what is stored of an error: its class stays readable without a key."""
         if not (self.enabled or lease.private):
             return failure
         token = str(lease.token)
@@ -121,7 +121,7 @@ class Encryption:
         )
 
     def note(self, lease: Lease, note: str | None) -> str | None:
-        """What is stored of the words that go with progress."""
+        """Return what is stored of the words that go with progress."""
         return self._words(lease, _NOTE, note) if self.enabled or lease.private else note
 
     def _words(self, lease: Lease, purpose: str, text: str | None, *place: str) -> str | None:
@@ -131,7 +131,7 @@ class Encryption:
         box = self._cipher.closing(purpose, lease.envelope.queue)
         return f"{_START}{box.key_id} {box.close(clear, lease.envelope.id, *place).decode()}"
 
-    # What everybody reads
+    # What is read, with or without a key
 
     def read_result(self, job_id: str, queue: str, token: int, result: bytes | None) -> bytes | Encrypted | None:
         if result is None or not result.startswith(b"onward/"):  # which no JSON does
@@ -153,7 +153,7 @@ class Encryption:
         return None if note is None else self._read_text(note, _NOTE, queue, job_id)
 
     def marker(self, letter: Letter) -> str:
-        """What is shown of a payload that cannot be decrypted."""
+        """Return what is shown of a payload that cannot be decrypted."""
         return str(_marker((letter.enc or "").partition(" ")[2]))
 
     def is_encrypted(self, text: str) -> bool:
@@ -164,7 +164,7 @@ class Encryption:
         return found.decode("utf-8", "surrogatepass") if isinstance(found, bytes) else str(found or text)
 
     def _read(self, text: str, purpose: str, queue: str, *place: str) -> bytes | Encrypted | None:
-        """None if it is not encrypted."""
+        """Decrypt a text; None if it is not encrypted."""
         if not text.startswith("onward/") or (written := _WRITTEN.fullmatch(text)) is None:
             return None
         algorithm, key_id, ciphertext = written.groups()

@@ -1,10 +1,9 @@
-"""A ring that lies in a file is read again when the file has changed: keys come and go without a restart.
+"""A ring that comes from a file is read again when the file has changed: keys come and go without a restart.
 
-    who looks                            when
-    a worker's thread of its own         every second
-    whoever seals jobs or drains         when a second has passed since somebody looked
-    whoever meets a job with a key       at once: it may have been added a moment ago
-      that nobody knows here
+    what looks                                        when
+    a thread of its own, in a worker                  every second
+    a thread that seals jobs, or drains               when a second has passed since the last look
+    a thread that verifies a job of an unknown key    at once: the key may have been added a moment ago
 
 So verifying a job costs what it costs without.  A file that was replaced is read at once.  One that was written over is left
 until it has been at rest for a second: half a file may read as a whole one with a shorter secret.  What cannot be read or
@@ -51,7 +50,7 @@ class KeyFile:
         self._looking = threading.Lock()
         self._next = 0.0
         self._seen: _Face | None = None
-        with contextlib.suppress(OSError):  # what it is like whoever looks first finds out; the ring is a moment older
+        with contextlib.suppress(OSError):  # the first look finds out what it is like; the ring is a moment older
             self._seen = self._face()[0]._replace(content=(0, 0))
         self._complaint: str | None = None
         self._thread: threading.Thread | None = None
@@ -59,7 +58,7 @@ class KeyFile:
         forks.watch(self)
 
     def look(self) -> KeyRing:
-        """The ring, after a look at the file if nobody had one lately."""
+        """Return the ring, after a look at the file if the last one was a second ago."""
         if time.monotonic() >= self._next and self._looking.acquire(blocking=False):
             try:
                 self._read()
@@ -68,7 +67,7 @@ class KeyFile:
         return self.ring
 
     def look_now(self) -> None:
-        """Somebody else's look counts too, if it began after this was called."""
+        """Look at the file now.  Another thread's look counts too, if it began after this was called."""
         with self._looking:
             self._read()
 
@@ -83,7 +82,7 @@ class KeyFile:
         self._closed.set()
 
     def before_fork(self) -> None:
-        """Nothing to do: a look is short, and leaves nothing half done."""
+        """Do nothing: a look is short, and leaves nothing half done."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
@@ -105,7 +104,7 @@ class KeyFile:
         self._seen, self._complaint = face, None
         if ring != self.ring:
             self._adopt(ring)
-            self.ring = ring  # last: whoever sees it finds everybody told
+            self.ring = ring  # last: a thread that sees it finds that `adopt` was called
             logger.info("the keys were read again from %s: %s", self._path, ring)
 
     def _face(self) -> tuple[_Face, float]:
@@ -119,7 +118,7 @@ class KeyFile:
 
 
 def _look_on(subject: weakref.ref[KeyFile], closed: threading.Event) -> None:
-    """Until it is closed, or nobody has it any more."""
+    """Look every second, until the file is closed or its `KeyFile` is gone."""
     while not closed.wait(_EVERY):
         keys = subject()
         if keys is None:

@@ -51,7 +51,7 @@ class Key:
 
     @classmethod
     def new(cls, key_id: str | None = None, *, state: KeyState = "signs", now: datetime | None = None) -> Key:
-        """A key with 256 random bits."""
+        """Make a key with 256 random bits."""
         now = now or datetime.now(UTC)
         name = f"k{now:%Y%m%d}-{secrets.token_hex(2)}" if key_id is None else _checked_id(key_id, "the new key")
         secret = secrets.token_urlsafe(32).encode()
@@ -93,7 +93,7 @@ class KeyRing:
 
     @classmethod
     def of(cls, source: KeySource, where: str) -> KeyRing:
-        """A ring as it is given in code: itself, its text, secrets by id with the one that signs first, or a file."""
+        """Make a ring of what is given in code: itself, its text, secrets by id with the one that signs first, or a file."""
         match source:
             case KeyRing():
                 return source
@@ -108,7 +108,7 @@ class KeyRing:
 
     @classmethod
     def parse(cls, text: str, where: str = "signing_keys", *, path: Path | None = None) -> KeyRing:
-        """A ring from its text."""
+        """Make a ring from its text."""
         pairs = []
         for number, entry in enumerate(filter(None, re.split(r"[,\s]+", text)), start=1):
             key_id, colon, secret = entry.partition(":")
@@ -119,7 +119,7 @@ class KeyRing:
 
     @classmethod
     def read(cls, path: Path, where: str = "signing_keys") -> KeyRing:
-        """A ring from a file: its text, or what `onward keys` wrote."""
+        """Read a ring from a file: its text, or what `onward keys` wrote."""
         try:
             _refuse_open_to_others(path, where)
             content = path.read_bytes()
@@ -173,11 +173,11 @@ class KeyRing:
         return {key.id: key.state for key in self.keys}
 
     def adding(self, key: Key) -> KeyRing:
-        """The same with a new key, which verifies: whoever is not told of it yet would refuse what it signs."""
+        """Return the ring with a new key, which verifies: a process without it would still refuse what it signs."""
         return KeyRing([replace(key, state="verifies"), *self.keys], path=self.path)
 
     def promoting(self, key_id: str | None = None) -> KeyRing:
-        """The same, signing with another key: the newest, or the one that is named."""
+        """Return the ring, signing with another key: the newest, or the one that is named."""
         waiting = [key.id for key in self.keys if key.state == "verifies"]
         if key_id is not None and key_id not in waiting:
             raise OptionError(f"{key_id!r:.80} is not a key that verifies: {', '.join(waiting) or 'there is none'}")
@@ -188,7 +188,7 @@ class KeyRing:
         return KeyRing([replace(key, state=changed.get(key.id, key.state)) for key in self.keys], path=self.path)
 
     def revoking(self, key_id: str) -> KeyRing:
-        """The same without the secret of one key: nothing that it signed is run any more."""
+        """Return the ring without the secret of one key: nothing that it signed is run any more."""
         if key_id not in self.states:
             raise OptionError(f"there is no key {key_id!r:.80} on the ring: it has {', '.join(self.states)}")
         if key_id == self.signing.id:
@@ -201,7 +201,7 @@ class KeyRing:
         )
 
     def to_file(self) -> bytes:
-        """What a key file holds, secrets and all."""
+        """Return what a key file holds, secrets and all."""
         entries = [
             _Entry(id=key.id, state=key.state, secret=key.secret.decode(), created_at=key.created_at)
             for key in self.keys
@@ -209,7 +209,7 @@ class KeyRing:
         return msgspec.json.format(msgspec.json.encode(_File(keys=entries)), indent=2) + b"\n"
 
     def to_text(self) -> str:
-        """What an environment variable holds, secrets and all: the key that signs comes first, wherever it was."""
+        """Return what an environment variable holds, secrets and all: the key that signs comes first, wherever it was."""
         ordered = [self.signing, *(key for key in self.keys if key is not self.signing)]
         return ",".join(f"{key.id}:{_REVOKED if key.state == _REVOKED else key.secret.decode()}" for key in ordered)
 
@@ -244,7 +244,7 @@ def _checked_id(key_id: Any, where: str) -> str:
 
 
 def _refuse_open_to_others(path: Path, where: str) -> None:
-    """Whoever reads a key signs with it; whoever writes it chooses who does."""
+    """Refuse a file of keys that other users may read, and so sign with, or write."""
     found = key_problem(path)
     if found is None:
         return

@@ -53,13 +53,13 @@ class Signer:
         self._usual: dict[str, _Mac] = {}
 
     def sign(self, queue: str) -> Callable[[bytes], bytes]:
-        """What puts a header before the sealed bytes of this queue's jobs."""
+        """Return what puts a header before the sealed bytes of this queue's jobs."""
         assert self._signing is not None
         mac, start = self._mac(self._signing, queue), self._start
         return lambda body: b"%b%b%b" % (start, mac(body), body)
 
     def body(self, sealed: Sealed) -> bytes | None:
-        """The sealed bytes, if the key that signs here has signed them: so it is with nearly all, and takes no detour."""
+        """Return the sealed bytes if the key that signs here has signed them, as it has nearly always."""
         data = sealed.data
         if self._signing is None or not data.startswith(self._start):
             return None
@@ -70,7 +70,7 @@ class Signer:
         return body if compare_digest(mac(body), data[len(self._start) : self._length]) else None
 
     def refusal(self, queue: str, key_id: bytes, signature: bytes, body: bytes) -> str | None:
-        """Why nobody whom we trust has signed this for this queue; None if somebody has."""
+        """Say why no key of the ring has signed this for this queue; None if one has."""
         mac = self._prepared.get((key_id, queue))
         if mac is None:
             key = self._active.get(key_id)
@@ -86,7 +86,7 @@ class Signer:
         )
 
     def knows(self, key_id: bytes) -> bool:
-        """Whether there is anything to be said of a key but that nobody knows it."""
+        """Whether more can be said of a key than that it is unknown here."""
         return key_id == UNSIGNED or key_id in self._active or key_id in self._revoked
 
     def _stranger(self, key_id: bytes) -> str:
@@ -121,7 +121,7 @@ class Signing:
         unverified: Unverified,
         look: Callable[[], object] | None = None,  # for keys that are new: may `adopt` another ring
     ) -> None:
-        # A ring that nobody looks at would be a false comfort, and one that refuses at once would stop a roll-out.
+        # With a ring and no mode, "off" would verify nothing though there are keys, and "require" would stop a roll-out.
         self.mode: Mode = mode or ("off" if ring is None else "warn")
         self._namespace = namespace
         self._unverified = unverified
@@ -183,20 +183,20 @@ class Signing:
         return body
 
     def _looked_at(self, sealed: Sealed) -> tuple[bytes, str | None]:
-        """The sealed bytes, and why nobody whom we trust has signed them.  A key may have been added a moment ago."""
+        """Return the sealed bytes, and why no key of the ring has signed them.  A key may have been added a moment ago."""
         key_id, signature, body = parted(sealed.data)
         if self._look is not None and not self._signer.knows(key_id):
             self._look()
         return body, self._signer.refusal(sealed.queue, key_id, signature, body)
 
     def _refuse(self, queue: str) -> Callable[[bytes], bytes]:
-        """No worker that is set up like this program would run it."""
+        """Raise: no worker that is set up like this program would run it."""
         self.refuse_without_key()
         raise AssertionError("there is a key after all")
 
 
 def _prepare(key: bytes, start: bytes) -> _Mac:
-    """HMAC up to where the sealed bytes begin: two states to copy, for less than half of what it costs from the start."""
+    """Compute HMAC up to where the sealed bytes begin: copying two states costs less than half of starting anew."""
     block = key.ljust(_BLOCK, b"\0")
     inner, outer = sha256(block.translate(_INNER)), sha256(block.translate(_OUTER))
     inner.update(start)
@@ -213,7 +213,7 @@ def _prepare(key: bytes, start: bytes) -> _Mac:
 
 
 def _key_of_queue(secret: bytes, namespace: str, queue: str) -> bytes:
-    """RFC 5869, for one block: a key that is lent for one queue says nothing about the others, nor about the secret."""
+    """Derive a key by RFC 5869, for one block: that of one queue says nothing about the others or the secret."""
     extracted = hmac.digest(b"onward/1 signing keys", secret, "sha256")
     named = _parts(b"onward/1 envelope", namespace.encode(), queue.encode("utf-8", "surrogatepass"))
     return hmac.digest(extracted, named + b"\x01", "sha256")

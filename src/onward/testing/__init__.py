@@ -1,4 +1,10 @@
-"""What a program's own tests need, and, in `onward.testing.contract`, what a backend's tests need."""
+"""What tests need: those of a program here, those of a store in `contract` and `machine`.
+
+Imported by tests and by the pytest plugin, by no other room.
+
+Read `assertions` (what was enqueued), `clock` (time that tests move), `simulation` with `effects` (crash a handler after
+each thing it does), `emptying`.
+"""
 
 from onward.testing.assertions import assert_enqueued, assert_not_enqueued
 from onward.testing.clock import FakeClock

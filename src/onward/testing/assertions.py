@@ -122,7 +122,7 @@ class _Wanted:
         return cls(job, said, call=_plain(kwargs) if kwargs else None)
 
     def differences(self, record: JobRecord) -> list[str]:
-        """Where a job is not what was asked for; empty if it is."""
+        """Say where a job is not what was asked for; empty if it is."""
         return list(self._differences(record))
 
     def _differences(self, record: JobRecord) -> Iterator[str]:
@@ -219,7 +219,7 @@ def _checked(said: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain(value: Any) -> Any:
-    """What a value is once it has travelled as JSON."""
+    """Return what a value is once it has travelled as JSON."""
     try:
         return msgspec.json.decode(encode_value(value))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -227,7 +227,7 @@ def _plain(value: Any) -> Any:
 
 
 def _missing(wanted: Any, got: Any, what: str, *, exactly: bool = False) -> Iterator[str]:
-    """Where ``got`` lacks what is wanted; ``exactly``: or has more."""
+    """Say where ``got`` lacks what is wanted; ``exactly``: or has more."""
     if not isinstance(wanted, dict) or not isinstance(got, dict):
         if wanted != got:
             yield f"{what or 'payload '}is {got!r}, not {wanted!r}"

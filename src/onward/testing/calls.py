@@ -15,14 +15,14 @@ AnyJob = Job[..., ..., Any, Any]
 
 
 def function_of(job: AnyJob) -> Callable[..., Any]:
-    """What `@jobs.job` decorates."""
+    """Return the function that `@jobs.job` decorates."""
     return cast("Callable[..., Any]", cast("Any", job).__wrapped__)
 
 
 def arguments_of(
     job: AnyJob, args: tuple[Any, ...], kwargs: Mapping[str, Any], said: Iterable[str]
 ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """The job's own arguments: as they were given, or out of ``job.call(...)``.
+    """Return the job's own arguments: as they were given, or out of ``job.call(...)``.
 
     An option that was ``said`` and is also the name of a parameter could mean either.  With `job.call` it cannot.
     """

@@ -51,7 +51,7 @@ class Effects:
             self._scenario.happened(name, args, kwargs)
 
     def wrap(self, function: F, *, name: str | None = None) -> F:
-        """The same function, async or not, whose calls are effects.  One that raises has done nothing."""
+        """Return the same function, async or not, whose calls are effects.  One that raises has done nothing."""
         return cast("F", self._wrapped(function, name or _name_of(function)))
 
     def patch(self, target: object, attribute: str, *, name: str | None = None) -> None:
@@ -62,7 +62,7 @@ class Effects:
 
     @contextmanager
     def patched(self) -> Iterator[None]:
-        """The attributes are wrapped inside, and put back afterwards.  `simulate` does this itself."""
+        """Wrap the attributes inside the block, and put them back afterwards.  `simulate` does this itself."""
         with ExitStack() as stack:
             for target, attribute, name in self._patches:
                 stack.enter_context(self._patched(target, attribute, name))
@@ -113,7 +113,7 @@ class Effects:
 
     @contextmanager
     def into(self, recording: Recording) -> Iterator[None]:
-        """What happens inside belongs to this scenario.  `simulate` does this itself."""
+        """Record what happens inside the block for this scenario.  `simulate` does this itself."""
         if self._scenario is not None:
             raise OptionError("these effects belong to a simulation that is still running: give each one its own")
         self._scenario = recording
@@ -155,7 +155,7 @@ class Recording:
 
     @contextmanager
     def run(self) -> Iterator[None]:
-        """The handler is called inside."""
+        """Count one run of the handler, which is called inside the block."""
         run = _Run(len(self.runs) + 1)
         self.runs.append(run)
         outside = _current_run.set(run)
@@ -179,14 +179,14 @@ class Recording:
         raise Crash(f"after effect {effect.number}, {effect}")
 
     def returned(self, value: Any) -> Any:
-        """What the handler returned; if it is the success that is to be lost, it is lost now."""
+        """Pass on what the handler returned; lose the lease first, if this success is to be lost."""
         if self._plan.kind == "duplicate" and not self._success_lost and not isinstance(value, Signal):
             self._success_lost = True
             self._lose_the_lease()
         return value
 
     def refuse_the_dead(self) -> _Run | None:
-        """The run that calls; None if the handler was not started yet."""
+        """Raise in a run that has crashed; return the run that calls, None before the handler was started."""
         # A plain thread does not inherit the context: it is taken for a part of the last run.
         run = _current_run.get() or (self.runs[-1] if self.runs else None)
         if run is not None and run.dead:
@@ -209,5 +209,5 @@ _short.maxlist = _short.maxtuple = _short.maxdict = _short.maxset = 20
 
 
 def text(value: Any) -> str:
-    """A value in a message: short, and never an error."""
+    """Show a value in a message: short, and never an error."""
     return _short.repr(value)

@@ -109,7 +109,7 @@ class Scenario:
         return {"undisturbed": "undisturbed", "crash": "no crash", "duplicate": "duplicate delivery"}[self.kind]
 
     def failed(self, problem: str, error: Exception | None = None) -> Scenario:
-        """The same scenario with something wrong."""
+        """Return the same scenario, failed."""
         return replace(self, problem=problem, error=error)
 
     def __str__(self) -> str:
@@ -262,7 +262,7 @@ class _Stage:
 
 
 def _observed(function: Callable[..., Any], recording: Recording) -> Callable[..., Any]:
-    """The handler, with its beginning and its end told."""
+    """Wrap the handler so that its beginning and its end are recorded."""
 
     @functools.wraps(function)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -278,13 +278,13 @@ def _observed(function: Callable[..., Any], recording: Recording) -> Callable[..
 
 
 def _application(clock: FakeClock) -> Onward:
-    """In memory; other settings are those of the environment and the configuration file, as the user's own are."""
+    """Make an application in memory, with the other settings of the environment and the configuration file."""
     return Onward("memory://", clock=clock, lease_for=_LEASE, dead_letter_queue=None, retention={"completed": None})
 
 
 @contextmanager
 def _quiet(job_id: str) -> Iterator[None]:
-    """An accident that was meant is no news: the log has no line of this job."""
+    """Keep lines of this job out of the log: its crash is intended."""
 
     def is_news(line: logging.LogRecord) -> bool:
         return getattr(line, "job_id", None) != job_id
@@ -299,7 +299,7 @@ def _quiet(job_id: str) -> Iterator[None]:
 
 @contextmanager
 def _quiet_threads() -> Iterator[None]:
-    """A thread that a handler started dies of its crash, too, and that is no news either."""
+    """Keep quiet about threads of the handler that end by the simulated crash."""
     told_before = threading.excepthook
 
     def tell(args: threading.ExceptHookArgs) -> None:
@@ -314,7 +314,7 @@ def _quiet_threads() -> Iterator[None]:
 
 
 def _lose_the_lease(app: Onward, clock: FakeClock) -> None:
-    """The session expires and is reaped.  Once more, if its helper thread renewed it in between."""
+    """Let the session expire and reap it.  Once more, if its helper thread renewed it in between."""
     for _ in range(3):
         clock.advance(_LEASE + timedelta(seconds=1))
         if app.reap():
@@ -322,7 +322,7 @@ def _lose_the_lease(app: Onward, clock: FakeClock) -> None:
 
 
 def _options(definition: JobDefinition) -> JobOptions:
-    """The definition in the words of `@jobs.job`, but for an instant at which it expires: the clock here is another."""
+    """Return the definition in the words of `@jobs.job`, without an instant at which it expires: the clock here differs."""
     options: JobOptions = {
         "name": definition.name,
         "queue": definition.queue,

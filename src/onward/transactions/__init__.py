@@ -1,8 +1,8 @@
-"""Jobs in transactions.
+"""Jobs in transactions of the application.
 
-    callers       which driver a caller's connection is of, and how statements run on it
-    joining       enqueueing in the caller's own transaction
-    completing    a handler's transaction, committed together with the success of its job
+Called by the application (`jobs.transaction`) and by an attempt (`ctx.transaction`).  The statements come from the store,
+as generators (`onward.contract.transactions`); the connection is the caller's, or one that the store lends to a handler.
 
-`jobs.transaction(connection)` opens a joining, a handler's `ctx.transaction()` a completing.
+Read `joining` (enqueue in the caller's transaction), `callers` (which connections of which drivers), `completing` (commit a
+handler's writes together with its job's success).
 """

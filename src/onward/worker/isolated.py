@@ -70,6 +70,8 @@ class HandlerBegins(IpcMessage, frozen=True):
 
 
 class HandlerProgress(IpcMessage, frozen=True):
+    """What the handler says of how far it is."""
+
     fraction: float
     note: str | None
 

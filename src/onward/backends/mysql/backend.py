@@ -40,7 +40,7 @@ from onward.backends.mysql.transfer import MySQLTransfer
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
 from onward.backends.sql import text
-from onward.backends.sql.damage import SetsAside
+from onward.backends.sql.damage import SqlSetsAside
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.reaping import singly
 from onward.backends.sql.rows import Row
@@ -63,7 +63,7 @@ _TRIES = 10  # how often a transaction is run again that was undone for another'
 _LATE = 2  # and if that was because a lock came too late, for which it has waited long already
 
 
-class MySQLBackend(SetsAside, MySQLInspection, MySQLTransfer, Backend):
+class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"

@@ -38,7 +38,7 @@ from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
-from onward.backends.sql.damage import SetsAside
+from onward.backends.sql.damage import SqlSetsAside
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.reaping import singly
 from onward.backends.sql.same_database import same_home
@@ -60,7 +60,7 @@ Result = TypeVar("Result")
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
 
 
-class PostgresBackend(SetsAside, PostgresInspection, PostgresTransfer, Backend):
+class PostgresBackend(SqlSetsAside, PostgresInspection, PostgresTransfer, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "postgresql"

@@ -26,7 +26,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql import text
-from onward.backends.sql.damage import SetsAside
+from onward.backends.sql.damage import SqlSetsAside
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
 from onward.backends.sql.tables import emptying
@@ -63,7 +63,7 @@ _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
+class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"

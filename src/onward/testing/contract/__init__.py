@@ -16,6 +16,8 @@ The whole of a backend's test file:
 
 A backend that cannot do everything says so in its `capabilities`; the tests that need more are skipped and name what is
 missing.  The suite marks its tests with ``promise``: register that marker if you run pytest with strict markers.
+
+Each topic below is a module; read `suite` (how they are put together), `stage` and `builders` (what tests are written with).
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class LostRepliesContract:
     def test_leases_whose_claim_got_no_answer_come_to_light_by_adoption(self, backend):
         envelopes = some_envelopes(3)
         backend.enqueue(envelopes)
-        backend.claim(a_claim(owner="old", limit=3))  # the reply is lost: nobody knows of these leases
+        backend.claim(a_claim(owner="old", limit=3))  # the reply is lost: the worker does not know of these leases
 
         taken_up = backend.open_session(a_session("new"), adopts="old")
 

@@ -127,7 +127,7 @@ SETTLEMENTS: Mapping[str, Callable[[Lease], Settlement]] = {
 }
 
 every_settlement = pytest.mark.parametrize("settlement", SETTLEMENTS.values(), ids=SETTLEMENTS.keys())
-# A crash is a crash, whoever told the store of it.
+# A crash is a crash, whether a worker settled it or a session was reaped.
 _NO_CRASH = {name: settlement for name, settlement in SETTLEMENTS.items() if name != "crashed"}
 every_settlement_but_a_crash = pytest.mark.parametrize("settlement", _NO_CRASH.values(), ids=_NO_CRASH.keys())
 

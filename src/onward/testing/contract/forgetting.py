@@ -1,4 +1,4 @@
-"""Forgetting: a key that a success confirmed is freed for whoever asks; one that a lease holds is left alone."""
+"""Forgetting: a key that a success confirmed is freed when asked for; one that a lease holds is left alone."""
 
 from __future__ import annotations
 

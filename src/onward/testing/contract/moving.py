@@ -1,4 +1,4 @@
-"""Moving house: jobs at rest, copied with all that makes them what they are, removed only as they were copied."""
+"""Transfer: jobs at rest, copied with all that makes them what they are, removed only as they were copied."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _withheld(backend: Any) -> Any:
 
 
 def _shown(backend: Any, queue: str) -> list[Any]:
-    """What anybody sees of the jobs that can move, but for the queue."""
+    """Return what inspection shows of the jobs that can move, but for the queue."""
     jobs = backend.list(Query(queue=queue, states=MOVABLE, limit=1000))
     return [msgspec.structs.replace(job, queue="") for job in jobs]
 

@@ -1,4 +1,4 @@
-"""Pausing: a paused queue gives nothing to anybody, loses nothing, and stays paused."""
+"""Pausing: a paused queue gives no job to any claim, loses nothing, and stays paused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One snapshot: a job that moves between live and finished while somebody looks is seen exactly once."""
+"""One snapshot: a job that moves between live and finished during a look is seen exactly once."""
 
 from __future__ import annotations
 

@@ -142,7 +142,7 @@ class BackendContract(
 
     @pytest.fixture
     def lose_session(self) -> Callable[[str], None]:
-        pytest.skip("no `lose_session` fixture is given: nobody can remove a session without its leases")
+        pytest.skip("no `lose_session` fixture is given: no test can remove a session without its leases")
 
     @pytest.fixture(autouse=True)
     def _skip_what_is_missing(self, request: pytest.FixtureRequest, backend: Any) -> None:

@@ -107,7 +107,7 @@ class AskedModel(Model):
         return len(doomed)
 
     def prune_all(self, cutoffs: Mapping[State, int]) -> Counter[State]:
-        """A whole walk."""
+        """Prune to the end."""
         removed: Counter[State] = Counter()
         for job in [*self.finished.values()]:
             cutoff = self.now - TOMBSTONE.seconds * SECOND if job.tombstone else cutoffs.get(job.state, 0)

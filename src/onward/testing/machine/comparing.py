@@ -43,13 +43,13 @@ def leases(found: Sequence[Lease], *, ordered: bool = True) -> list[dict[str, An
 
 
 def reaped(found: Sequence[Reaped], *, cause: str | None) -> list[Reaped]:
-    """In any order; the cause counts where one was given."""
+    """Sort them; the cause counts where one was given."""
     given = found if cause is not None else [replace(each, cause="") for each in found]
     return sorted(given, key=lambda each: each.id)
 
 
 def jobs(expected: Sequence[StoredJob | None], found: Sequence[StoredJob | None]) -> list[StoredJob | None]:
-    """What is expected, with the words of the backend where the words are its own."""
+    """Return what is expected, with the words of the backend where the words are its own."""
     if len(expected) != len(found):
         return list(expected)
     pairs = zip(expected, found, strict=True)

@@ -40,7 +40,7 @@ OWNERS = ("ann", "bob", "cy")
 # Delays, times to live, and what a lease lasts: an advance often ends one to the microsecond.
 SECONDS = (0.0, 1.0, 5.0, 30.0, 60.0)
 
-Options = Mapping[str, Any]  # only what is not plain: that is what a failing story shows
+Options = Mapping[str, Any]  # only what is not plain: that is what a failing example shows
 
 _yes, _no = st.sampled_from((True,)), st.sampled_from((False,))
 
@@ -79,7 +79,7 @@ plans = _some_of(
 )
 
 
-# What all jobs of one story share, unless they say otherwise: what is rare among many meets often among its like.
+# What all jobs of one example share, unless they say otherwise: what is rare among many meets often among its like.
 themes = st.sampled_from(
     (
         {},
@@ -97,7 +97,7 @@ themes = st.sampled_from(
 
 
 def an_envelope(job_id: str, plan: Options, now: int, can: Capabilities) -> Envelope:
-    """The job of a plan, as far as this backend can carry it."""
+    """Make the job of a plan, as far as this backend can carry it."""
     keys = ("unique_key", "idempotency_key", "single_instance") if can.deduplicates else ()
     asked = {key: plan[key] for key in ("queue", "job", "max_crashes", *keys) if key in plan}
     if can.deduplicates and "replaces" in plan:
@@ -159,7 +159,7 @@ def settlement(move: str, options: Options, lease: Lease, can: Capabilities) -> 
     if "dead_letter" in given:
         # The same id whenever the same run is abandoned.
         dead = derived_id(lease.envelope.id, lease.token, "dead letter")
-        given["dead_letter"] = an_envelope(dead, {"job": "bury"}, lease.claimed_at, can)
+        given["dead_letter"] = an_envelope(dead, {"job": "dead_letter"}, lease.claimed_at, can)
     built: Settlement = getattr(Settlement, move)(lease, **given)
     return built
 

@@ -127,7 +127,7 @@ class ContractMachine(RuleBasedStateMachine):
         expected = self.model.open_session(session, adopts=adopts)
         if found is None or expected is None:
             agree("whether there is anything to adopt", found, expected)
-            self._count("adoption of nobody")
+            self._count("adoption of no session")
             return
         agree("what is held", leases(found, ordered=False), leases(expected, ordered=False))
         self.leases += found
@@ -170,7 +170,7 @@ class ContractMachine(RuleBasedStateMachine):
 
     @rule(acts=st.lists(st.tuples(numbers, settlings), max_size=3), claim=st.none() | claims, owner=owners)
     def turn_of(self, acts: list[tuple[int, Act]], claim: Claim | None, owner: str) -> None:
-        """Whoever holds the leases, whether or not its own session lives."""
+        """Take a turn under any owner, whichever session holds the leases, alive or not."""
         self._turn(acts if self.leases else [], claim, owner)
 
     def _turn(self, acts: list[tuple[int, Act]], claim: Claim | None = None, owner: str | None = None) -> None:
@@ -262,7 +262,7 @@ class ContractMachine(RuleBasedStateMachine):
     @precondition(lambda self: len(self.model.finished) > 1)
     @rule(age=spans, states=st.frozensets(st.sampled_from(State)), limit=st.integers(1, 4))
     def prune(self, age: float, states: frozenset[State], limit: int) -> None:
-        """A whole walk, in batches."""
+        """Prune to the end, in batches."""
         cutoffs = dict.fromkeys(states, self.clock.micros() - round(age * SECOND))
         removed: Counter[State] = Counter()
         after: str | None = ""
@@ -324,7 +324,7 @@ class ContractMachine(RuleBasedStateMachine):
     @precondition(lambda self: self.backend.capabilities.shared)
     @rule(reopen=st.booleans())
     def go_on_with_another_client(self, reopen: bool) -> None:
-        """A second one that is open too; or, when all were closed, a new one."""
+        """Use a second client that is open too; or, when all were closed, a new one."""
         self.others.append(self.backend)
         if reopen and self.backend.capabilities.durable:
             for client in self.others:
@@ -340,7 +340,7 @@ class ContractMachine(RuleBasedStateMachine):
         self._compare_jobs(EVERYTHING)
         for job_id in {*self.ids, *self.model.live, *self.model.finished}:
             expected = self.model.get(job_id)
-            # The list has shown that nobody else's job was touched; tombstones and what is gone it does not show.
+            # The list has shown that no other job was touched; it does not show tombstones and what is gone.
             if expected is None or expected.tombstone or expected != self.got.get(job_id):
                 found = self.backend.get(job_id)
                 agree(f"job {job_id}", [found], jobs([expected], [found]))

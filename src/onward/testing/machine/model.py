@@ -128,7 +128,7 @@ class Model:
     # Settling.
 
     def holds_lease(self, lease: Lease, owner: str) -> bool:
-        """The fence."""
+        """Compare state, token and owner: the fence."""
         job = self.live.get(lease.envelope.id)
         fence = (State.EXECUTING, lease.token, lease.owner)
         return job is not None and (job.state, job.delivery, job.owner) == fence and lease.owner == owner
@@ -284,7 +284,7 @@ class Model:
     # Holds.
 
     def _take_holds(self, job: ModelJob) -> tuple[Hold, str | None]:
-        """All of a job's or none; what it holds already it goes on holding."""
+        """Take all of a job's keys or none; what it holds already it goes on holding."""
         if not job.keys:
             return Hold.FREE, None
         mine = _Pointer(job.id, job.delivery)
