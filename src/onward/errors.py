@@ -14,7 +14,7 @@
     │   ├── JobDiscardedError            it was dead-lettered; carries the last error
     │   └── JobCancelledError            it was cancelled, or it expired
     ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned, purged or not committed yet
-    ├── ResultUnreadable (ValueError)    it has ended, and what the store holds of that no worker wrote
+    ├── ResultUnreadable (ValueError)    it has ended, but what the store holds of it was not written by a worker
     ├── KeyInUse                         an idempotency key that cannot be forgotten: a job that runs holds it
     ├── TransactionError                 a transaction that cannot be joined, or that was rolled back
     │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened

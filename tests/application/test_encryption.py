@@ -235,8 +235,9 @@ def test_the_command_line_shows_the_same(private, url, store, capsys, monkeypatc
     assert CANARY not in shown[0]
     assert shown[0].count(MARKER) >= 5
     assert MARKER not in shown[1]
-    lines = [json.loads(line) for line in shown[1].splitlines()]
-    assert [line["payload"] for line in lines] == [None] * 2  # hidden: without --app nothing tells which are secret
+    told = [json.loads(line) for line in shown[1].splitlines()]
+    assert [(each["payload"], "--app" in each["hidden"]) for each in told] == [(None, True)] * 2
+    assert CANARY in shown[1]  # what is no argument is decrypted
 
 
 def test_masks_stay_after_decryption(private):
