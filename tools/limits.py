@@ -73,6 +73,7 @@ EXCEPTIONS: Mapping[str, str] = {
     "class Sender": _BEING_CUT,
     "class Server": _BEING_CUT,
     "class Session": _BEING_CUT,
+    "class SetsAside": _BEING_CUT,
     "class Slot": _BEING_CUT,
     "class Statement": _BEING_CUT,
     "class Store": _BEING_CUT,
