@@ -366,10 +366,10 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a job that is unknown here is dropped",
         (
             Edit(
-                "src/onward/attempt/attempt.py",
-                'is its module imported?"\n    if _has_waited(lease, runtime):\n',
+                "src/onward/attempt/prepare.py",
+                'is its module imported?"\n    if has_waited(lease, runtime):\n',
                 'is its module imported?"\n    return Attempt(lease=lease, letter=letter, outcome=Skipped(reason))\n'
-                "    if _has_waited(lease, runtime):\n",
+                "    if has_waited(lease, runtime):\n",
             ),
         ),
         (f"{PROGRAMS}::test_a_job_that_this_program_does_not_know_waits_for_one_that_does",),
@@ -457,7 +457,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     Mutant(
         "M24",
         "an encrypted job is settled in the clear by a worker whose setting is off",
-        (Edit("src/onward/attempt/attempt.py", "lease = msgspec.structs.replace(lease, private=True)", "pass"),),
+        (Edit("src/onward/attempt/prepare.py", "lease = msgspec.structs.replace(lease, private=True)", "pass"),),
         (f"{ENCRYPTION}::test_a_worker_whose_setting_is_off_leaves_nothing_of_an_encrypted_job_in_the_clear",),
     ),
     Mutant(

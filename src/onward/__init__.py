@@ -1,16 +1,9 @@
 """Onward: background jobs for Python.  A job that was accepted is never lost.
 
-A job's path through the files, top to bottom:
-
-    1 define     app.py and client/bound_job.py, with job/definition.py, job/arguments.py, job/registry.py
-    2 enqueue    client/client.py
-    3 seal       job/envelope.py, security/signing.py
-    4 store      client/group_commit.py, backends/*: enqueue
-    5 claim      worker/pump.py, backends/*: turn (process_once and drain: worker/inline.py)
-    6 run        worker/runners.py or worker/coroutines.py, attempt/attempt.py
-    7 decide     job/outcome.py, job/retry.py
-    8 settle     attempt/settle.py, backends/*: the next turn; attempt/report.py counts and tells
-    9 recover    supervisor/keeper.py or worker/session.py, backends/*: extend, reap
+Doors for users: this module, `app`, `config`, `errors`, `telemetry`, `backend` and the room `testing`; all else is internal.
+Read it the way a job goes: `client` enqueues, `job` and `security` seal, `backends` store; `supervisor` and `worker` claim,
+`attempt` runs and settles; `operate` looks and steers.  `wiring` makes the parts, `contract` is what every store does, and
+docs/tour.md goes stop by stop.  Every room's own text says what is there and in which order to read it.
 
 What is named here is imported when it is first used: a supervisor and `onward --help` need little of it.
 """
@@ -31,8 +24,8 @@ if TYPE_CHECKING:
         BackendMisconfigured,
         BackendUnavailable,
         InvalidName,
-        JobCancelled,
-        JobDiscarded,
+        JobCancelledError,
+        JobDiscardedError,
         JobStopped,
         JobTimeout,
         OnwardError,
@@ -74,9 +67,9 @@ __all__ = [
     "Full",
     "InvalidName",
     "Job",
-    "JobCancelled",
+    "JobCancelledError",
     "JobContext",
-    "JobDiscarded",
+    "JobDiscardedError",
     "JobHandle",
     "JobRecord",
     "JobStopped",
@@ -101,50 +94,23 @@ __all__ = [
 ]
 
 _HOMES = {
-    "onward.app": ("Onward",),
-    "onward.job.context": ("JobContext",),
+    "onward.app": "Onward",
+    "onward.job.context": "JobContext",
     "onward.errors": (
-        "ArgumentError",
-        "BackendError",
-        "BackendMisconfigured",
-        "BackendUnavailable",
-        "InvalidName",
-        "JobCancelled",
-        "JobDiscarded",
-        "JobStopped",
-        "JobTimeout",
-        "OnwardError",
-        "OptionError",
-        "PayloadTooLarge",
-        "ResultTimeout",
-        "ResultUnreadable",
-        "SchemaTooNew",
+        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName JobCancelledError "
+        "JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
+        "ResultUnreadable SchemaTooNew"
     ),
-    "onward.client.handle": ("JobHandle",),
-    "onward.client.bound_job": ("Job",),
-    "onward.job.secrets": ("Secret",),
-    "onward.client.record": ("JobRecord",),
-    "onward.job.retry": (
-        "Additive",
-        "Custom",
-        "Equal",
-        "Exponential",
-        "Fixed",
-        "Full",
-        "Linear",
-        "NoDelay",
-        "PlusMinus",
-        "RetryPolicy",
-    ),
-    "onward.worker.inline": ("WorkerResult",),
-    "onward.job.signals": (
-        "Discard",
-        "Retry",
-        "Snooze",
-    ),
-    "onward.job.states": ("State",),
+    "onward.client.handle": "JobHandle",
+    "onward.client.bound_job": "Job",
+    "onward.job.secrets": "Secret",
+    "onward.client.record": "JobRecord",
+    "onward.job.retry": "Additive Custom Equal Exponential Fixed Full Linear NoDelay PlusMinus RetryPolicy",
+    "onward.worker.inline": "WorkerResult",
+    "onward.job.signals": "Discard Retry Snooze",
+    "onward.job.states": "State",
 }
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
+_HOME = {name: module for module, names in _HOMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

@@ -43,7 +43,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 class Onward:
     """An application: its jobs, its store and how they meet.
 
-    To make one reaches no server and creates no file: the first use of the store does, or `connect`.
+    Making one reaches no server and creates no file: the first use of the store does, or `connect`.
     Settings not given here come from the environment, then from the configuration file, then from the defaults
     (`onward.config`).
     """
@@ -68,7 +68,7 @@ class Onward:
     def connect(self) -> Self:
         """Reach the store now, check it and bring its tables up to date; else the first use of it does.
 
-        For programs that shall not start without their store: ``jobs = Onward(url).connect()``.
+        For programs that must not start without their store: ``jobs = Onward(url).connect()``.
         """
         self.backend.connect()
         return self
@@ -98,7 +98,7 @@ class Onward:
         return Builder(handler, payload, self.client, self._handles)
 
     def listen(self, event: str) -> Callable[[F], F]:
-        """Call a function for every event of that name, which the ``event`` handler is told of: a decorator."""
+        """Call a function for every event of this name that an ``event`` job brings: a decorator."""
         events = keyed.the(keyed.Events, self._parts.handlers, "event")
         return lambda function: events.listen(event, function)
 
@@ -147,7 +147,7 @@ class Onward:
     # Looking and steering
 
     def handle(self, job_id: str) -> JobHandle[Any]:
-        """A handle for a job by its id."""
+        """Return a handle for the job with this id."""
         return JobHandle(job_id, self._handles)
 
     @overload
@@ -199,7 +199,7 @@ class Onward:
         return await aresults(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
 
     def get(self, job_id: str) -> JobRecord | None:
-        """Everything known about one job, or None."""
+        """Return everything known about one job, or None."""
         return self._inspector.get(job_id)
 
     def list(
@@ -212,25 +212,25 @@ class Onward:
         after: str | None = None,
         newest_first: bool = False,
     ) -> Sequence[JobRecord]:
-        """A page of jobs in the order they were enqueued.  The next page comes ``after`` the last id of this one."""
+        """Return a page of jobs in the order they were enqueued.  The next page comes ``after`` the last id of this one."""
         return self._inspector.list(
             state=state, queue=queue, job=job, limit=limit, after=after, newest_first=newest_first
         )
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        """How many jobs are in each state."""
+        """Return how many jobs are in each state."""
         return self._inspector.counts(queue)
 
     def queues(self) -> Sequence[QueueState]:
-        """Every queue that holds live jobs or is paused."""
+        """Return every queue that holds live jobs or is paused."""
         return self._inspector.queues()
 
     def overview(self, at_most: int = 10_000) -> Overview:
-        """States and queues at a glance, nothing counted beyond ``at_most``: cheap enough to look every second."""
+        """Return states and queues at a glance, nothing counted beyond ``at_most``: cheap enough for every second."""
         return self._inspector.overview(at_most)
 
     def sessions(self) -> Sequence[SessionRecord]:
-        """Who is at work: every worker process, and every program with a worker inside."""
+        """Return every worker process, and every program with a worker inside."""
         return self._inspector.sessions()
 
     def cancel(self, job_id: str, reason: str = BY_REQUEST) -> State | None:
@@ -283,7 +283,7 @@ class Onward:
         return self._inspector.prune(older_than=older_than, queue=queue, state=state, dry_run=dry_run)
 
     def health(self) -> Sequence[Check]:
-        """How the store is."""
+        """Check the store, line by line."""
         return self._inspector.health()
 
     # Running
@@ -310,11 +310,11 @@ class Onward:
         shutdown_timeout: Duration = 25,
         blocked_loop_after: Duration = 1,
     ) -> Worker:
-        """A worker on threads of this program: ``with jobs.worker(): ...``, or ``start()`` and ``stop()``.
+        """Make a worker on threads of this program: ``with jobs.worker(): ...``, or ``start()`` and ``stop()``.
 
         ``queues`` in strict order; or with weights, ``{"mail": 3, "default": 1}``; or those of the registered jobs.  A ``*``
         stands for any part of a name: ``tenant.*``.  ``limits`` bounds how many jobs of single queues may run at once.
-        ``blocked_loop_after``: when an async handler that blocks the event loop is told of in the log; 0: never.
+        ``blocked_loop_after``: after how long the log names an async handler that blocks the event loop; 0: never.
         """
         served = self._parts.registry.queues() if queues is None else queues
         options = WorkerOptions.check(served, concurrency, limits or {}, shutdown_timeout, blocked_loop_after)
@@ -360,19 +360,19 @@ class Onward:
     ) -> None:
         self.close()
 
-    # For those who run a worker in a way of their own
+    # For the supervisor's child process, which runs its worker by itself
 
     @property
     def names(self) -> Sequence[str]:
-        """The jobs that are registered here."""
+        """The names of the jobs that are registered here."""
         return list(self._parts.registry)
 
     def queues_of_jobs(self) -> Sequence[str]:
-        """The queues of the registered jobs, and ``default``."""
+        """Return the queues of the registered jobs, and ``default``."""
         return self._parts.registry.queues()
 
     def rescued(self, reaped: Sequence[Reaped]) -> None:
-        """Tell of leases that somebody else gave back."""
+        """Count and tell leases that another process gave back."""
         self._inspector.rescued(reaped)
 
     def parts(self) -> WorkerParts:

@@ -1,95 +1,19 @@
-"""The contract of a store: a door to what writers of a store, and the rooms that use one, import.  Its text is in
+"""The contract of a store: what writers of a store, and the rooms that use one, import.  Its text is in
 `onward.contract.backend`.
 """
 
 from onward.base.failure import Failure
-from onward.contract.backend import Backend
-from onward.contract.capabilities import (
-    DURABLE,
-    LOSSY,
-    Advising,
-    Capabilities,
-    Check,
-    Emptying,
-    Health,
-    Inline,
-    Migration,
-    Tables,
-)
-from onward.contract.inspection import (
-    QUEUES_AT_A_GLANCE,
-    Counting,
-    DeadLettering,
-    Inspection,
-    Overview,
-    Pruned,
-    Query,
-    QueueCounts,
-    QueuePage,
-    QueueState,
-    Replayed,
-    SessionState,
-)
-from onward.contract.values import (
-    LEASE,
-    TOMBSTONE,
-    Claim,
-    Enqueued,
-    Held,
-    Reaped,
-    Renewal,
-    Run,
-    Session,
-    StoredJob,
-    Turn,
-    TurnResult,
-)
+from onward.contract import backend, capabilities, inspection, values
+from onward.contract.backend import *  # noqa: F403  a door names what is behind it once
+from onward.contract.capabilities import *  # noqa: F403
+from onward.contract.inspection import *  # noqa: F403
+from onward.contract.values import *  # noqa: F403
 from onward.job.envelope import Envelope, Sealed
 from onward.job.lease import Hold, Lease
 from onward.job.settlement import Answer, Settled, Settlement
 
-__all__ = [
-    "DURABLE",
-    "LEASE",
-    "LOSSY",
-    "QUEUES_AT_A_GLANCE",
-    "TOMBSTONE",
-    "Advising",
-    "Answer",
-    "Backend",
-    "Capabilities",
-    "Check",
-    "Claim",
-    "Counting",
-    "DeadLettering",
-    "Emptying",
-    "Enqueued",
-    "Envelope",
-    "Failure",
-    "Health",
-    "Held",
-    "Hold",
-    "Inline",
-    "Inspection",
-    "Lease",
-    "Migration",
-    "Overview",
-    "Pruned",
-    "Query",
-    "QueueCounts",
-    "QueuePage",
-    "QueueState",
-    "Reaped",
-    "Renewal",
-    "Replayed",
-    "Run",
-    "Sealed",
-    "Session",
-    "SessionState",
-    "Settled",
-    "Settlement",
-    "StoredJob",
-    "Tables",
-    "Turn",
-    "TurnResult",
-]
+__all__ = ["Answer", "Envelope", "Failure", "Hold", "Lease", "Sealed", "Settled", "Settlement"]
+__all__ += backend.__all__
+__all__ += capabilities.__all__
+__all__ += inspection.__all__
+__all__ += values.__all__

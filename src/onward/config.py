@@ -2,7 +2,7 @@
 
 The file is the nearest ``onward.toml``, or ``pyproject.toml`` with a ``[tool.onward]`` table, from the working directory
 upwards.  The environment says ``ONWARD_URL``, ``ONWARD_NAMESPACE`` and so on; a variable ``ONWARD_…`` that is no setting is
-told in the log, once.  Keys do not lie in a configuration file: it names the file that holds them, as the environment can
+logged, once.  Keys do not lie in a configuration file: it names the file that holds them, as the environment can
 too.
 """
 
@@ -10,19 +10,17 @@ from __future__ import annotations
 
 import os
 import re
-import tomllib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, NamedTuple, TypedDict, TypeVar
 
-from onward.base import names
+from onward.base import config_file, names
 from onward.base.durations import Duration, seconds
 from onward.base.logs import get_logger
-from onward.base.ownership import intruder
 from onward.errors import OptionError
 from onward.job.retry import RetryPolicy, travels
 from onward.job.retry_config import PolicyLike, read_policy, worded
@@ -45,12 +43,12 @@ logger = get_logger("onward")
 T = TypeVar("T")
 
 _KEY_FILE = "signing_keys_file"  # in a file and in the environment: where the keys are
-_UNSPEAKABLE = ("retention", "queue_retry")  # what the environment cannot tell
+_NOT_IN_ENVIRONMENT = ("retention", "queue_retry")  # tables, which one variable cannot carry
 # What Kubernetes and container links put there for a service whose name begins with `onward`.
 _OF_A_SERVICE = re.compile(
     r"ONWARD_(\w+_)?(SERVICE_(HOST|PORT)(_\w+)?|PORT(_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)?|NAME|ENV_\w+)"
 )
-_told: set[str] = set()  # variables that this process was told of
+_told: set[str] = set()  # variables that this process has logged
 
 _command_line: ContextVar[Mapping[str, Any]] = ContextVar("_command_line", default=MappingProxyType({}))
 
@@ -112,7 +110,7 @@ class Settings:
 
 
 def load(given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, start: Path | None = None) -> Settings:
-    """The effective settings.  Unknown names in files and arguments are errors; the environment is everybody's."""
+    """Return the effective settings.  Unknown names in files and arguments are errors; in the environment they are not."""
     for problem in unknown_variables(environ):
         logger.warning("%s", problem)
     settings = Settings()
@@ -123,7 +121,7 @@ def load(given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, 
 
 @contextmanager
 def overruled(by: Mapping[str, Any]) -> Iterator[None]:
-    """What is given here beats even the arguments of an application that is made meanwhile: so a command line does."""
+    """Let these settings beat even the arguments of an application that is made in the block: a command line does."""
     token = _command_line.set(by)
     try:
         yield
@@ -141,7 +139,7 @@ class Origin(NamedTuple):
 def explain(
     given: Mapping[str, Any], *, environ: Mapping[str, str] | None = None, start: Path | None = None
 ) -> dict[str, Origin]:
-    """The same settings, each with the place it comes from."""
+    """Return the same settings, each with the place it comes from."""
     settings, named = Settings(), {each.name: "default" for each in fields(Settings)}
     for source, values in _sources(given, environ, start):
         settings = _overlay(settings, values, source)
@@ -160,12 +158,12 @@ def _sources(
 
 
 def _from_file(start: Path) -> tuple[str, dict[str, Any]]:
-    for folder in _climbed(start):
+    for folder in config_file.folders_from(start):
         own, shared = folder / "onward.toml", folder / "pyproject.toml"
-        if _is_ours(own):
-            return str(own), _anchored(_parse(own), folder)
-        if _is_ours(shared):
-            table = _parse(shared).get("tool", {}).get("onward")
+        if config_file.is_trusted(own):
+            return str(own), _anchored(config_file.parse(own), folder)
+        if config_file.is_trusted(shared):
+            table = config_file.parse(shared).get("tool", {}).get("onward")
             if table is not None and not isinstance(table, dict):
                 raise OptionError(f"{shared}: tool.onward must be a table of settings, not {table!r:.60}")
             if table is not None:
@@ -173,44 +171,8 @@ def _from_file(start: Path) -> tuple[str, dict[str, Any]]:
     return "no file", {}
 
 
-def _climbed(start: Path) -> Iterator[Path]:
-    """The folder and those above it: not beyond the home folder, nor beyond the file system that it lies on."""
-    homes = _homes()
-    with suppress(OSError):  # what cannot be looked at ends the way up
-        device = start.stat().st_dev
-        for folder in (start, *start.parents):
-            if folder.stat().st_dev != device:
-                return
-            yield folder
-            if folder in homes:
-                return
-
-
-def _homes() -> tuple[Path, ...]:
-    """The home folder, as it is named and where it really is."""
-    try:
-        return Path.home(), Path.home().resolve()
-    except (OSError, RuntimeError):  # whoever runs this has none
-        return ()
-
-
-def _is_ours(path: Path) -> bool:
-    """Whether there is such a file, and it says what its user or root wants: else others choose the store and the keys."""
-    try:
-        problem = intruder(path) if path.is_file() else None
-    except OSError:  # it has just gone, or is not for our eyes
-        return False
-    if problem is not None and str(path) not in _passed_over:
-        _passed_over.add(str(path))
-        logger.warning("%s is passed over as a configuration file: %s", path, problem)
-    return problem is None and path.is_file()
-
-
-_passed_over: set[str] = set()  # a program may open many applications, and is told once
-
-
 def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
-    """A relative path counts from the file that names it: a command in a subfolder must find the same store."""
+    """Resolve relative paths from the file that names them: a command in a subfolder must find the same store."""
     if "signing_keys" in table:
         raise OptionError(
             f"{folder}: keys do not belong in a configuration file, which others read: name a file that holds them with "
@@ -226,15 +188,8 @@ def _anchored(table: dict[str, Any], folder: Path) -> dict[str, Any]:
     return table
 
 
-def _parse(path: Path) -> dict[str, Any]:
-    try:
-        return tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError) as error:
-        raise OptionError(f"{path} cannot be read: {error}") from None
-
-
 def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
-    known = {_variable(each.name): each for each in fields(Settings) if each.name not in _UNSPEAKABLE}
+    known = {_variable(each.name): each for each in fields(Settings) if each.name not in _NOT_IN_ENVIRONMENT}
     said = {
         field_.name: _typed(environ[name], str(field_.type), name) for name, field_ in known.items() if name in environ
     }
@@ -247,12 +202,12 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, Any]:
 
 
 def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
-    """What is wrong with variables that look like settings and are none; each is told once in a process.
+    """Return what is wrong with variables that look like settings and are none; each is told once in a process.
 
-    They are not refused: the environment is everybody's, and a container gets variables that nobody of ours has named.
+    They are not refused: other programs share the environment, and containers add variables of their own.
     """
     known = {_variable(each.name) for each in fields(Settings)} | {_variable(_KEY_FILE)}
-    file_only = {_variable(name) for name in _UNSPEAKABLE}
+    file_only = {_variable(name) for name in _NOT_IN_ENVIRONMENT}
     problems = []
     for name in sorted(os.environ if environ is None else environ):
         if not name.startswith("ONWARD_") or name in _told or (name in known and name not in file_only):
@@ -262,24 +217,24 @@ def unknown_variables(environ: Mapping[str, str] | None = None) -> list[str]:
         _told.add(name)
         if name in file_only:
             setting = name.removeprefix("ONWARD_").lower()
-            problems.append(f"{name} is ignored: the environment cannot say {setting}; onward.toml and Onward(...) can")
+            problems.append(f"{name} is ignored: set {setting} in onward.toml or in Onward(...)")
         else:
             hint = names.suggestion(name, known - file_only)
-            problems.append(f"{name} is ignored: it is no setting{hint if 'mean' in hint else ''}")
+            problems.append(f"{name} is ignored: there is no such setting{hint if 'mean' in hint else ''}")
     return problems
 
 
 def to_environment(settings: Settings) -> dict[str, str | None]:
-    """The environment of a process that is to have the same settings.  None: it must not be set.
+    """Return the environment of a process that is to have the same settings.  None: it must not be set.
 
-    It cannot tell retention, policies of queues, and a default policy that is code.
+    It cannot carry retention, policies of queues, and a default policy that is code.
 
-    Keys that lie in a file stay there; others are in it.  So it is for a process of our own, and not to be shown.
+    Keys that lie in a file stay there; others are in it.  So give it only to a process of Onward's, and do not show it.
     """
     said = {_variable(_KEY_FILE): None} | {
         _variable(each.name): _worded(getattr(settings, each.name))
         for each in fields(Settings)
-        if each.name not in _UNSPEAKABLE
+        if each.name not in _NOT_IN_ENVIRONMENT
     }
     ring = settings.signing_keys
     if ring is not None and ring.path is not None:

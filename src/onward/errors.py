@@ -9,23 +9,23 @@
     ├── DefinitionError (TypeError)      a handler that cannot become a job
     ├── JobUnfinished
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
-    │   └── NoWorker                     nobody in sight could ever finish it
+    │   └── NoWorker                     no worker could ever finish it
     ├── JobEnded
-    │   ├── JobDiscarded                 it was dead-lettered; carries the last error
-    │   └── JobCancelled                 it was cancelled, or it expired
+    │   ├── JobDiscardedError            it was dead-lettered; carries the last error
+    │   └── JobCancelledError            it was cancelled, or it expired
     ├── JobNotFound (LookupError)        no such id: never enqueued here, pruned, purged or not committed yet
     ├── ResultUnreadable (ValueError)    it has ended, and what the store holds of that no worker wrote
     ├── KeyInUse                         an idempotency key that cannot be forgotten: a job that runs holds it
-    ├── TransactionError                 a transaction that cannot be joined, or that came to nothing
+    ├── TransactionError                 a transaction that cannot be joined, or that was rolled back
     │   ├── LeaseLost                    the job is no longer this worker's: nothing of its transaction happened
-    │   └── TransactionTooLong           it kept everybody from writing, and was rolled back
+    │   └── TransactionTooLong           it kept others from writing, and was rolled back
     ├── EnvelopeError (ValueError)       bytes that are not a sealed job
     │   ├── EnvelopeTooNew               written by a newer Onward
-    │   ├── SignatureRejected            unsigned, or signed by nobody whom this worker trusts
-    │   └── DecryptionFailed             encrypted, and not for this place, or with a key that is revoked
+    │   ├── SignatureRejected            unsigned, or not signed by a key that this worker trusts
+    │   └── DecryptionFailed             encrypted for another queue or job, or with a revoked key
     │       └── DecryptionKeyMissing     … or with a key that is not known here
-    ├── EncryptionUnavailable            encryption is on, and there is no key or no library for it
-    ├── SigningKeyMissing                signatures are required, and there is no key
+    ├── EncryptionUnavailable            encryption is on, but a key or the library is missing
+    ├── SigningKeyMissing                signatures are required, but there is no key
     └── BackendError
         ├── BackendUnavailable           the store does not answer now: try again
         │   ├── BackendUnreachable       … and nothing was sent to it
@@ -64,8 +64,8 @@ __all__ = [
     "EnvelopeTooNew",
     "InvalidName",
     "InvalidTime",
-    "JobCancelled",
-    "JobDiscarded",
+    "JobCancelledError",
+    "JobDiscardedError",
     "JobEnded",
     "JobInterrupted",
     "JobNotFound",
@@ -92,7 +92,7 @@ __all__ = [
 
 
 def revive(kind: type[BaseException], *args: Any) -> BaseException:
-    """An exception as it was before it was pickled, without its constructor."""
+    """Rebuild an exception from its pickle, without its constructor."""
     return kind.__new__(kind, *args)
 
 
@@ -158,11 +158,11 @@ class JobEnded(OnwardError):
         self.reason = reason
 
 
-class JobDiscarded(JobEnded):
+class JobDiscardedError(JobEnded):
     """The job was dead-lettered.  ``kind`` names the last error's class, ``reason`` why it was given up."""
 
 
-class JobCancelled(JobEnded):
+class JobCancelledError(JobEnded):
     """The job was cancelled, or expired before it could start."""
 
 
@@ -192,7 +192,7 @@ class KeyInUse(OnwardError):
 
 
 class TransactionError(OnwardError):
-    """A transaction that cannot be joined, or one that came to nothing.  The message says what to do."""
+    """A transaction that cannot be joined, or one that was rolled back.  The message says what to do."""
 
 
 class LeaseLost(TransactionError):
@@ -200,7 +200,7 @@ class LeaseLost(TransactionError):
 
 
 class TransactionTooLong(TransactionError):
-    """It kept everybody else from writing for too long, and was rolled back: nothing of it happened."""
+    """It kept others from writing for too long, and was rolled back: nothing of it happened."""
 
 
 class EnvelopeError(OnwardError, ValueError):
@@ -221,31 +221,31 @@ class SignatureRejected(EnvelopeError):
 
 
 class DecryptionFailed(EnvelopeError):
-    """This was encrypted, and cannot be decrypted here.  Nothing of it was read."""
+    """This was encrypted and cannot be decrypted here.  Nothing of it was read."""
 
 
 class DecryptionKeyMissing(DecryptionFailed):
-    """It was encrypted with a key that this program does not have, or in a way that it does not know.  Others may."""
+    """It was encrypted with a key or an algorithm that this program does not have.  Other programs may."""
 
 
 class EncryptionUnavailable(OnwardError):
-    """Encryption is on, and there is no key or no library to encrypt with."""
+    """Encryption is on, but there is no key or no library to encrypt with."""
 
 
 class SigningKeyMissing(OnwardError):
-    """Signatures are required here, and there is no key to make or to check them with."""
+    """Signatures are required here, but there is no key to make or to check them with."""
 
 
 class BackendError(OnwardError):
-    """Something about the store."""
+    """The store, or the connection to it, failed."""
 
 
 class BackendUnavailable(BackendError):
-    """The store cannot be reached or is busy beyond patience.  Try again: nothing is known to be wrong with the request."""
+    """The store cannot be reached or stays busy for too long.  Try again: nothing is known to be wrong with the request."""
 
 
 class BackendUnreachable(BackendUnavailable):
-    """No connection to the store, or no lock on it, was to be had.  Nothing was sent, so nothing was stored."""
+    """No connection to the store, or no lock on it, could be had.  Nothing was sent, so nothing was stored."""
 
 
 class StoreFull(BackendUnavailable):

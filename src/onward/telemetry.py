@@ -1,6 +1,6 @@
-"""What happened, told to whoever wants to know: events for subscribers, counters for everybody.
+"""What happened: events for those who subscribe, and counters.
 
-Events are built only when somebody subscribed.  They are delivered by a thread of their own from a bounded queue, so a
+Events are built only for a subscriber.  They are delivered by a thread of their own from a bounded queue, so a
 subscriber that raises, blocks or is slow never hurts a job: when it falls too far behind, events are dropped and counted.
 Counters move once per settlement, when the store has applied it.
 """
@@ -112,7 +112,7 @@ class JobSnoozed(JobEvent, frozen=True, kw_only=True):
 
 
 class JobParked(JobEvent, frozen=True, kw_only=True):
-    """Nobody here knows this job yet."""
+    """This worker cannot run the job; another one may."""
 
     delay: float
     reason: str
@@ -153,14 +153,14 @@ class Metrics:
                     self._counts[key] += count
 
     def count(self, name: str, queue: str | None = None) -> int:
-        """One counter, for one queue or for all of them."""
+        """Return one counter, for one queue or for all of them."""
         with self._lock:
             if queue is not None:
                 return self._counts.get((name, queue), 0)
             return sum(count for (each, _), count in self._counts.items() if each == name)
 
     def snapshot(self) -> dict[str, dict[str, int]]:
-        """Every counter that has moved: name, then queue."""
+        """Return every counter that has moved: name, then queue."""
         with self._lock:
             counts = dict(self._counts)
         tree: dict[str, dict[str, int]] = {}
@@ -180,7 +180,7 @@ Subscriber = Callable[[E], object]
 
 
 class Telemetry:
-    """Hands events to subscribers, off the road of the jobs."""
+    """Hands events to subscribers, on a thread of its own."""
 
     def __init__(self) -> None:
         self._subscribers: dict[type[Event], list[Callable[[Any], object]]] = {}
@@ -205,13 +205,13 @@ class Telemetry:
     def on(self, kind: type[E], subscriber: Subscriber[E]) -> None:
         """Call ``subscriber`` with every event of this kind, or of a kind below it."""
         if not (isinstance(kind, type) and issubclass(kind, Event)):
-            raise OptionError(f"{kind!r} is not an event: events are in onward.telemetry (errors have similar names)")
+            raise OptionError(f"{kind!r} is not an event: events are the classes of onward.telemetry")
         with self._lock:
             self._subscribers.setdefault(kind, []).append(subscriber)
             self._heard = {}
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether it is worth building such an event."""
+        """Whether a subscriber would get such an event."""
         return bool(self._subscribers) and bool(self._listeners(kind))
 
     def emit(self, event: Event) -> None:
@@ -224,7 +224,7 @@ class Telemetry:
         except queue.Full:
             self._drop(f"event subscribers are {_BACKLOG} events behind: events are dropped until they catch up")
         except RuntimeError as error:
-            self._drop(f"events are dropped: no thread can be started that tells them ({error})")
+            self._drop(f"events are dropped: no thread can be started to deliver them ({error})")
 
     def _drop(self, why: str) -> None:
         self.dropped += 1
@@ -250,7 +250,7 @@ class Telemetry:
             try:
                 self._queue.put_nowait(None)
             except queue.Full:
-                return  # a subscriber hangs; the thread is a daemon and keeps nobody
+                return  # a subscriber hangs; the thread is a daemon and does not keep the process
 
     def _listeners(self, kind: type[Event]) -> tuple[Callable[[Any], object], ...]:
         heard = self._heard.get(kind)
@@ -278,13 +278,13 @@ class Telemetry:
             for subscriber in self._listeners(type(event)):
                 try:
                     subscriber(event)
-                except BaseException as error:  # noqa: BLE001  whatever it raises, jobs and other subscribers go on
+                except BaseException as error:  # noqa: BLE001  jobs and other subscribers go on
                     self._complain(subscriber, error)
             self._queue.task_done()
         self._queue.task_done()
 
     def _complain(self, subscriber: Callable[[Any], object], error: BaseException) -> None:
-        """One log line per subscriber, not one per event."""
+        """Log the first error of a subscriber, and no more of it."""
         name = _name_of(subscriber)
         self._complaints[name] += 1
         if self._complaints[name] == 1:

@@ -15,7 +15,8 @@ import msgspec
 
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
-from onward.attempt.report import Ledger
+from onward.attempt.report import Reporter
+from onward.attempt.settle import Settler
 from onward.backend import Backend, Inline, Lease
 from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
@@ -35,9 +36,9 @@ from onward.operate.inspector import Inspector
 from onward.operate.unsupported_inspection import inspection_of
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
-from onward.transactions.completing import Blocks, remark
+from onward.transactions.completing import Blocks, note_after_completion
 from onward.transactions.joining import Joins
-from onward.worker.inline import Runner
+from onward.worker.inline import InlineRunner
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.worker import Worker
 
@@ -57,14 +58,14 @@ class Parts:
         self.settings = settings
         self.metrics = Metrics(enabled=settings.metrics)
         self.telemetry = Telemetry()
-        self.ledger = Ledger(self.metrics, self.telemetry)
+        self.reporter = Reporter(self.metrics, self.telemetry)
         # Before the store is opened: what should be encrypted must not be stored otherwise.
         self.keys = Keys(
             settings.signing_keys,
             settings.namespace,
             encrypts=settings.encryption,
             signing=settings.signing,
-            unverified=self.ledger.unverified,
+            unverified=self.reporter.unverified,
         )
         self.backend: Backend = open_store(settings, clock)
         self.clock: Clock = getattr(self.backend, "clock", None) or clock or SystemClock()
@@ -72,7 +73,6 @@ class Parts:
         self.handlers = keyed.build(handlers, store=_whereabouts(settings, self.backend))
         for key, handler in self.handlers.items():
             self.registry.add(HandlerEntry(key, handler))
-        self._keeps_completed = settings.retention[State.COMPLETED] != 0
         self._workers: weakref.WeakSet[Worker] = weakref.WeakSet()  # those that run are held by their threads
         self._make_producer()
         self._make_operators()
@@ -101,7 +101,7 @@ class Parts:
             self.backend,
             self.inspection,
             clock=self.clock,
-            ledger=self.ledger,
+            reporter=self.reporter,
             telemetry=self.telemetry,
             dead_letters=self.dead_letters,
             records=records,
@@ -114,14 +114,20 @@ class Parts:
     def _make_engine(self) -> None:
         settings, keys = self.settings, self.keys
         results = Results(self.registry, settings.max_payload)
+        self._settler = Settler(
+            self.backend,
+            keys.encryption,
+            self.dead_letters.copy_of,
+            keep_completed=settings.retention[State.COMPLETED] != 0,
+            drop_dead=settings.drop_on_dlq_failure,
+        )
         self.joins = Joins(self.backend, self.client, self.handles)
         blocks = Blocks(
             self.joins,
             at_most=min(settings.transaction_timeout, settings.lease_for / 3),
             patience=settings.lease_for,
             results=results,
-            keep=self._keeps_completed,
-            protect=keys.encryption.settlement,
+            settler=self._settler,
         )
         self._runtime = Runtime(
             registry=self.registry,
@@ -134,20 +140,18 @@ class Parts:
             results=results,
             report=self._report_progress,
             transact=blocks.open,
-            remark=self._remark,
+            note_after_completion=self._note_after_completion,
             encryption=keys.encryption,
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
         )
-        self.runner = Runner(
+        self.runner = InlineRunner(
             self.backend,
             self._runtime,
-            self.ledger,
+            self.reporter,
             self.telemetry,
+            self._settler,
             lease_for=timedelta(seconds=settings.lease_for),
-            keep_completed=self._keeps_completed,
-            drop_dead=settings.drop_on_dlq_failure,
-            dead_letter_copy=self.dead_letters.copy_of,
         )
         if isinstance(self.backend, Inline):
             self.client.after_enqueue = self.runner.run_inline
@@ -159,12 +163,10 @@ class Parts:
         return WorkerParts(
             backend=self.backend,
             runtime=self._runtime,
-            ledger=self.ledger,
+            reporter=self.reporter,
             telemetry=self.telemetry,
             lease_for=timedelta(seconds=self.settings.lease_for),
-            keep_completed=self._keeps_completed,
-            drop_dead=self.settings.drop_on_dlq_failure,
-            dead_letter_copy=self.dead_letters.copy_of,
+            settler=self._settler,
             rescued=self.inspector.rescued,
             reap=self.inspector.reap,
             prune=self.inspector.prune,
@@ -189,8 +191,8 @@ class Parts:
         """Whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
         return not self.backend.capabilities.shared and not self.running_workers()
 
-    def _remark(self, attempt: Attempt) -> None:
-        remark(self.backend, attempt, self.keys.encryption.failure)
+    def _note_after_completion(self, attempt: Attempt) -> None:
+        note_after_completion(self.backend, attempt, self.keys.encryption.failure)
 
     def _report_progress(self, lease: Lease, fraction: float, note: str | None) -> bool:
         words = None if note is None else storable(note)

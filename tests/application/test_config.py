@@ -272,12 +272,12 @@ def test_other_people_s_variables_are_left_alone(folder, caplog):
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("ONWARD_LEASE_FRO", "ONWARD_LEASE_FRO is ignored: it is no setting: did you mean 'ONWARD_LEASE_FOR'?"),
-        ("ONWARD_MAX_RETRIES", "it is no setting: did you mean 'ONWARD_DEFAULT_MAX_RETRIES'?"),
-        ("ONWARD_signing", "it is no setting"),
-        ("ONWARD_COLOUR_OF_THE_SKY", "ONWARD_COLOUR_OF_THE_SKY is ignored: it is no setting"),
-        ("ONWARD_RETENTION", "the environment cannot say retention; onward.toml and Onward(...) can"),
-        ("ONWARD_QUEUE_RETRY", "the environment cannot say queue_retry; onward.toml and Onward(...) can"),
+        ("ONWARD_LEASE_FRO", "ONWARD_LEASE_FRO is ignored: there is no such setting: did you mean 'ONWARD_LEASE_FOR'?"),
+        ("ONWARD_MAX_RETRIES", "there is no such setting: did you mean 'ONWARD_DEFAULT_MAX_RETRIES'?"),
+        ("ONWARD_signing", "there is no such setting"),
+        ("ONWARD_COLOUR_OF_THE_SKY", "ONWARD_COLOUR_OF_THE_SKY is ignored: there is no such setting"),
+        ("ONWARD_RETENTION", "set retention in onward.toml or in Onward(...)"),
+        ("ONWARD_QUEUE_RETRY", "set queue_retry in onward.toml or in Onward(...)"),
     ],
 )
 def test_a_variable_that_is_no_setting_is_told_once_with_the_nearest(folder, caplog, name, says):

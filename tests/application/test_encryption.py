@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from onward import Discard, JobContext, JobDiscarded, NoDelay, Onward, Secret, State
+from onward import Discard, JobContext, JobDiscardedError, NoDelay, Onward, Secret, State
 from onward.base.failure import Failure
 from onward.cli import main
 from onward.errors import DecryptionFailed, EncryptionUnavailable, OptionError
@@ -188,7 +188,7 @@ def test_whoever_has_the_key_sees_everything_in_the_clear(private):
     assert all(error.traceback.count(CANARY) == 2 for error in fail.errors)
     assert give_up.reason == f"no use: {CANARY}"
     assert unreturnable.reason == f"no result: RuntimeError: {CANARY}"
-    with pytest.raises(JobDiscarded, match=CANARY):
+    with pytest.raises(JobDiscardedError, match=CANARY):
         jobs.handle(fail.id).result()
     letters = {record.payload["job"]: record.payload for record in jobs.list(queue="dead")}
     assert [letter["payload"] for letter in letters.values()] == [{"text": CANARY}] * 2
@@ -215,7 +215,7 @@ def test_whoever_has_not_sees_a_marker_and_what_is_nobodys_secret(private, open_
     assert (give_up.reason, unreturnable.reason) == (MARKER, MARKER)
     assert [record.payload for record in jobs.dead_letters.list()] == [MARKER] * 2
     assert CANARY not in repr([asdict(record) for record in jobs.list()])
-    with pytest.raises(JobDiscarded, match=MARKER):
+    with pytest.raises(JobDiscardedError, match=MARKER):
         jobs.handle(fail.id).result()
     with pytest.raises(DecryptionFailed, match=f"the result of job {succeed.id} is {MARKER}"):
         jobs.handle(succeed.id).result()

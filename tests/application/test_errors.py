@@ -11,7 +11,7 @@ from onward import errors
 from onward.errors import (
     BackendUnavailable,
     EnvelopeTooNew,
-    JobDiscarded,
+    JobDiscardedError,
     OnwardError,
     OptionError,
     PayloadTooLarge,
@@ -64,7 +64,7 @@ def test_every_error_says_what_it_means(name):
         PayloadTooLarge(10, 5),
         EnvelopeTooNew(2, 1),
         SchemaTooNew(2, 1),
-        JobDiscarded("a", "gave up", kind="ValueError", reason="spent"),
+        JobDiscardedError("a", "gave up", kind="ValueError", reason="spent"),
         ResultTimeout("too late"),
         BackendUnavailable("away"),
     ],

@@ -5,9 +5,9 @@ import threading
 
 import pytest
 
-from onward import JobDiscarded, ResultTimeout
-from onward.errors import JobCancelled, JobNotFound, NoWorker
-from onward.telemetry import JobCancelled as JobWasCancelled
+from onward import JobDiscardedError, ResultTimeout
+from onward.errors import JobCancelledError, JobNotFound, NoWorker
+from onward.telemetry import JobCancelled
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_the_result_of_a_discarded_job_raises_with_its_last_error(jobs, failing)
     handle = failing.enqueue()
     jobs.drain()
 
-    with pytest.raises(JobDiscarded, match="ValueError: bad input") as ended:
+    with pytest.raises(JobDiscardedError, match="ValueError: bad input") as ended:
         handle.result()
     assert (ended.value.job_id, ended.value.kind) == (handle.id, "ValueError")
     assert ended.value.reason == "gave up after 1 attempt: max_retries is 0"
@@ -74,7 +74,7 @@ def test_the_result_of_a_discarded_job_raises_the_same_for_those_who_await_it(jo
     handle = failing.enqueue()
     jobs.drain()
 
-    with pytest.raises(JobDiscarded, match="ValueError: bad input"):
+    with pytest.raises(JobDiscardedError, match="ValueError: bad input"):
         asyncio.run(handle.aresult())
 
 
@@ -82,7 +82,7 @@ def test_the_result_of_a_cancelled_job_raises_with_the_reason(jobs, double):
     handle = double.enqueue(1)
     handle.cancel("not needed any more")
 
-    with pytest.raises(JobCancelled, match="not needed any more") as ended:
+    with pytest.raises(JobCancelledError, match="not needed any more") as ended:
         handle.result()
     assert ended.value.reason == "not needed any more"
 
@@ -182,4 +182,4 @@ def test_a_job_cancelled_through_its_handle_is_told_like_any_other(jobs, double,
     first.cancel("why")
     jobs.cancel(second.id, "why")
 
-    assert [(event.id, event.reason) for event in heard(JobWasCancelled)] == [(first.id, "why"), (second.id, "why")]
+    assert [(event.id, event.reason) for event in heard(JobCancelled)] == [(first.id, "why"), (second.id, "why")]

@@ -50,7 +50,7 @@ def test_the_list_is_sorted_and_small():
 
 def test_every_error_that_users_meet_can_be_imported_from_the_top():
     met = {"OnwardError", "ArgumentError", "OptionError", "InvalidName", "PayloadTooLarge", "ResultTimeout"}
-    met |= {"JobDiscarded", "BackendError", "BackendUnavailable", "BackendMisconfigured", "SchemaTooNew"}
+    met |= {"JobDiscardedError", "BackendError", "BackendUnavailable", "BackendMisconfigured", "SchemaTooNew"}
 
     assert met <= set(onward.__all__)
 

@@ -7,7 +7,6 @@ from datetime import timedelta
 import pytest
 
 from onward import NoDelay
-from onward.attempt.settle import exchange
 from onward.backend import Claim, Settlement
 from onward.errors import BackendRefused
 from onward.telemetry import JobCancelled, JobDiscarded, JobFailed
@@ -391,7 +390,7 @@ def test_one_refused_settlement_of_a_batch_leaves_its_neighbours_settled(open_re
     refuse["results"]()
     batch = [Settlement.ack(lease, b'"poison"' if n == 5 else None) for n, lease in enumerate(leases)]
 
-    made = exchange(jobs.backend, "elsewhere", batch)
+    made = jobs.parts().settler.exchange("elsewhere", batch)
 
     assert [handle.state() for handle in handles] == ["completed"] * 5 + ["discarded"] + ["completed"] * 3
     assert [answer.applied for answer in made.result.settled] == [True] * 9
@@ -409,7 +408,7 @@ def test_several_refused_settlements_are_all_found(open_refusing, claim_elsewher
     refuse["results"]()
     batch = [Settlement.ack(lease, b'"poison"' if n in (0, 4, 5, 9) else None) for n, lease in enumerate(leases)]
 
-    exchange(jobs.backend, "elsewhere", batch)
+    jobs.parts().settler.exchange("elsewhere", batch)
 
     discarded = [n for n, handle in enumerate(handles) if handle.state() == "discarded"]
     assert discarded == [0, 4, 5, 9]
@@ -426,6 +425,6 @@ def test_a_turn_with_a_refused_settlement_claims_all_the_same(open_refusing, cla
     refuse["results"]()
     claim = Claim(queues=("default",), limit=5)
 
-    made = exchange(jobs.backend, "elsewhere", [Settlement.ack(first, b'"poison"')], claim)
+    made = jobs.parts().settler.exchange("elsewhere", [Settlement.ack(first, b'"poison"')], claim)
 
     assert len(made.result.leases) == 1

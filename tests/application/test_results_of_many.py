@@ -5,8 +5,8 @@ import threading
 
 import pytest
 
-from onward import JobDiscarded, ResultTimeout
-from onward.errors import JobCancelled, JobNotFound, NoWorker, OptionError, Unsupported
+from onward import JobDiscardedError, ResultTimeout
+from onward.errors import JobCancelledError, JobNotFound, NoWorker, OptionError, Unsupported
 
 
 @pytest.fixture
@@ -80,10 +80,10 @@ def test_the_first_that_failed_raises_as_its_handle_does(jobs, double):
     handles = [double.enqueue(n) for n in (1, -1, -2)]
     jobs.drain()
 
-    with pytest.raises(JobDiscarded, match="ValueError: negative") as ended:
+    with pytest.raises(JobDiscardedError, match="ValueError: negative") as ended:
         jobs.results(handles)
     assert ended.value.job_id == handles[1].id
-    with pytest.raises(JobDiscarded):
+    with pytest.raises(JobDiscardedError):
         asyncio.run(jobs.aresults(handles))
 
 
@@ -92,7 +92,7 @@ def test_a_failure_raises_without_waiting_for_the_others(jobs, double):
     handles = [double.using(queue="later").enqueue(1), double.enqueue(-1)]
     jobs.drain("default")
 
-    with pytest.raises(JobDiscarded):
+    with pytest.raises(JobDiscardedError):
         jobs.results(handles)
 
 
@@ -104,8 +104,8 @@ def test_exceptions_can_take_the_place_of_results(jobs, double):
     one, failed, cancelled, three, missing = jobs.results([*handles, jobs.handle("0" * 32)], return_exceptions=True)
 
     assert (one, three) == (2, 6)
-    assert isinstance(failed, JobDiscarded)
-    assert isinstance(cancelled, JobCancelled)
+    assert isinstance(failed, JobDiscardedError)
+    assert isinstance(cancelled, JobCancelledError)
     assert isinstance(missing, JobNotFound)
 
 

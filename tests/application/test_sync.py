@@ -6,7 +6,7 @@ from datetime import timedelta
 
 import pytest
 
-from onward import Exponential, JobContext, JobDiscarded, NoDelay, Onward, OnwardError, Snooze
+from onward import Exponential, JobContext, JobDiscardedError, NoDelay, Onward, OnwardError, Snooze
 from onward.testing import FakeClock
 from onward.worker import inline
 
@@ -51,7 +51,7 @@ def test_the_error_does_not_reach_the_enqueuer_but_whoever_asks_for_the_result(j
 
     handle = work.enqueue()
 
-    with pytest.raises(JobDiscarded, match="ValueError: bad input"):
+    with pytest.raises(JobDiscardedError, match="ValueError: bad input"):
         handle.result()
 
 

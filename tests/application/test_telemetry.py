@@ -6,8 +6,7 @@ import threading
 
 import pytest
 
-from onward import JobDiscarded as JobDiscardedError
-from onward import NoDelay, OptionError
+from onward import JobDiscardedError, NoDelay, OptionError
 from onward.telemetry import Event, JobCompleted, JobEnqueued, JobEvent, JobFailed, JobStarted
 from onward.testing.contract.builders import an_envelope
 

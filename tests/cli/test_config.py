@@ -98,7 +98,9 @@ def test_a_variable_that_is_no_setting_is_told_on_stderr(shell, monkeypatch):
     ran = shell("config")
 
     assert ran.code == 0
-    assert ran.err == "warning: ONWARD_LEASE_FRO is ignored: it is no setting: did you mean 'ONWARD_LEASE_FOR'?\n"
+    assert (
+        ran.err == "warning: ONWARD_LEASE_FRO is ignored: there is no such setting: did you mean 'ONWARD_LEASE_FOR'?\n"
+    )
     assert shell("config", "--quiet").err == ""
 
 

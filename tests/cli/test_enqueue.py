@@ -121,7 +121,7 @@ def test_a_taken_unique_key_answers_with_the_job_that_has_it(onward, url):
         (["--priority", "high"], "--priority"),
         (["--queue", "a b"], "queue name 'a b' is not allowed"),
         (["--payload", "{"], "--payload is not JSON"),
-        (["--payload", "{}", "a=1"], "one of them"),
+        (["--payload", "{}", "a=1"], "give one of"),
         (["nonsense"], "'nonsense' is not key=value"),
         (["--meta", "nonsense"], "'nonsense' is not key=value"),
         (["--timeout", "5"], "--wait"),

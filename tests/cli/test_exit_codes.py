@@ -47,9 +47,9 @@ def one_line(ran):
         (["worker", "list", "--processes", "2"], "`onward worker list` takes no --processes"),
         (["worker", "list", "--import", "shop"], "`onward worker list` takes no --import"),
         (["worker", "--limit", "mail"], "is not QUEUE=NUMBER"),
-        (["worker", "--queues", "mail=3,web"], "to some queues and not to others"),
+        (["worker", "--queues", "mail=3,web"], "gives a weight to some queues only"),
         (["worker", "--max-rss", "much"], "write it as 512M or 2G"),
-        (["top", "--interval", "1ms"], "0.1s is the least"),
+        (["top", "--interval", "1ms"], "too short: at least 0.1s"),
     ],
 )
 def test_a_command_line_that_makes_no_sense_is_2(onward, jobs, words, fix):

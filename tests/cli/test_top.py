@@ -13,7 +13,7 @@ from onward.backend import Claim, Overview, QueueCounts, Session
 from onward.cli.deaths import Deaths, GoneWorker
 from onward.cli.picture import Room, picture
 from onward.cli.table import measure
-from onward.cli.watching import COUNTED, Look, Watch
+from onward.cli.watching import COUNTED, Look, StoreWatch
 from onward.client.record import JobRecord, Progress, RunError, SessionRecord
 
 NOW = datetime(2030, 1, 1, 12, tzinfo=UTC)
@@ -171,7 +171,7 @@ class TestOnePicture:
 class TestWatch:
     def test_throughput_is_what_ended_between_two_looks(self, jobs):
         job = jobs.job(name="work")(lambda: None)
-        watch = Watch(jobs)
+        watch = StoreWatch(jobs)
         begun = time.monotonic()
         assert watch.look().rate is None
 
@@ -184,7 +184,7 @@ class TestWatch:
 
     def test_it_is_never_negative(self, jobs, kill):
         kill("one", "two")
-        watch = Watch(jobs)
+        watch = StoreWatch(jobs)
         watch.look()
 
         jobs.dead_letters.purge()
@@ -197,10 +197,10 @@ class TestWatch:
         jobs.backend.claim(Claim(queues=("default",), owner="a"))
         ago.backend.claim(Claim(queues=("web",), owner="b"))
 
-        assert [record.id for record in Watch(jobs).look().running] == [second.id, first.id]
+        assert [record.id for record in StoreWatch(jobs).look().running] == [second.id, first.id]
 
     def test_the_store_is_left_alone_for_twenty_times_as_long_as_a_look_takes(self, jobs, monkeypatch):
-        watch = Watch(jobs)
+        watch = StoreWatch(jobs)
         watch.look()
         assert watch.pause(1.0) == 1.0
 
@@ -344,14 +344,14 @@ class TestDeaths:
         jobs.dead_letters.replay([first])
         jobs.drain()
 
-        look = Watch(jobs).look()
+        look = StoreWatch(jobs).look()
 
         assert [record.id for record in look.deaths.jobs] == [first, second]
         assert [record.errors[-1].message for record in look.deaths.jobs] == ["one", "two"]
 
     def test_a_look_counts_what_died_since_the_first(self, jobs, kill):
         kill("before")
-        watch = Watch(jobs)
+        watch = StoreWatch(jobs)
         assert watch.look().deaths.while_watching == 0
         kill("one", "two")
         assert watch.look().deaths.while_watching == 2
@@ -360,7 +360,7 @@ class TestDeaths:
         assert watch.look().deaths.while_watching == 2  # what was removed has died all the same
 
     def test_a_worker_that_ends_by_itself_has_not_died(self, jobs):
-        watch = Watch(jobs)
+        watch = StoreWatch(jobs)
         with jobs.worker():
             (owner,) = [worker.owner for worker in watch.look().workers]
 
@@ -370,7 +370,7 @@ class TestDeaths:
     def test_one_whose_session_expired_has(self, jobs, past):
         past.backend.open_session(Session(owner="dead", lease_for=timedelta(1), host="vm", pid=7, version="0"))
         past.backend.open_session(Session(owner="late", lease_for=timedelta(seconds=1), host="vm", pid=8, version="0"))
-        watch = Watch(jobs)
+        watch = StoreWatch(jobs)
         watch.look()
         jobs.reap()
 

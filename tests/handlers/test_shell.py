@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 
 from onward.errors import ArgumentError, OptionError
 from onward.handlers import build
-from onward.handlers.patience import Stopped
 from onward.handlers.program import _Said
 from onward.handlers.shell import CommandFailed, Shell
+from onward.handlers.time_left import Stopped
 from onward.job.context import JobContext
 from onward.job.registry import NotAllowed
 

@@ -14,7 +14,7 @@ import pytest
 from onward.errors import ArgumentError, OptionError
 from onward.handlers import build
 from onward.handlers.exchange import TooMuchSaid
-from onward.handlers.patience import Stopped
+from onward.handlers.time_left import Stopped
 from onward.handlers.url import AskedToWait, RequestFailed, Url
 from onward.job.registry import NotAllowed
 from onward.job.signals import Discard

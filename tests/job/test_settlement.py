@@ -1,7 +1,10 @@
 """Settlements: each is one settling move, only a completed run counts, and one rule says what each does to its job."""
 
+from typing import get_args
+
 import pytest
 
+from onward import telemetry
 from onward.base.failure import Failure
 from onward.job.envelope import Sealed
 from onward.job.lease import Lease
@@ -10,13 +13,14 @@ from onward.job.settlement import (
     LEASE_LOST,
     Leased,
     Settlement,
+    SettlingMove,
     already_applied,
     applied,
     crash_pause,
     fate,
     judge,
 )
-from onward.job.states import State, allows
+from onward.job.states import SETTLING, State, allows
 
 LEASE = Lease(
     envelope=Sealed("a", "mail", b""), token=7, owner="worker", expires_at=30, claimed_at=0, attempts=2, waits=4
@@ -102,6 +106,12 @@ def test_a_repeated_settlement_counts_as_well(state):
     assert (answer.applied, answer.already_applied) == (False, True)
     assert answer.state is state
     assert answer.counts
+
+
+def test_a_move_is_one_row_of_the_table():
+    assert set(get_args(SettlingMove)) == set(SETTLING)
+    for row in SETTLING.values():
+        assert row.event is None or issubclass(getattr(telemetry, row.event), telemetry.JobEvent)
 
 
 def test_a_lost_lease_and_a_job_that_is_gone_do_not_count():

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import onward
-from onward import InvalidName, JobDiscarded, Onward, config
+from onward import InvalidName, JobDiscardedError, Onward, config
 from onward.errors import OnwardError
 
 SOURCES = Path(onward.__file__).parent
@@ -84,11 +84,11 @@ class TestStoredNamesAreInert:
         before = set(sys.modules)
 
         (error,) = jobs.get(handle.id).errors
-        with pytest.raises(JobDiscarded) as discarded:
+        with pytest.raises(JobDiscardedError) as discarded:
             handle.result(timeout=1)
 
         assert (error.kind, error.message) == (name, hostile)
-        assert type(discarded.value) is JobDiscarded
+        assert type(discarded.value) is JobDiscardedError
         assert not Path("owned").exists()
         assert set(sys.modules) == before
 

@@ -9,7 +9,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from onward.attempt.attempt import prepare
+from onward.attempt.prepare import prepare
 from onward.backend import Claim, Session, Turn
 from onward.job.outcome import Done
 from onward.supervisor.options import ProcessOptions

@@ -9,7 +9,7 @@ import psycopg
 import pymysql
 import pytest
 
-from onward import JobContext, JobDiscarded, State
+from onward import JobContext, JobDiscardedError, State
 from onward.base import interruption as shields
 from onward.errors import JobTimeout, TransactionError
 
@@ -346,7 +346,7 @@ def test_an_interruption_waits_until_it_is_known_what_became_of_it(jobs, databas
             conn.execute(WRITE.format("paid"))
 
     handle = pay.enqueue()
-    with jobs.worker(), suppress(JobDiscarded):
+    with jobs.worker(), suppress(JobDiscardedError):
         handle.result(timeout=60)
     del jobs.backend.begin
 

@@ -1,10 +1,10 @@
 """One attempt, read as a sentence: verify → open → decrypt → resolve → allow → hold → call → decide.
 
-`prepare` takes a lease as far as it can go without running anybody's code: it is `Ready` to be called, or its `Attempt`
-has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  Nothing here
-talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome, and if even deciding that
-fails, it is a failed attempt with a critical line in the log.  (A handler may complete its
-job in a transaction of its own; what goes wrong after that is remarked, and changes nothing.)
+`prepare` (`onward.attempt.prepare`) takes a lease as far as it goes without running a handler: it is `Ready` to be called,
+or its `Attempt` has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an
+outcome.  Nothing here talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome, and if
+even deciding that fails, it is a failed attempt with a critical line in the log.  (A handler may complete its job in a
+transaction of its own; what goes wrong after that is noted, and changes nothing.)
 """
 
 from __future__ import annotations
@@ -23,23 +23,18 @@ import msgspec
 
 from onward.attempt.overrun import swallowed, told_to_a_task
 from onward.base.backoff import doubling
-from onward.base.clock import SECOND, Clock, from_micros
+from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure, describe, kind_of, message_of, storable
 from onward.base.logs import get_logger
-from onward.base.wording import a, counted
+from onward.base.wording import a
 from onward.errors import (
-    DecryptionFailed,
-    DecryptionKeyMissing,
-    EnvelopeError,
-    EnvelopeTooNew,
     JobTimeout,
-    SignatureRejected,
 )
 from onward.job.arguments import DoesNotFit
-from onward.job.context import Block, JobContext
-from onward.job.envelope import Letter, Verify, open_sealed
-from onward.job.lease import LARGEST_COUNT, Hold, Lease
-from onward.job.outcome import Cancelled, Dead, Done, Outcome, Parked, RetryLater, Skipped, Snoozed, decide, failed
+from onward.job.context import JobContext, TransactionBlock
+from onward.job.envelope import Letter, Verify
+from onward.job.lease import Lease
+from onward.job.outcome import Dead, Done, Outcome, Parked, RetryLater, decide, failed
 from onward.job.registry import Entry, NotAllowed, Registry
 from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY, RetryPolicy
@@ -50,26 +45,27 @@ from onward.security.encryption import Encryption
 
 __all__ = [
     "Attempt",
+    "Interruptible",
     "Ready",
     "Runtime",
-    "Slot",
     "Terms",
     "conclude",
+    "has_waited",
     "parked",
-    "prepare",
     "run",
     "run_async",
+    "scrubber",
+    "undecided",
 ]
 
 logger = get_logger("onward.job")
 
 _LONGEST_PARKING = 600.0
-_LONGEST_HOLD_WAIT = 30.0
 _UNRUN = (Awaitable, Generator, AsyncGenerator)
 _DONE = Done()
 
 Report = Callable[[Lease, float, str | None], bool]
-Transact = Callable[[Lease, JobContext], Block]
+Transact = Callable[[Lease, JobContext], TransactionBlock]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,20 +82,20 @@ class Runtime:
     results: Results
     report: Report
     transact: Transact
-    remark: Callable[[Attempt], None]  # an error that a run met after its job was completed
+    note_after_completion: Callable[[Attempt], None]  # an error that a run met after its job was completed
     encryption: Encryption
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
     rng: Random = field(default_factory=Random)
 
 
-class Slot(Protocol):
-    """Where a handler runs that can be interrupted.  If that happens while it is left, it is left again."""
+class Interruptible(Protocol):
+    """The place where a handler runs that can be interrupted.  If `leave` itself is interrupted, it is called again."""
 
     def enter(self) -> None: ...
 
     def leave(self) -> type[BaseException] | None:
-        """Gives what the handler was interrupted by."""
+        """Return what the handler was interrupted by."""
         ...
 
 
@@ -136,46 +132,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     duration_ms: int = 0
 
 
-def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
-    """Everything that can be said before the handler is called."""
-    if not _is_possible(lease):
-        return _impossible(lease)
-    try:
-        return _prepared(lease, runtime)
-    except Exception as error:  # noqa: BLE001  the last net: one job's bytes do not end a worker
-        return _undecided(lease, runtime.default_max_retries, describe(error))
-
-
-def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
-    try:
-        letter = open_sealed(lease.envelope, namespace=runtime.namespace, verify=runtime.verify)
-        if letter.enc is not None:
-            letter = runtime.encryption.open(letter)
-            lease = msgspec.structs.replace(lease, private=True)
-    except EnvelopeTooNew as error:
-        return _too_new(lease, error, runtime)
-    except DecryptionKeyMissing as error:
-        return _locked(lease, error, runtime)
-    except EnvelopeError as error:
-        return _rejected(lease, error, runtime)
-    if lease.spent is not None:
-        return _spent(lease, lease.spent, letter, runtime)
-    entry = runtime.registry.find(letter.job)
-    if entry is None:
-        return _unknown(lease, letter, runtime)
-    refused = runtime.registry.refusal(entry, letter.job, letter.queue)
-    if refused is not None:
-        failure = Failure("NotAllowed", refused)
-        return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
-    terms = _terms(letter, entry, runtime)
-    outcome = _not_now(lease, letter, terms, runtime.clock)
-    if outcome is not None:
-        return Attempt(lease=lease, letter=letter, outcome=outcome)
-    context = _context(lease, letter, terms, runtime) if entry.takes_context else None
-    return Ready(lease, letter, entry, terms, context)
-
-
-def run(ready: Ready, runtime: Runtime, slot: Slot | None = None) -> Attempt:
+def run(ready: Ready, runtime: Runtime, slot: Interruptible | None = None) -> Attempt:
     """Call a sync handler.  Only between entering and leaving its slot can it be interrupted."""
     started = time.perf_counter_ns()
     value: Any = None
@@ -237,7 +194,7 @@ def _ended(
     *,
     told: type[BaseException] | None,
 ) -> Attempt:
-    """A run that came to its end, and what it was told meanwhile.  Never raises."""
+    """Conclude a run, and record an interruption that it ignored.  Never raises."""
     duration_ms = (time.perf_counter_ns() - started) // 1_000_000
     attempt = conclude(ready, runtime, value, error, duration_ms)
     if told is not None or ready.terms.timeout is not None:
@@ -247,7 +204,7 @@ def _ended(
             attempt = msgspec.structs.replace(attempt, swallowed=ignored)
     if ready.context is not None and ready.context.completed is not None and (attempt.failure or attempt.swallowed):
         try:
-            runtime.remark(attempt)
+            runtime.note_after_completion(attempt)
         except Exception:
             logger.exception("job %s is completed; an error after that could not be recorded", ready.letter.id)
     return attempt
@@ -261,15 +218,15 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
         except BaseException as broken:  # noqa: BLE001  closing or encoding what it returned runs code of its own
             attempt = _concluded(ready, runtime, None, broken, duration_ms)
     except BaseException as unexpected:  # noqa: BLE001  the last net: one job's code does not end a worker
-        failure, letter = describe(unexpected, _scrubber(ready.letter, runtime)), ready.letter
-        return _undecided(ready.lease, ready.terms.max_retries, failure, letter=letter, duration_ms=duration_ms)
+        failure, letter = describe(unexpected, scrubber(ready.letter, runtime)), ready.letter
+        return undecided(ready.lease, ready.terms.max_retries, failure, letter=letter, duration_ms=duration_ms)
     return attempt
 
 
-def _undecided(
+def undecided(
     lease: Lease, max_retries: int, failure: Failure, *, letter: Letter | None = None, duration_ms: int = 0
 ) -> Attempt:
-    """Our own code failed on this job: a failed attempt, which nothing of the job's own has a say in."""
+    """Make a failed attempt of an error in our own code: neither the job's policy nor its code is asked."""
     job_id, told = lease.envelope.id, f"{failure.kind}: {failure.message}"
     logger.log_traceback(
         logging.CRITICAL, "the engine failed on job %s: %s", job_id, told, traceback=failure.traceback.rstrip()
@@ -293,10 +250,10 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
     if error is not None and issubclass(type(error), DoesNotFit):
         return _misfit(ready, error, runtime)
     if error is not None and issubclass(type(error), NotAllowed):
-        outcome: Outcome = Dead(message_of(error, _scrubber(ready.letter, runtime)), cause="refused", ran=False)
+        outcome: Outcome = Dead(message_of(error, scrubber(ready.letter, runtime)), cause="refused", ran=False)
     else:
         try:
-            outcome = decide(error, ready.lease, ready.terms, runtime.rng)
+            outcome = _DONE if error is None else decide(error, ready.lease, ready.terms, runtime.rng)
         except BaseException as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
             error = broken
             outcome = failed(broken, ready.lease, ready.terms, runtime.rng)
@@ -317,7 +274,7 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 
 
 def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
-    """Its transaction is committed, and so is its success, whatever the handler did then."""
+    """Conclude a run whose transaction is committed: it succeeded, whatever its handler did then."""
     assert ready.context is not None
     assert ready.context.completed is not None
     completed = ready.context.completed
@@ -335,12 +292,12 @@ def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 
 
 def _failure(error: BaseException | None, letter: Letter, runtime: Runtime) -> Failure | None:
-    """What is kept and told of an error: not what its job's arguments keep secret."""
-    return None if error is None else describe(error, _scrubber(letter, runtime))
+    """Return what is stored and logged of an error, without the secrets of its job's arguments."""
+    return None if error is None else describe(error, scrubber(letter, runtime))
 
 
-def _scrubber(letter: Letter, runtime: Runtime) -> Scrub:
-    """What scrubs texts about a job.  If its secrets cannot be found out, nothing is told."""
+def scrubber(letter: Letter, runtime: Runtime) -> Scrub:
+    """Return what scrubs texts about a job.  If its secrets cannot be found out, all of a text is masked."""
     try:
         return runtime.registry.scrubber(letter)
     except BaseException:  # noqa: BLE001  to decode arguments may run code of the user's own
@@ -348,141 +305,32 @@ def _scrubber(letter: Letter, runtime: Runtime) -> Scrub:
 
 
 def _scrubbed(letter: Letter, runtime: Runtime, text: str) -> str:
-    return _scrubber(letter, runtime)(text)
+    return scrubber(letter, runtime)(text)
 
 
 def _never_run(value: Any) -> Exception:
-    """A plain function around an async one returns a coroutine: nobody awaits it, so its work was not done."""
+    """Return the error of a handler that gives back a coroutine: without an await its work was not done."""
     if isinstance(value, Coroutine | Generator):
         value.close()
     return TypeError(f"the handler returned {a(kind_of(value))}, which was never run: define it with `async def`")
 
 
 def parked(lease: Lease, reason: str) -> Parked:
-    """Put aside, longer each time."""
+    """Return the outcome of a job that is put aside, longer each time."""
     return Parked(doubling(10.0, lease.waits + 1, _LONGEST_PARKING), storable(reason))
 
 
-def _is_possible(lease: Lease) -> bool:
-    """Whether a worker could have counted so."""
-    return (
-        0 < lease.token <= LARGEST_COUNT
-        and 0 <= lease.attempts <= LARGEST_COUNT
-        and 0 <= lease.crashes <= LARGEST_COUNT
-        and 0 <= lease.interruptions <= LARGEST_COUNT
-        and 0 <= lease.waits <= LARGEST_COUNT
-    )
-
-
-def _impossible(lease: Lease) -> Attempt:
-    counters = (
-        f"delivery {lease.token}, attempts {lease.attempts}, crashes {lease.crashes}, "
-        f"interruptions {lease.interruptions}, waits {lease.waits}"
-    )
-    reason = f"its counters hold what no worker writes: {counters}"
-    return Attempt(
-        lease=lease, outcome=Dead(reason, cause="rejected", ran=False), failure=Failure("ImpossibleCounters", reason)
-    )
-
-
-def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
-    """Bytes that are no job of ours.  Where signatures are required, whatever cannot be verified was not signed."""
-    cause = "unreadable"
-    if isinstance(error, DecryptionFailed):
-        cause = "undecryptable"
-    elif isinstance(error, SignatureRejected) or runtime.requires_signatures:
-        cause = "rejected"
-    failure = Failure(type(error).__name__, storable(str(error)))
-    return Attempt(lease=lease, outcome=Dead(str(error), cause=cause, ran=False), failure=failure)
-
-
-def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
-    """It waits for a worker of its version.  Where signatures are required, not for ever: nobody can say whose it is."""
-    if runtime.requires_signatures and _has_waited(lease, runtime):
-        return _rejected(lease, error, runtime)
-    return Attempt(lease=lease, outcome=parked(lease, str(error)))
-
-
-def _locked(lease: Lease, error: DecryptionKeyMissing, runtime: Runtime) -> Attempt:
-    """A worker without the keys must not discard what others could run: it waits for them, but not for ever."""
-    if _has_waited(lease, runtime):
-        return _rejected(lease, error, runtime)
-    return Attempt(lease=lease, outcome=parked(lease, str(error)))
-
-
-def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attempt:
-    """Only its dead letter is still to be stored."""
-    reason = runtime.encryption.read_reason(letter.id, letter.queue, stored) or stored
-    dead = Dead(reason, cause="spent", ran=False, quotes=reason != stored)
-    return Attempt(lease=lease, letter=letter, outcome=dead)
-
-
-def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
-    """A half-deployed fleet must lose nothing: wait for a worker that knows the job, but not for ever."""
-    reason = f"job {letter.job!r} is not registered here: is its module imported?"
-    if _has_waited(lease, runtime):
-        failure = Failure("UnknownJob", reason)
-        return Attempt(lease=lease, letter=letter, outcome=Dead(reason, cause="unknown", ran=False), failure=failure)
-    return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
-
-
 def _misfit(ready: Ready, error: BaseException, runtime: Runtime) -> Attempt:
-    """The handler was not called.  A worker with the version of the job that this was enqueued for may come by."""
+    """Park arguments that do not fit, for a worker with the version of the job that they were made for; not for ever."""
     lease, letter = ready.lease, ready.letter
-    reason = message_of(error, _scrubber(letter, runtime))
-    if _has_waited(lease, runtime):
+    reason = message_of(error, scrubber(letter, runtime))
+    if has_waited(lease, runtime):
         dead = Dead(reason, cause="misfit", ran=False, quotes=True)
         return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure("DoesNotFit", reason))
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 
 
-def _has_waited(lease: Lease, runtime: Runtime) -> bool:
-    """Whether it has been parked for as long as anything is."""
+def has_waited(lease: Lease, runtime: Runtime) -> bool:
+    """Whether a job has been parked for as long as any is."""
     since = lease.parked_since
     return since is not None and lease.claimed_at - since >= runtime.unknown_grace * SECOND
-
-
-def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
-    definition = entry.definition
-    retries = letter.max_retries if letter.max_retries is not None else definition.max_retries
-    policies = (letter.retry, definition.retry, runtime.queue_retry.get(letter.queue), runtime.default_retry)
-    return Terms(
-        max_retries=runtime.default_max_retries if retries is None else retries,
-        retry=next(policy for policy in policies if policy is not None),
-        discard_on=definition.discard_on,
-        retry_on=definition.retry_on,
-        timeout=letter.timeout if letter.timeout is not None else definition.timeout,
-    )
-
-
-def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcome | None:
-    if letter.expires_at is not None and letter.expires_at <= clock.micros():
-        return Cancelled("expired")
-    if lease.hold is Hold.DONE:
-        return Skipped(f"its idempotency key was done by job {lease.holder}")
-    if lease.hold is Hold.BUSY:
-        return Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
-    if lease.attempts > terms.max_retries:
-        return Dead(f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent", cause="spent", ran=False)
-    return None
-
-
-def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> JobContext:
-    deadline = None
-    if terms.timeout is not None:
-        deadline = from_micros(runtime.clock.micros() + round(terms.timeout * SECOND))
-    return JobContext(
-        id=letter.id,
-        job=letter.job,
-        name=letter.name or letter.job,
-        queue=letter.queue,
-        attempt=lease.attempts + 1,
-        max_retries=terms.max_retries,
-        payload=letter.payload,
-        meta=letter.meta,
-        delivery=lease.token,
-        deadline=deadline,
-        report=lambda fraction, note: runtime.report(lease, fraction, note),
-        transact=lambda context: runtime.transact(lease, context),
-        scrub=lambda: _scrubber(letter, runtime),
-    )

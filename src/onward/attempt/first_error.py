@@ -18,27 +18,27 @@ __all__ = ["FirstError"]
 
 
 class FirstError:
-    """Looks on while handlers run."""
+    """Remembers what the first failed attempt raised."""
 
     def __init__(self) -> None:
         self._error: BaseException | None = None
 
     def watching(self, ready: Ready, run: Callable[[Ready], Attempt]) -> Attempt:
-        """Run it; if that is a failed attempt, remember what it raised."""
+        """Run an attempt; if it fails, remember what it raised."""
         watched = _Watched(ready.entry)
         attempt = run(msgspec.structs.replace(ready, entry=watched))
         failure, error = attempt.failure, watched.error
-        if isinstance(error, DoesNotFit):  # such a job is parked, and a test would wait for it in vain
+        if isinstance(error, DoesNotFit):  # such a job is parked, and a test would wait for ever
             self._error = error
         elif failure is not None and failure.kind == JobTimeout.__name__:  # which ends a thread that does not expect it
             self._error = TimeoutError(failure.message)
-        elif failure is not None and not isinstance(error, Signal):  # a signal is a handler's wish, and was granted
+        elif failure is not None and not isinstance(error, Signal):  # a signal is what the handler wanted
             known = error is not None and type(error).__name__ == failure.kind
             self._error = error if known else RuntimeError(str(failure))
         return attempt
 
     def raise_it(self) -> None:
-        """Raise it in the caller, where it has not been yet."""
+        """Raise it in the caller."""
         if self._error is not None:
             raise self._error
 

@@ -17,7 +17,7 @@ _LATE = 0.1  # seconds past its time-out after which a run is late, whether it w
 
 
 def told_to_a_task(deadline: asyncio.Timeout) -> type[BaseException] | None:
-    """What this task was told by being cancelled, after its handler has ended."""
+    """Return what this task was cancelled by, after its handler has ended."""
     if deadline.expired():
         return JobTimeout
     task = asyncio.current_task()
@@ -32,7 +32,7 @@ def swallowed(
     duration_ms: int,
     is_async: bool,
 ) -> Failure | None:
-    """What is put on record, if a run went on that was ``told`` to end, or that should have been."""
+    """Return what goes on record if a run ignored that it was ``told`` to end, or ran past its time-out."""
     if isinstance(error, JobInterrupted | asyncio.CancelledError):
         return None
     if timeout is not None and (told is JobTimeout or duration_ms > (timeout + _LATE) * 1000):

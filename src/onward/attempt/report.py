@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from onward import telemetry
 from onward.attempt.attempt import Attempt
 from onward.backend import Reaped
 from onward.base.durations import spoken
@@ -19,48 +20,35 @@ from onward.base.failure import Failure
 from onward.base.logs import get_logger
 from onward.base.wording import counted
 from onward.job.envelope import Sealed
-from onward.job.outcome import Cancelled, Dead, RetryLater
+from onward.job.outcome import DISCARDS, REJECTIONS, Cancelled, Dead, RetryLater
 from onward.job.settlement import Settled, Settlement
-from onward.job.states import State
+from onward.job.states import DEAD_LETTER_REFUSED, DROPPED, LEASE_GONE, SETTLING, SettlingRow, State
 from onward.telemetry import (
     JobCancelled,
     JobCompleted,
-    JobDeduplicated,
     JobDiscarded,
     JobEvent,
-    JobFailed,
-    JobLeaseLost,
-    JobParked,
     JobRescued,
-    JobSnoozed,
     Metrics,
     Telemetry,
 )
 
-__all__ = ["REJECTIONS", "Ledger"]
+__all__ = ["Reporter", "status"]
 
 logger = get_logger("onward.job")
 
 _UNVERIFIED_EVERY = 60.0  # seconds between two lines that say the same
 
-# Which counters a discard moves, by its cause.  "failed" and a dead letter stored at last count as failures; the others
-# never were runs of the handler and have counters of their own.
-_DISCARDS = {
-    "failed": ("jobs_failed", "jobs_failed_permanently"),
-    "spent": ("jobs_failed", "jobs_failed_permanently"),
-    "rejected": ("jobs_rejected_signature",),
-    "unreadable": ("jobs_unreadable",),
-    "undecryptable": ("jobs_undecryptable",),
-    "refused": ("jobs_refused",),
-    "unknown": ("jobs_unknown",),
-    "misfit": ("jobs_misfit",),
+_SWALLOWED = {"JobTimeout": "jobs_overran", "JobStopped": "jobs_cancel_ignored"}
+# The events of the settling moves.  What does not end a lease has events of its own, below.
+_EVENTS: dict[str, type[JobEvent]] = {
+    row.event: getattr(telemetry, row.event)
+    for row in (*SETTLING.values(), LEASE_GONE, DROPPED, DEAD_LETTER_REFUSED)
+    if row.event is not None
 }
 
-_SWALLOWED = {"JobTimeout": "jobs_overran", "JobStopped": "jobs_cancel_ignored"}
-REJECTIONS = frozenset({"rejected", "unreadable", "undecryptable"})  # nothing of the job was read
 
-
-class Ledger:
+class Reporter:
     """Counts, tells and logs what was settled.  A settlement repeated after a lost answer is counted once, when answered."""
 
     def __init__(self, metrics: Metrics, telemetry: Telemetry) -> None:
@@ -72,12 +60,12 @@ class Ledger:
         self._metrics.add("jobs_fetched", queue, count)
 
     def unverified(self, sealed: Sealed, problem: str) -> None:
-        """A job is run that would be refused if signatures were required.  All are counted; not every one gets a line."""
+        """Count a job that runs and would be refused if signatures were required; not every one gets a log line."""
         self._metrics.add("jobs_unverified", sealed.queue)
         now, key = time.monotonic(), (sealed.queue, problem)
         if now - self._warned.get(key, -_UNVERIFIED_EVERY) < _UNVERIFIED_EVERY:
             return
-        if len(self._warned) >= 1000:  # whoever writes to the store can make up names
+        if len(self._warned) >= 1000:  # who can write to the store can make up names
             self._warned.clear()
         self._warned[key] = now
         _say(
@@ -91,7 +79,7 @@ class Ledger:
 
     def settled(self, attempts: Sequence[Attempt], made: Sequence[Settlement], answers: Sequence[Settled]) -> None:
         counts: Counter[tuple[str, str]] = Counter()
-        # Successes are nearly all there is: where nobody listens to them they are counted, and that is all.
+        # Successes are nearly all there is: without a subscriber and without DEBUG they are only counted.
         unheard = not self._telemetry.wants(JobCompleted) and not logger.isEnabledFor(logging.DEBUG)
         for attempt, item, answer in zip(attempts, made, answers, strict=True):
             queue = attempt.lease.envelope.queue
@@ -101,13 +89,17 @@ class Ledger:
             if unheard and item.move == "ack" and answer.state is State.COMPLETED:
                 counts["jobs_succeeded", queue] += 1
                 continue
-            for name in _counters(attempt, item, answer):
+            row = _row(attempt, item, answer)
+            discards = DISCARDS[_cause(attempt)] if row.event == "JobDiscarded" else ()
+            for name in (*discards, *row.counters):
                 counts[name, queue] += 1
             if item.dead_letter is not None and answer.state is State.DISCARDED:
                 counts["jobs_enqueued", item.dead_letter.queue] += 1
             try:
-                self._tell(attempt, item, answer)
-                _log(attempt, item, answer)
+                kind = None if row.event is None else _EVENTS[row.event]
+                if kind is not None and self._telemetry.wants(kind):
+                    self._telemetry.emit(_event(kind, attempt, item))
+                _log(attempt, item, row)
             except Exception:  # it is settled: what is told of it does not end a worker
                 logger.exception("the end of job %s could not be told", attempt.lease.envelope.id)
         self._metrics.add_all(counts)
@@ -138,70 +130,27 @@ class Ledger:
             else:
                 self._telemetry.emit(JobRescued(**common, cause=each.cause, crashes=each.crashes))
 
-    def _tell(self, attempt: Attempt, item: Settlement, answer: Settled) -> None:
-        kind = _EVENTS.get(_happened(attempt, item, answer))
-        if kind is not None and self._telemetry.wants(kind):
-            self._telemetry.emit(_event(kind, attempt, item))
+
+def status(attempt: Attempt, item: Settlement, answer: Settled) -> str:
+    """Return the word of `WorkerResult.status`."""
+    row = _row(attempt, item, answer)
+    return "rejected" if row is SETTLING["abandon"] and _cause(attempt) in REJECTIONS else row.status
 
 
-def _happened(attempt: Attempt, item: Settlement, answer: Settled) -> str:
+def _row(attempt: Attempt, item: Settlement, answer: Settled) -> SettlingRow:
+    """Return what is told of a settlement, by the state that the job went to."""
     if not answer.counts:
-        return "lost"
-    if _was_dropped(attempt, item):
-        return "abandon"
-    if _was_cancelled(answer):
-        return "cancelled"
+        return LEASE_GONE
+    if item.move == "cancelled" and not isinstance(attempt.outcome, Cancelled):
+        return DROPPED  # it failed for good, and its dead letter was refused: `drop_on_dlq_failure`
+    if answer.state is State.CANCELLED:
+        return SETTLING["cancelled"]
     # No retry follows a refused dead letter, and the discard is told when it is stored at last.
-    return item.move if item.spent is None else "spent"
-
-
-def _was_cancelled(answer: Settled) -> bool:
-    return answer.state is State.CANCELLED
-
-
-def _was_dropped(attempt: Attempt, item: Settlement) -> bool:
-    """Whether it failed for good, and its dead letter was refused: `drop_on_dlq_failure`."""
-    return item.move == "cancelled" and not isinstance(attempt.outcome, Cancelled)
-
-
-def _counters(attempt: Attempt, item: Settlement, answer: Settled) -> tuple[str, ...]:
-    if not answer.counts:
-        return ("leases_lost",)
-    if _was_dropped(attempt, item):
-        return (*_DISCARDS[_cause(attempt)], "jobs_dlq_failed")
-    if _was_cancelled(answer):
-        return ("jobs_cancelled",)
-    match item.move:
-        case "ack":
-            return ("jobs_succeeded",)
-        case "skip":
-            return ("jobs_skipped_idempotent",)
-        case "nack":
-            return ("jobs_dlq_failed",) if item.spent is not None else ("jobs_failed", "jobs_requeued")
-        case "abandon":
-            return _DISCARDS[_cause(attempt)]
-        case "snooze":
-            return ("jobs_snoozed",)
-        case "park":
-            return ("jobs_parked",)
-        case _:
-            return ()
+    return SETTLING[item.move] if item.spent is None else DEAD_LETTER_REFUSED
 
 
 def _cause(attempt: Attempt) -> str:
     return attempt.outcome.cause if isinstance(attempt.outcome, Dead) else "failed"
-
-
-_EVENTS: dict[str, type[JobEvent]] = {
-    "ack": JobCompleted,
-    "skip": JobDeduplicated,
-    "nack": JobFailed,
-    "abandon": JobDiscarded,
-    "snooze": JobSnoozed,
-    "park": JobParked,
-    "cancelled": JobCancelled,
-    "lost": JobLeaseLost,
-}
 
 
 def _event(kind: type[JobEvent], attempt: Attempt, item: Settlement) -> JobEvent:
@@ -230,9 +179,11 @@ def _job_of(attempt: Attempt) -> str:
     return attempt.letter.job if attempt.letter is not None else "?"
 
 
-def _log(attempt: Attempt, item: Settlement, answer: Settled) -> None:
-    """Failures, discards and lost leases get one line each; a success only where somebody debugs."""
-    level, event = _line(item, answer, attempt)
+def _log(attempt: Attempt, item: Settlement, row: SettlingRow) -> None:
+    """Write one line for a failure, a discard or a lost lease; for a success only where DEBUG is on."""
+    # A parked job is told loudly the first time; after that it only waits.
+    parked_again = row is SETTLING["park"] and attempt.lease.parked_since is not None
+    level = logging.DEBUG if parked_again else row.level
     if not logger.isEnabledFor(level):
         return
     problem = attempt.outcome.problem if isinstance(attempt.outcome, RetryLater) else None
@@ -241,9 +192,11 @@ def _log(attempt: Attempt, item: Settlement, answer: Settled) -> None:
     lease = attempt.lease
     failure = item.failure or attempt.failure
     facts = {"job": _job_of(attempt), "attempt": lease.attempts + 1}
+    discarded = row is SETTLING["abandon"]
+    line = ", which was not run: %(why)s" if discarded and not _was_attempted(attempt) else row.line
     _say(
         level,
-        _TEMPLATES[event] if _was_attempted(attempt) else _UNRUN.get(event, _TEMPLATES[event]),
+        f"{row.log} %(job)s %(id)s{line}",  # one text per event: tools group lines by it
         {
             **facts,
             "id": lease.envelope.id,
@@ -253,12 +206,12 @@ def _log(attempt: Attempt, item: Settlement, answer: Settled) -> None:
         },
         extra={
             **facts,
-            "event": event,
+            "event": row.log,
             "job_id": lease.envelope.id,
             "queue": lease.envelope.queue,
             "duration_ms": item.duration_ms,
         },
-        traceback=failure.traceback.rstrip() if failure is not None and event == "job.discarded" else "",
+        traceback=failure.traceback.rstrip() if failure is not None and discarded else "",
     )
 
 
@@ -283,24 +236,6 @@ def _log_swallowed(attempt: Attempt, swallowed: Failure) -> None:
     )
 
 
-# One template per event: tools group lines by it.
-_TEMPLATES = {
-    "job.completed": "job.completed %(job)s %(id)s attempt %(attempt)d in %(took)s",
-    "job.skipped": "job.skipped %(job)s %(id)s: %(why)s",
-    "job.failed": "job.failed %(job)s %(id)s attempt %(attempt)d in %(took)s, retry in %(delay)s: %(why)s",
-    "job.discarded": "job.discarded %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
-    "job.dropped": "job.dropped %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
-    "job.dead_letter_refused": "job.dead_letter_refused %(job)s %(id)s, again in %(delay)s: %(why)s",
-    "job.snoozed": "job.snoozed %(job)s %(id)s attempt %(attempt)d in %(took)s, again in %(delay)s",
-    "job.parked": "job.parked %(job)s %(id)s, looked at again in %(delay)s: %(why)s",
-    "job.cancelled": "job.cancelled %(job)s %(id)s attempt %(attempt)d: %(why)s",
-    "job.released": "job.released %(job)s %(id)s",
-    "job.crashed": "job.crashed %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
-    "lease.lost": "lease.lost %(job)s %(id)s attempt %(attempt)d in %(took)s: %(why)s",
-}
-_UNRUN = {"job.discarded": "job.discarded %(job)s %(id)s, which was not run: %(why)s"}
-
-
 def _why(item: Settlement, failure: Failure | None) -> str:
     why = item.reason or ""
     if failure is not None and failure.message != why:
@@ -316,32 +251,3 @@ def _say(
         logger.log_traceback(level, message, *args, extra=extra, traceback=traceback)
     else:
         logger.log(level, message, *args, extra=extra)
-
-
-def _line(item: Settlement, answer: Settled, attempt: Attempt) -> tuple[int, str]:
-    if not answer.counts:
-        return logging.WARNING, "lease.lost"
-    if _was_dropped(attempt, item):
-        return logging.CRITICAL, "job.dropped"
-    if _was_cancelled(answer):
-        return logging.INFO, "job.cancelled"
-    match item.move:
-        case "abandon":
-            return logging.CRITICAL, "job.discarded"
-        case "nack":
-            return (logging.ERROR, "job.dead_letter_refused") if item.spent else (logging.WARNING, "job.failed")
-        case "park":
-            # Loud the first time; after that it only waits.
-            return (logging.WARNING if attempt.lease.parked_since is None else logging.DEBUG), "job.parked"
-        case _:
-            return logging.DEBUG, _QUIET[item.move]
-
-
-_QUIET = {
-    "ack": "job.completed",
-    "skip": "job.skipped",
-    "snooze": "job.snoozed",
-    "release": "job.released",
-    "cancelled": "job.cancelled",
-    "crashed": "job.crashed",
-}

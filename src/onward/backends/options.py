@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from onward.base.numerals import whole
+from onward.base.names import whole
 from onward.errors import BackendMisconfigured
 
 __all__ = ["flag", "number"]

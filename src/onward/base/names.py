@@ -1,4 +1,4 @@
-"""Names that every backend can carry: they end up in SQL values, Redis keys, tube names and file names."""
+"""What people write and every backend can carry: names (in SQL values, Redis keys, tubes, file names), and whole numbers."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ __all__ = [
     "queue_pattern",
     "serves",
     "suggestion",
+    "whole",
 ]
 
 _QUEUE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
@@ -25,6 +26,7 @@ _QUEUE_PATTERN = re.compile(r"[A-Za-z0-9*][A-Za-z0-9._*-]{0,99}")
 _JOB = re.compile(r"[A-Za-z_][A-Za-z0-9_.:-]{0,199}")
 _NAMESPACE = re.compile(r"[a-z][a-z0-9_]{0,39}")
 _KEY_LIMIT = 400
+_LONGEST_NUMBER = 18  # digits: Python refuses to read thousands of them
 
 
 def queue_name(name: str) -> str:
@@ -91,6 +93,15 @@ def suggestion(word: str, known: Iterable[str]) -> str:
     words = sorted(map(str, known))  # an enum's member is known by its word
     close = difflib.get_close_matches(word, words, n=1)
     return f": did you mean {close[0]!r}?" if close else f"; it knows {', '.join(words)}"
+
+
+def whole(text: str) -> int | None:
+    """Return the whole number that a text says, or None if it says anything else.
+
+    >>> whole("42"), whole("-1"), whole("٤٢"), whole("9" * 5000)
+    (42, None, None, None)
+    """
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else None
 
 
 def _checked(pattern: re.Pattern[str], name: str, what: str, rule: str) -> str:

@@ -22,32 +22,32 @@ if TYPE_CHECKING:
 
 __all__ = ["given", "load", "on_new_store", "on_store", "refuse_missing"]
 
-Run = Callable[["Onward", Namespace], int]
+StoreCommand = Callable[["Onward", Namespace], int]
 
 
-def on_store(run: Run) -> Callable[[Namespace], int]:
-    """A command about a store that is there already: to look must not create one."""
+def on_store(run: StoreCommand) -> Callable[[Namespace], int]:
+    """Make a command that works on an existing store: looking must not create one."""
     return lambda args: _run(run, args, creates=False)
 
 
-def on_new_store(run: Run) -> Callable[[Namespace], int]:
-    """A command that may be the first to use a store."""
+def on_new_store(run: StoreCommand) -> Callable[[Namespace], int]:
+    """Make a command that may be the first to use a store."""
     return lambda args: _run(run, args, creates=True)
 
 
 def given(args: Namespace) -> dict[str, str]:
-    """The settings that the command line names."""
+    """Return the settings that the command line names."""
     said = {name: value for name in ("url", "store", "namespace") if (value := getattr(args, name)) is not None}
     if "url" in said and "store" not in said:
         from onward.backends.opening import BROKERS, scheme_of
 
         if scheme_of(said["url"]) not in BROKERS:
-            said["store"] = ""  # it is another's: this one needs none
+            said["store"] = ""  # the store in the settings belongs to another URL: this one needs none
     return said
 
 
 def load(name: str, settings: Mapping[str, str], imports: Sequence[str] = ()) -> Onward:
-    """The application with this name, on the store that the command line names if it names one.
+    """Import the application with this name, on the store that the command line names if it names one.
 
     The module is imported here, and every application that it makes meanwhile is opened with these settings.
     """
@@ -59,7 +59,7 @@ def load(name: str, settings: Mapping[str, str], imports: Sequence[str] = ()) ->
         return place.find(module)
 
 
-def _run(run: Run, args: Namespace, *, creates: bool) -> int:
+def _run(run: StoreCommand, args: Namespace, *, creates: bool) -> int:
     with _opened(args, creates=creates) as app:
         if not app.backend.capabilities.shared and not _runs_here(app, args):
             raise CommandError(
@@ -71,7 +71,7 @@ def _run(run: Run, args: Namespace, *, creates: bool) -> int:
 
 
 def _runs_here(app: Onward, args: Namespace) -> bool:
-    """A job that runs inside `enqueue` needs nobody else."""
+    """Whether jobs run inside `enqueue`: they need no other process."""
     from onward.backend import Inline
 
     return isinstance(app.backend, Inline) and args.app is not None
@@ -92,7 +92,7 @@ def _opened(args: Namespace, *, creates: bool) -> Onward:
 
 
 def refuse_missing(url: config.Origin, option: str = "--url") -> None:
-    """SQLite makes the file it is asked for, and a slip of the pen would look like an empty store."""
+    """Raise if a SQLite file does not exist: SQLite would make it, and a typing error would look like an empty store."""
     if url.value.startswith("sqlite:"):
         from onward.backends.sqlite.url import parse_url
 

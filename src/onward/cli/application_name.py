@@ -49,7 +49,7 @@ class ApplicationName(NamedTuple):
         return cls(text, module, path, bool(call))
 
     def find(self, module: Any) -> Onward:
-        """The application, in its module; a factory is called."""
+        """Return the application, in its module; a factory is called."""
         from onward.app import Onward
 
         found = self._attribute(module)
@@ -117,7 +117,7 @@ def _nearest(name: str, found: Any) -> str:
 
 
 def _needed(function: Callable[..., Any]) -> list[str]:
-    """The parameters that have no default."""
+    """Return the parameters that have no default."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some that are written in C do not say

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from onward import demo
 from onward.cli import (
     completion,
     config,
@@ -19,6 +18,7 @@ from onward.cli import (
     worker,
 )
 from onward.cli.command import Command, Group, argument
+from onward.demo import command as demo
 
 __all__ = ["GLOBALS", "TREE"]
 

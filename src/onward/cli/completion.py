@@ -2,7 +2,8 @@
 
 All three scripts work alike.  They walk over the words so far to find the place in the tree (``/job/list``), passing over
 the values of options; then they offer what may stand there, options only after a dash.  A flag takes a value everywhere
-or nowhere, so the walk needs no grammar.
+or nowhere, so the walk needs no grammar.  (`shtab` reads argparse, which does not know of ``worker list``, of what --state
+and --many may be, nor that the word after --url is no command; so this is made from the tree.)
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ def complete(args: Namespace) -> int:
 
 
 def script(shell: str, tree: Tree, everywhere: Sequence[Argument]) -> str:
-    """The completion script for ``bash``, ``zsh`` or ``fish``."""
+    """Return the completion script for ``bash``, ``zsh`` or ``fish``."""
     places = list(_places(tree, tuple(everywhere)))
     return {"bash": _bash, "zsh": _zsh, "fish": _fish}[shell](places)
 
@@ -220,7 +221,7 @@ def _joined(lines: Sequence[str]) -> str:
 
 
 def _quoted(text: str) -> str:
-    """In single quotes, for any of the three shells."""
+    """Put a text in single quotes, for any of the three shells."""
     return "'" + text.replace("'", "’") + "'"
 
 

@@ -34,7 +34,7 @@ class Setting(NamedTuple):
 
 
 def show_config(args: Namespace) -> int:
-    """The effective settings.  The store is left alone."""
+    """Print the effective settings.  The store is left alone."""
     try:
         settings = _of_command_line(args) if args.app is None else _of_application(args.app, given(args))
     except (OptionError, InvalidName, InvalidTime) as error:
@@ -67,7 +67,7 @@ def _of_command_line(args: Namespace) -> list[Setting]:
 
 
 def _of_application(name: str, said: Mapping[str, str]) -> list[Setting]:
-    """What differs from the file and the environment, and is not said here, the application says in its code."""
+    """Return the settings of an application: what neither file, environment nor command line says is in its code."""
     app = load(name, said)
     outside = config.explain({})
     settings = []
@@ -81,7 +81,7 @@ def _of_application(name: str, said: Mapping[str, str]) -> list[Setting]:
 
 
 def _option(name: str, said: Mapping[str, str]) -> str:
-    """A URL that needs no store beside it rules one out that is named elsewhere."""
+    """Return the option that decides: a --url that needs no store overrules a store that is named elsewhere."""
     return "--url" if name == "store" and not said.get(name) else f"--{name}"
 
 
@@ -104,7 +104,7 @@ def _as_data(setting: Setting) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> Any:
-    """Of keys, what they do; of a URL, nothing that opens a door."""
+    """Return a value for people: of keys what they do, of a URL no password."""
     if isinstance(value, KeyRing):
         return value.states
     if isinstance(value, RetryPolicy):

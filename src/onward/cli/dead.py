@@ -31,7 +31,7 @@ _TOLD = 20
 
 
 def list_dead(app: Onward, args: Namespace) -> int:
-    """A page, or with ``--all`` every page."""
+    """Print a page, or with ``--all`` every page."""
 
     def page(limit: int, after: str | None) -> Sequence[JobRecord]:
         return app.dead_letters.list(args.queue, job=args.job, limit=limit, after=after)
@@ -40,7 +40,7 @@ def list_dead(app: Onward, args: Namespace) -> int:
 
 
 def show(app: Onward, args: Namespace) -> int:
-    """Everything known about one dead job."""
+    """Print everything known about one dead job."""
     record = find_dead(app, args.id)
     if record.state is not State.DISCARDED:
         raise JobNotFound(f"job {record.id} is {record.state}, not dead: see `onward job show {record.id}`")
@@ -49,7 +49,7 @@ def show(app: Onward, args: Namespace) -> int:
 
 
 def replay(app: Onward, args: Namespace) -> int:
-    """Put dead jobs back in their queue with their budget whole."""
+    """Put dead jobs back in their queue, with all their attempts again."""
     chosen = _chosen(app, args)
     replayed, skipped = 0, dict(chosen.skipped)
     with output.progress(args, "replaying", len(chosen.ids)) as advance:
@@ -117,7 +117,7 @@ def _named(app: Onward, given: Sequence[str]) -> Chosen:
 
 
 def _matching(app: Onward, args: Namespace) -> Chosen:
-    """The ids first, so that what dies meanwhile is not swept along unseen."""
+    """Read the ids first: jobs that die meanwhile must not be removed unseen."""
 
     def page(limit: int, after: str | None) -> Sequence[JobRecord]:
         return app.dead_letters.list(args.queue, job=args.job, limit=limit, after=after)
@@ -173,7 +173,7 @@ _FILTERS = (
 _WHICH = (
     argument("ids", "an id, or 8 or more of its first characters", metavar="ID", nargs="*"),
     *_FILTERS,
-    argument("--limit", "at most so many, the oldest first", metavar="N", type=values.count),
+    argument("--limit", "at most this many, the oldest first", metavar="N", type=values.count),
     argument("--all", "all of them", action="store_true"),
 )
 
@@ -187,7 +187,7 @@ GROUP = Group(
             on_store(list_dead),
             (
                 *_FILTERS,
-                argument("--limit", "at most so many (50)", metavar="N", type=values.count, default=50),
+                argument("--limit", "at most this many (50)", metavar="N", type=values.count, default=50),
                 argument("--after", "begin after this id, the last of the page before", metavar="ID"),
                 argument("--all", "every page", action="store_true"),
             ),
@@ -200,7 +200,7 @@ GROUP = Group(
         ),
         Command(
             "replay",
-            "put dead jobs back in their queue, with their budget whole",
+            "put dead jobs back in their queue, with all their attempts again",
             on_store(replay),
             _WHICH,
         ),

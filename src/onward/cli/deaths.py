@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.base.wording import counted
-from onward.cli.table import Column, Line
+from onward.cli.table import Column, StyledLine
 from onward.cli.times import ago
 from onward.job.states import State
 
@@ -44,7 +44,7 @@ class Deaths(NamedTuple):
         return sum(_has_crashed(record) for record in self.jobs)
 
     def as_data(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the same for machines."""
         return {
             "while_watching": self.while_watching,
             "jobs": [
@@ -106,7 +106,7 @@ class DeathWatch:
         return Deaths(jobs, self._while_watching, gone)
 
     def _cause(self, worker: SessionRecord) -> str | None:
-        """A process that died leaves a crash on a job that it ran; one that ended by itself leaves none."""
+        """Return why a worker is gone: a process that died leaves a crash on a job that it ran, one that ended does not."""
         held = [record for record in self._running if record.owner == worker.owner]
         for before in held[:_ASKED]:
             now = self._get(before.id)
@@ -116,8 +116,8 @@ class DeathWatch:
         return None if worker.alive else "its session expired"
 
 
-def summary(deaths: Deaths, *, dead: str, expired: int) -> Line:
-    """A line that is red as soon as there is anything to tell; ``dead`` is how many there are."""
+def summary(deaths: Deaths, *, dead: str, expired: int) -> StyledLine:
+    """Return a line that is red as soon as there is anything to tell; ``dead`` is how many there are."""
     jobs, died = deaths.jobs, sum(gone.cause is not None for gone in deaths.gone)
     if not jobs and not died and not expired:
         return [("deaths      ", "dim"), ("none", "dim")]
@@ -134,7 +134,7 @@ def summary(deaths: Deaths, *, dead: str, expired: int) -> Line:
 
 
 def last_error(record: JobRecord) -> str:
-    """Why a job is dead, in one line."""
+    """Return why a job is dead, in one line."""
     if not record.errors:
         return record.reason or ""
     last = record.errors[-1]

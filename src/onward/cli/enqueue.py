@@ -46,7 +46,7 @@ _QUEUE_NOTE = (
 
 
 def enqueue(app: Onward, args: Namespace) -> int:
-    """One job, or many."""
+    """Enqueue one job, or many."""
     if args.app is not None:
         _refuse_unknown(app, args)
     if args.timeout is not None and not args.wait:
@@ -99,11 +99,11 @@ def _options(args: Namespace) -> Any:
 
 
 def _payload(args: Namespace) -> Any:
-    """What the job is given: pairs, or JSON from an option or from stdin."""
+    """Return the payload: pairs, or JSON from an option or from stdin."""
     pairs = [each for each in args.pairs if each != "-"]
     ways = [bool(pairs), args.payload is not None, "-" in args.pairs]
     if sum(ways) > 1:
-        raise CommandError("give key=value pairs, or --payload, or - for stdin: one of them", Exit.USAGE)
+        raise CommandError("give one of key=value pairs, --payload, or - for stdin", Exit.USAGE)
     if args.payload == "-" or "-" in args.pairs:
         return _decoded(sys.stdin.buffer.read(), "stdin")
     if args.payload is not None:
@@ -126,7 +126,7 @@ def _decoded(text: bytes, where: str) -> Any:
 
 
 def _enqueue_many(app: Onward, args: Namespace, options: Any) -> int:
-    """Batch after batch; each is durable before its ids are told."""
+    """Enqueue batch after batch; each is durable before its ids are printed."""
     _refuse_one_for_many(args)
     from onward.job.definition import EnqueueOptions
 
@@ -175,7 +175,7 @@ def _tell_many(args: Namespace, answers: list[Enqueued]) -> None:
 
 @contextmanager
 def _lines(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
-    """The lines, and how many there are if that can be known."""
+    """Open the file; give its lines, and how many there are if that can be known."""
     if name == "-":
         yield sys.stdin.buffer, None
         return
@@ -193,7 +193,7 @@ def _lines(name: str) -> Iterator[tuple[BinaryIO, int | None]]:
 
 
 def _batches(lines: BinaryIO) -> Iterator[list[tuple[int, bytes]]]:
-    """The lines that say something, numbered as in the file."""
+    """Yield the lines that are not empty, numbered as in the file."""
     batch: list[tuple[int, bytes]] = []
     for number, line in enumerate(lines, start=1):
         if line.strip():
@@ -227,10 +227,8 @@ COMMAND = Command(
             files=True,
         ),
         argument("--queue", "the queue; else the job's own, or `default`", metavar="NAME"),
-        argument(
-            "--delay", "not before that much time has passed: 90s, 10m, 1h 30m", metavar="TIME", type=values.duration
-        ),
-        argument("--at", "not before then: 2030-01-31T12:00Z", metavar="WHEN", type=values.instant),
+        argument("--delay", "run it after this much time: 90s, 10m, 1h 30m", metavar="TIME", type=values.duration),
+        argument("--at", "run it at this time or later: 2030-01-31T12:00Z", metavar="WHEN", type=values.instant),
         argument("--priority", "from -100 to 100, higher runs sooner", metavar="N", type=int),
         argument("--max-retries", "how often it is tried again after a failure", metavar="N", type=int),
         argument("--unique-key", "enqueue nothing if a live job has this key", metavar="KEY"),
@@ -243,7 +241,7 @@ COMMAND = Command(
         ),
         argument(
             "--meta",
-            "something to carry along; may be given again",
+            "a value to carry along; repeatable",
             metavar="KEY=VALUE",
             action="append",
             type=values.pair,

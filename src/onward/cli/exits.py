@@ -25,7 +25,7 @@ class Exit(IntEnum):
 MEANINGS = {
     Exit.OK: "done",
     Exit.FAILURE: "it was tried and failed, in whole or in part",
-    Exit.USAGE: "the command line makes no sense",
+    Exit.USAGE: "the command line is wrong",
     Exit.CONFIG: "the configuration, or the store it names, has to be changed first",
     Exit.UNREACHABLE: "the store cannot be reached now, or is not there",
     Exit.SCHEMA: "the store was migrated by a newer Onward",
@@ -63,7 +63,7 @@ EXIT_CODES: tuple[tuple[type[Exception], Exit], ...] = (
 
 
 def code_of(error: Exception) -> Exit | None:
-    """The exit code of an error that was foreseen."""
+    """Return the exit code of an error that was foreseen."""
     if isinstance(error, CommandError):
         return error.code
     return next((code for kind, code in EXIT_CODES if isinstance(error, kind)), None)

@@ -1,4 +1,4 @@
-"""``onward forget``: let work be done again that an idempotency key keeps from it."""
+"""``onward forget``: let work be done again that an idempotency key prevents."""
 
 from __future__ import annotations
 

@@ -25,12 +25,12 @@ _BEGINNING = re.compile(r"[0-9a-f]{1,32}")
 
 
 def find(app: Onward, given: str) -> JobRecord:
-    """The job with this id, or the only one whose id begins so."""
+    """Return the job with this id, or the only one whose id begins so."""
     return _find(given, app.get, app.list)
 
 
 def find_dead(app: Onward, given: str) -> JobRecord:
-    """The same; among the dead only, where the store can be asked about no others."""
+    """Return the same; among the dead only, where the store can be asked about no others."""
     try:
         return find(app, given)
     except Unsupported:
@@ -50,7 +50,7 @@ def _find(given: str, get: Callable[[str], JobRecord | None], page_of: Callable[
 
 
 def _before(beginning: str) -> str | None:
-    """The id just before the first that can begin so."""
+    """Return the id just before the first that can begin so."""
     first = int(beginning.ljust(_LENGTH, "0"), 16)
     return f"{first - 1:0{_LENGTH}x}" if first else None
 

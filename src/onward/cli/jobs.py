@@ -29,7 +29,7 @@ _PAGE = 500
 
 
 def list_jobs(app: Onward, args: Namespace) -> int:
-    """A page, or with ``--all`` every page."""
+    """Print a page, or with ``--all`` every page."""
 
     def page(limit: int, after: str | None) -> Sequence[JobRecord]:
         return app.list(
@@ -40,7 +40,7 @@ def list_jobs(app: Onward, args: Namespace) -> int:
 
 
 def show(app: Onward, args: Namespace) -> int:
-    """Everything known about one job."""
+    """Print everything known about one job."""
     timeline.show(args, find(app, args.id))
     return Exit.OK
 
@@ -83,7 +83,7 @@ def list_pages(args: Namespace, page: Page, columns: Sequence[Column[JobRecord]]
 
 
 def pages(page: Page, *, limit: int | None, after: str | None = None) -> Iterator[Sequence[JobRecord]]:
-    """Small pieces, so that a long list is neither held here nor keeps the store busy."""
+    """Yield small pages: a long list must neither fill the memory nor keep the store busy."""
     left = math.inf if limit is None else limit
     while left > 0:
         wanted = int(min(left, _PAGE))
@@ -131,7 +131,7 @@ _WHY_NOT_RETRIED = {
 
 
 def _when(record: JobRecord) -> str:
-    """The time that matters in this state."""
+    """Return the time that matters in this state."""
     if record.finished_at is not None:
         return ago(record.finished_at)
     if record.state is State.EXECUTING and record.started_at is not None:
@@ -180,7 +180,7 @@ GROUP = Group(
                 ),
                 argument("--queue", "only of this queue", metavar="NAME"),
                 argument("--job", "only with this job name", metavar="NAME"),
-                argument("--limit", "at most so many (50)", metavar="N", type=values.count, default=50),
+                argument("--limit", "at most this many (50)", metavar="N", type=values.count, default=50),
                 argument("--after", "begin after this id, the last of the page before", metavar="ID"),
                 argument("--newest", "the newest first", action="store_true"),
                 argument("--all", "every page", action="store_true"),

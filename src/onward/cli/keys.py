@@ -43,7 +43,7 @@ def new(args: Namespace) -> int:
 
 
 def list_keys(args: Namespace) -> int:
-    """Every key, without its secret."""
+    """Print every key, without its secret."""
     return _tell(args, _ring(args))
 
 
@@ -79,7 +79,7 @@ def revoke(args: Namespace) -> int:
 
 
 def _ring(args: Namespace) -> KeyRing:
-    """The keys of the file that is named, or those that an application would have."""
+    """Read the keys of the file that is named, or those that an application would have."""
     try:
         if args.file is not None:
             return KeyRing.read(args.file, "--file")
@@ -129,12 +129,12 @@ def _create(path: Path, ring: KeyRing) -> None:
 
 
 def _replace(path: Path, ring: KeyRing) -> None:
-    """Whoever reads it meanwhile reads all of the old one or all of the new one."""
+    """Replace the file at once: a reader gets all of the old one or all of the new one."""
     where = path.resolve()  # a link stays a link
     new_file = where.with_name(f"{where.name}.{secrets.token_hex(4)}")
     try:
         _write(new_file, ring, os.O_EXCL)
-        with suppress(OSError):  # it may belong to somebody else, who has to go on reading it
+        with suppress(OSError):  # it may belong to another user, who must be able to read the new one
             status = where.stat()
             new_file.chmod(status.st_mode & 0o777)
             os.chown(new_file, status.st_uid, status.st_gid)
@@ -144,7 +144,7 @@ def _replace(path: Path, ring: KeyRing) -> None:
 
 
 def _write(path: Path, ring: KeyRing, flags: int) -> None:
-    """For its owner only, from the first moment on."""
+    """Write the file; only its owner may read it, from the first moment on."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | flags, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(ring.to_file())

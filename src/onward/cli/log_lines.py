@@ -22,7 +22,7 @@ _FACTS = ("event", "job_id", "job", "queue", "attempt", "duration_ms")
 
 
 def log_handler(log_format: Format, pattern: str | None = None) -> logging.Handler:
-    """Writes to stderr."""
+    """Return a handler that writes to stderr."""
     handler = logging.StreamHandler()
     handler.setFormatter(_JsonLines() if log_format == "json" else _TextLines(pattern or _PATTERN))
     return handler
@@ -46,7 +46,7 @@ class _TextLines(logging.Formatter):
         return super().format(record)
 
     def formatTime(self, record: logging.LogRecord, datefmt: str | None = None) -> str:  # noqa: N802
-        """With the offset of this machine's zone: lines of two machines can be compared."""
+        """Format with the offset of this machine's zone: lines of two machines can be compared."""
         return datetime.fromtimestamp(record.created, UTC).astimezone().isoformat(timespec="milliseconds")
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802
@@ -76,5 +76,5 @@ class _JsonLines(logging.Formatter):
 
 
 def _sound(text: str) -> str:
-    """Text that has a JSON form: lone surrogates have none."""
+    """Replace lone surrogates, which have no JSON form."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -57,7 +57,7 @@ def _failed(error: Exception) -> int:
 
 @contextmanager
 def _log_heard(args: Namespace) -> Iterator[None]:
-    """The library's log on stderr.  Its warnings are `health`'s to tell, not every command's."""
+    """Write the library's log to stderr: errors only, unless the command is a log or --debug is given."""
     narrates = args.command is not None and args.command.narrates
     handler = log_handler(args.log_format) if narrates else log_handler("text", "%(name)s: %(message)s")
     handler.setLevel(log_level(args) if narrates else logging.DEBUG if args.debug else logging.ERROR)

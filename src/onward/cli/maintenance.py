@@ -35,7 +35,7 @@ def reap(app: Onward, args: Namespace) -> int:
 def prune(app: Onward, args: Namespace) -> int:
     """Remove finished jobs that are past their retention, or of an age."""
     which = {"older_than": args.older_than, "queue": args.queue, "state": args.state}
-    # What is past its retention every worker removes; only what somebody names by its age is asked about.
+    # Every worker removes what is past its retention; only what a person names by its age is asked about.
     if args.dry_run or (args.older_than is not None and not args.yes):
         with output.working(args, "counting"):
             doomed = app.prune(**which, dry_run=True)
@@ -53,7 +53,7 @@ def prune(app: Onward, args: Namespace) -> int:
 
 
 def health(app: Onward, args: Namespace) -> int:
-    """How the store is."""
+    """Print the checks of the store."""
     checks = app.health()
     output.listing(args, [checks], _CHECKS, msgspec.structs.asdict)
     return Exit.FAILURE if any(check.status == "fail" for check in checks) else Exit.OK
@@ -93,7 +93,7 @@ COMMANDS = (
         (
             argument(
                 "--older-than",
-                "instead: completed jobs that ended so long ago, or before then: 7d, 2030-01-31T12:00Z",
+                "instead: completed jobs that ended this long ago, or before then: 7d, 2030-01-31T12:00Z",
                 metavar="AGE",
                 type=values.moment,
             ),

@@ -45,7 +45,7 @@ _ID = re.compile(r"[0-9a-f-]{8,36}")
 
 
 def told(tree: Sequence[Command | Group], prog: str, words: Sequence[str]) -> str:
-    """What to say of words that name no command; ``prog`` is what was understood: ``onward``, or ``onward job``."""
+    """Return an error text for words that name no command; ``prog`` is what was understood: ``onward``, ``onward job``."""
     understood = prog.split()[1:]
     named = " ".join([*understood, words[0]])
     found = [f"`onward {path}`" for path in meant(tree, understood, words)]
@@ -56,7 +56,7 @@ def told(tree: Sequence[Command | Group], prog: str, words: Sequence[str]) -> st
 
 
 def meant(tree: Sequence[Command | Group], understood: Sequence[str], words: Sequence[str]) -> list[str]:
-    """The commands that these words may stand for, without the program's name; the best only."""
+    """Return the commands that these words may stand for, without the program's name; the best only."""
     paths = [*_paths(tree)]
     if words[0] == "help":
         rest = [*understood, *words[1:]]
@@ -67,7 +67,7 @@ def meant(tree: Sequence[Command | Group], understood: Sequence[str], words: Seq
 
 
 def _nearest(paths: Sequence[Path], words: Sequence[str]) -> list[str]:
-    """For words that begin with no command."""
+    """Return the nearest commands for words that begin with none."""
     first, second = _readings(words[0]), _readings(words[1]) if len(words) > 1 else []
     pairs = [(one, other) for one in first for other in second]
     return (
@@ -81,7 +81,7 @@ def _nearest(paths: Sequence[Path], words: Sequence[str]) -> list[str]:
 
 
 def _of_noun(paths: Sequence[Path], noun: str, word: str) -> list[str]:
-    """For a noun that is there and a verb that it does not have."""
+    """Return the nearest commands for a known noun and a verb that it does not have."""
     verbs = _readings(word)
     return (
         _among(paths, [(noun, verb) for verb in verbs])
@@ -101,7 +101,7 @@ def _with_verb(paths: Iterable[Path], verbs: Sequence[str]) -> list[str]:
 
 
 def _alike(text: str, paths: Iterable[Path]) -> list[str]:
-    """By their letters."""
+    """Return the command with the most similar letters."""
     return difflib.get_close_matches(text.lower(), [" ".join(path) for path in paths], n=1, cutoff=0.65)
 
 
@@ -113,7 +113,7 @@ def _paths(tree: Iterable[Command | Group]) -> Iterable[Path]:
 
 
 def _readings(word: str) -> list[str]:
-    """The word, in the singular and the plural, and what it is called here."""
+    """Return the word in the singular and the plural, and what it is called here."""
     plain = word.lower()
     forms = [plain, plain.removesuffix("s"), f"{plain}s"]
     return [*forms, *(other for form in forms for other in _OTHER_WORDS.get(form, ()))]

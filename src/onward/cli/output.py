@@ -1,4 +1,4 @@
-"""What a command prints, and where: data to stdout, talk to stderr; for people in columns, for machines as JSON lines."""
+"""What a command prints: data to stdout, messages to stderr; for people in columns, for machines as JSON lines."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Generic, NamedTuple, TextIO, TypeVar
 
 from onward.base.credentials import without_credentials
-from onward.base.numerals import whole
-from onward.cli.table import Column, Line, Table
+from onward.base.names import whole
+from onward.cli.table import Column, StyledLine, Table
 from onward.cli.text import escaped, json_text
 from onward.job.states import State
 
@@ -55,19 +55,19 @@ def json_line(value: Any) -> None:
     sys.stdout.write(f"{json_text(value)}\n")
 
 
-def write(line: Line | str) -> None:
-    """A line for people, on stdout."""
+def write(line: StyledLine | str) -> None:
+    """Print a line for people, on stdout."""
     sys.stdout.write(f"{_painted(line, sys.stdout)}\n")
 
 
-def say(args: Namespace, line: Line | str) -> None:
-    """Talk, which ``--quiet`` silences."""
+def say(args: Namespace, line: StyledLine | str) -> None:
+    """Print a message on stderr, unless ``--quiet`` is given."""
     if not args.quiet:
         sys.stderr.write(f"{_painted(line, sys.stderr)}\n")
 
 
 def fail(message: str) -> None:
-    """An error, in one line."""
+    """Print an error on stderr, in one line."""
     told = without_credentials(" ".join(message.split("\n")))
     sys.stderr.write(f"{_painted([('error:', 'bold red'), (f' {told}', '')], sys.stderr)}\n")
 
@@ -102,7 +102,7 @@ def listing(
 
 @contextmanager
 def progress(args: Namespace, label: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """How far long work has come, on a terminal: ``advance(500)`` after each batch."""
+    """Show a bar on a terminal: ``advance(500)`` after each batch."""
     if args.quiet or not sys.stderr.isatty():
         yield lambda _: None
         return
@@ -113,7 +113,7 @@ def progress(args: Namespace, label: str, total: int | None) -> Iterator[Callabl
 
 
 def working(args: Namespace, label: str) -> AbstractContextManager[object]:
-    """That something is being done, on a terminal, for as long as it takes."""
+    """Show a spinner on a terminal, until the block ends."""
     if args.quiet or not sys.stderr.isatty():
         return nullcontext()
     from onward.cli.terminal import spinner
@@ -126,19 +126,19 @@ def is_terminal() -> bool:
 
 
 def survive_any_text() -> None:
-    """A locale that cannot say a character is no reason to fail: it is written out."""
+    """Escape characters that the locale cannot encode, instead of failing."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
 
 
 def quietly_closed() -> None:
-    """The reader has gone: let the interpreter's own last flush go nowhere."""
+    """Discard what the interpreter flushes at its end: the reader of the pipe has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _painted(line: Line | str, stream: TextIO) -> str:
-    """The one way to a terminal, so that nothing gets there that could do more than be read."""
+def _painted(line: StyledLine | str, stream: TextIO) -> str:
+    """Escape and colour a line.  All output passes here, so no control character of a job reaches a terminal."""
     spans = [(escaped(text), style) for text, style in ([(line, "")] if isinstance(line, str) else line)]
     if not _has_colours(stream):
         return "".join(text for text, _ in spans)
@@ -152,7 +152,7 @@ def _has_colours(stream: TextIO) -> bool:
 
 
 def width() -> int | None:
-    """The columns of the terminal; None if there is none, and nothing is to be cut."""
+    """Return the columns of the terminal; None if there is none, and nothing is to be cut."""
     if not is_terminal():
         return None
     return whole(os.environ.get("COLUMNS", "")) or os.get_terminal_size(sys.stdout.fileno()).columns or 80

@@ -20,7 +20,7 @@ __all__ = ["parse"]
 
 
 def parse(arguments: Sequence[str]) -> Namespace:
-    """The command line as values; ``run`` is what to do with them."""
+    """Parse the command line; ``run`` is the command's function."""
     try:
         args, rest = _build().parse_known_args(arguments)
     except UnknownCommand as unknown:
@@ -137,7 +137,7 @@ def _prefer_other(args: Namespace) -> None:
 
 
 def _explain(parser: Parser) -> int:
-    """A noun without a verb: say what there is."""
+    """Print the help of a noun that stands without a verb."""
     sys.stderr.write(parser.format_help())
     return Exit.USAGE
 

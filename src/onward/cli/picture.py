@@ -1,4 +1,4 @@
-"""A look at a store as lines of text, cut to the room there is."""
+"""An overview of a store as lines of text, cut to the size of the screen."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from onward.cli import deaths, workers
 from onward.cli.output import STATE_STYLES
-from onward.cli.table import Column, Line, Table, cut, measure
+from onward.cli.table import Column, StyledLine, Table, cut, measure
 from onward.cli.text import escaped
 from onward.cli.times import ago, length
 from onward.cli.watching import COUNTED, Look
@@ -52,12 +52,12 @@ class WorkerRow(NamedTuple):
 
 def picture(
     look: Look, *, title: str, room: Room | None = None, width: int | None = None, chosen: str | None = None
-) -> list[Line]:
-    """Numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
+) -> list[StyledLine]:
+    """Draw numbers, queues, workers, dead and running jobs.  Without a room or a width nothing is cut.
 
     ``chosen`` is the id of a running job.  Where nothing died there is no table of deaths.
     """
-    lines: list[Line] = [
+    lines: list[StyledLine] = [
         [(title, "bold"), (f"  {look.at:%H:%M:%S}Z", "dim")],
         [],
         _throughput(look),
@@ -82,8 +82,8 @@ def picture(
     return shown if width is None else [clipped(line, width) for line in shown]
 
 
-def clipped(line: Line, columns: int) -> Line:
-    """As much of a line as there is room for."""
+def clipped(line: StyledLine, columns: int) -> StyledLine:
+    """Return as much of a line as there is room for."""
     spans, left = [], columns
     for text, style in line:
         shown = cut(escaped(text), left) if left > 0 else ""
@@ -92,19 +92,19 @@ def clipped(line: Line, columns: int) -> Line:
     return spans
 
 
-def _throughput(look: Look) -> Line:
+def _throughput(look: Look) -> StyledLine:
     rate = look.rate
     told = "not known yet" if rate is None else f"{rate:,.1f} jobs/s"
     return [("throughput  ", "dim"), (told, "bold"), (f"  {_bars(look.rates[-_BARS_SHOWN:])}", "green")]
 
 
-def _deaths(look: Look) -> Line:
+def _deaths(look: Look) -> StyledLine:
     expired = sum(not worker.alive for worker in look.workers)
     return deaths.summary(look.deaths, dead=_number(look.overview.counts, State.DISCARDED), expired=expired)
 
 
 def _workers(look: Look) -> list[WorkerRow]:
-    """Those that are gone since one looked, those that expired, and the others: a small screen shows the first only."""
+    """Return the workers that have gone since the first look, then the expired, then the others."""
     gone = [
         WorkerRow(worker, f"gone {ago(at)}", "dim")
         if cause is None
@@ -120,7 +120,7 @@ def _bars(rates: Sequence[float]) -> str:
     return "".join(_BARS[round(rate / most * (len(_BARS) - 1))] for rate in rates) if most else ""
 
 
-def _states(look: Look) -> Line:
+def _states(look: Look) -> StyledLine:
     counts = look.overview.counts
     line: list[tuple[str, str]] = []
     for state, word in _WORDS.items():
@@ -129,7 +129,7 @@ def _states(look: Look) -> Line:
 
 
 def _number(counts: dict[State, int], state: State) -> str:
-    """Where counting stopped, there are more."""
+    """Return a count; with a + where counting stopped."""
     later = state in (State.SCHEDULED, State.RETRYABLE)
     reached = counts[State.SCHEDULED] + counts[State.RETRYABLE] if later else counts[state]
     return f"{counts[state]:,}{'+' if reached >= COUNTED else ''}"
@@ -137,8 +137,8 @@ def _number(counts: dict[State, int], state: State) -> str:
 
 def _section(
     rows: Sequence[Row], columns: Sequence[Column[Row]], width: int | None, room: int | None, chosen: int | None = None
-) -> Iterator[Line]:
-    """An empty line and a table, of which the rows around the chosen one are shown."""
+) -> Iterator[StyledLine]:
+    """Yield an empty line and a table, of which the rows around the chosen one are shown."""
     first, shown = 0, rows
     room = None if room is None else max(2, room)  # a row, and that there are more
     if room is not None and len(rows) > room:

@@ -1,4 +1,4 @@
-"""``onward queue``: what waits where, and stopping and starting it."""
+"""``onward queue``: looking at queues, pausing and resuming them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Queue(NamedTuple):
 
 
 def list_queues(app: Onward, args: Namespace) -> int:
-    """Every queue that holds live jobs or is paused, and all of them together."""
+    """Print every queue that holds live jobs or is paused, and all of them together."""
     queues = [
         Queue(queue.name, queue.paused, app.counts(queue.name), _oldest_due(app, queue.name)) for queue in app.queues()
     ]

@@ -1,4 +1,4 @@
-"""What commands that remove jobs share: asking first, and telling what goes."""
+"""What commands that remove jobs share: asking first, and saying what would be removed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Counts = Mapping[tuple[str, State], int]  # by queue and state
 
 
 def confirm(args: Namespace, number: int, kind: str) -> None:
-    """What is removed cannot be had back: the number has to be typed, or said with ``--yes``."""
+    """Ask before jobs are removed for good: the number has to be typed, unless ``--yes`` is given."""
     if args.yes or not number:
         return
     if not sys.stdin.isatty():
@@ -35,7 +35,7 @@ def confirm(args: Namespace, number: int, kind: str) -> None:
 
 
 def tell_what_would_go(args: Namespace, counts: Counts, kind: str) -> None:
-    """A line for each queue and state, the largest first; on a terminal no more than can be read."""
+    """Print a line for each queue and state, the largest first; on a terminal at most twenty."""
     total = sum(counts.values())
     largest = sorted(counts.items(), key=lambda each: (-each[1], each[0]))
     if args.json:
@@ -56,7 +56,7 @@ _COLUMNS: tuple[Column[tuple[tuple[str, State], int]], ...] = (
 
 OLDER_THAN = argument(
     "--older-than",
-    "only those that ended so long ago, or before then: 7d, 2030-01-31T12:00Z",
+    "only those that ended this long ago, or before then: 7d, 2030-01-31T12:00Z",
     metavar="AGE",
     type=values.moment,
 )

@@ -1,4 +1,4 @@
-"""A terminal taken over for a while: lines drawn in place, keys heard one by one, and everything as before at the end."""
+"""A terminal taken over for a while: lines drawn in place, keys read one by one, and the terminal as before at the end."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from rich.live import Live
 from rich.text import Text
 
 from onward.cli.picture import Room
-from onward.cli.table import Line
+from onward.cli.table import StyledLine
 from onward.cli.text import escaped
 
-__all__ = ["Key", "Screen"]
+__all__ = ["KeyPress", "Screen"]
 
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
-class Key(Enum):
+class KeyPress(Enum):
     UP = auto()
     DOWN = auto()
     ENTER = auto()
@@ -38,16 +38,16 @@ class Key(Enum):
 
 # Terminals say the arrows in one of two ways.
 _KEYS = {
-    b"\x1b[A": Key.UP,
-    b"\x1bOA": Key.UP,
-    b"k": Key.UP,
-    b"\x1b[B": Key.DOWN,
-    b"\x1bOB": Key.DOWN,
-    b"j": Key.DOWN,
-    b"\r": Key.ENTER,
-    b"\n": Key.ENTER,
-    b"\x1b": Key.ESCAPE,
-    b"q": Key.QUIT,
+    b"\x1b[A": KeyPress.UP,
+    b"\x1bOA": KeyPress.UP,
+    b"k": KeyPress.UP,
+    b"\x1b[B": KeyPress.DOWN,
+    b"\x1bOB": KeyPress.DOWN,
+    b"j": KeyPress.DOWN,
+    b"\r": KeyPress.ENTER,
+    b"\n": KeyPress.ENTER,
+    b"\x1b": KeyPress.ESCAPE,
+    b"q": KeyPress.QUIT,
 }
 
 
@@ -80,21 +80,21 @@ class Screen:
         size = self._console.size
         return Room(size.width, size.height)
 
-    def draw(self, lines: Sequence[Line]) -> None:
+    def draw(self, lines: Sequence[StyledLine]) -> None:
         self._live.update(Group(*map(_text, lines)), refresh=True)
 
-    def keys(self, timeout: float) -> list[Key]:
-        """Those pressed meanwhile; returns with the first."""
+    def keys(self, timeout: float) -> list[KeyPress]:
+        """Wait for a key; return those pressed, none after ``timeout``."""
         if self._keyboard is None:
             time.sleep(timeout)
             return []
         if not select.select([self._keyboard], [], [], timeout)[0]:
             return []
         typed = os.read(self._keyboard, 64)
-        return list(_understood(typed)) if typed else [Key.QUIT]
+        return list(_understood(typed)) if typed else [KeyPress.QUIT]
 
 
-def _understood(typed: bytes) -> Sequence[Key]:
+def _understood(typed: bytes) -> Sequence[KeyPress]:
     keys = []
     while typed:
         word = next((word for word in _KEYS if typed.startswith(word)), typed[:1])
@@ -104,7 +104,7 @@ def _understood(typed: bytes) -> Sequence[Key]:
     return keys
 
 
-def _text(line: Line) -> Text:
+def _text(line: StyledLine) -> Text:
     text = Text(no_wrap=True, overflow="crop")
     for part, style in line:
         text.append(escaped(part), style.strip())

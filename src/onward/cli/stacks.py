@@ -12,7 +12,7 @@ import msgspec
 from onward.cli import output
 from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find
-from onward.cli.table import Line
+from onward.cli.table import StyledLine
 from onward.cli.times import ago
 from onward.job.states import State
 
@@ -25,7 +25,7 @@ __all__ = ["ask", "lines", "show"]
 
 
 def show(app: Onward, args: Namespace) -> int:
-    """The stack of one running job."""
+    """Print the stack of one running job."""
     record = find(app, args.id)
     stack = ask(app, record)
     if args.json:
@@ -38,7 +38,7 @@ def show(app: Onward, args: Namespace) -> int:
 
 
 def ask(app: Onward, record: JobRecord) -> Stack:
-    """Ask the process that holds it.  Raises a `CommandError` that names the fix."""
+    """Ask the process that holds the job.  Raises a `CommandError` that names the fix."""
     from onward.worker.diagnostics import stacks
 
     worker = _worker_of(app, record)
@@ -48,8 +48,8 @@ def ask(app: Onward, record: JobRecord) -> Stack:
         raise _told(silence, record) from None
 
 
-def lines(record: JobRecord, stack: Stack) -> Iterator[Line]:
-    """As in a traceback the innermost frame is the last; the function stands first, since a screen may cut the path off."""
+def lines(record: JobRecord, stack: Stack) -> Iterator[StyledLine]:
+    """Yield the frames, the innermost last; the function stands first, since a screen may cut the path off."""
     since = "" if record.started_at is None else f", began {ago(record.started_at)}"
     yield [(record.name, "bold"), (f"  run {record.attempts + 1}{since}", "")]
     yield [(f"process {stack.pid}, {stack.where}", "dim")]

@@ -1,7 +1,7 @@
 """Rows in aligned columns, page after page: a column may grow from page to page, and never narrows again.
 
 On a terminal a row is one line: what has no room is left out (columns that are merely useful) or cut short (those that
-say so).  Elsewhere nothing is lost.
+say so).  Elsewhere nothing is lost.  (A table of rich needs all rows at once, and takes long to import.)
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from onward.cli.text import escaped
 
-__all__ = ["Column", "Line", "Span", "Table"]
+__all__ = ["Column", "Span", "StyledLine", "Table"]
 
 Row = TypeVar("Row")
 
 Span = tuple[str, str]  # text and its style
-Line = Sequence[Span]
+StyledLine = Sequence[Span]
 
 _GAP = 2
 _NARROWEST = 6
@@ -33,15 +33,15 @@ class Column(NamedTuple, Generic[Row]):
 
 
 class Table(Generic[Row]):
-    """``width`` None: as wide as it likes."""
+    """Rows as lines.  ``width`` None: nothing is cut."""
 
     def __init__(self, columns: Sequence[Column[Row]], *, width: int | None) -> None:
         self._columns = list(columns)
         self._width = width
         self._naturals: list[int] = []
 
-    def page(self, rows: Sequence[Row]) -> Iterator[Line]:
-        """The lines of some rows, with the headings above the first page."""
+    def page(self, rows: Sequence[Row]) -> Iterator[StyledLine]:
+        """Yield the lines of some rows, with the headings above the first page."""
         if not rows:
             return
         first = not self._naturals
@@ -74,7 +74,7 @@ class Table(Generic[Row]):
             widths[widest] -= 1
         return widths
 
-    def _line(self, spans: Sequence[Span], widths: Sequence[int]) -> Line:
+    def _line(self, spans: Sequence[Span], widths: Sequence[int]) -> StyledLine:
         line: list[Span] = []
         last = len(spans) - 1
         for index, ((text, style), width, column) in enumerate(zip(spans, widths, self._columns, strict=True)):
@@ -91,7 +91,7 @@ class Table(Generic[Row]):
 
 
 def measure(text: str) -> int:
-    """How many columns of a terminal a text takes.
+    """Return how many columns of a terminal a text takes.
 
     >>> measure("héllo"), measure("日本")
     (5, 4)

@@ -1,4 +1,4 @@
-"""Colours and moving parts.  Imported only when there is a terminal to show them on: rich takes its time."""
+"""Colours and moving parts.  Imported only when there is a terminal to show them on: importing rich takes long."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from typing import Self
 from rich.color import ColorSystem
 from rich.style import Style
 
-from onward.cli.table import Line
+from onward.cli.table import StyledLine
 
 __all__ = ["Bar", "painted", "spinner"]
 
 _PATIENCE = 0.3  # seconds; what is over sooner needs no bar
 
 
-def painted(line: Line) -> str:
-    """A line with its styles as escape sequences, in the terminal's own sixteen colours."""
+def painted(line: StyledLine) -> str:
+    """Return a line with its styles as escape sequences, in the terminal's own sixteen colours."""
     return "".join(
         Style.parse(style).render(text, color_system=ColorSystem.STANDARD) if style and text else text
         for text, style in line
@@ -26,7 +26,7 @@ def painted(line: Line) -> str:
 
 
 def spinner(label: str) -> AbstractContextManager[object]:
-    """Turns until it is left."""
+    """Show a spinner until the block ends."""
     from rich.console import Console
 
     return Console(stderr=True).status(label)

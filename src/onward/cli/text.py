@@ -1,4 +1,4 @@
-"""Text that came with a job is somebody else's: here it loses every character that could do more than be read."""
+"""Text that came with a job may hold control characters: here it loses every one that could act on a terminal."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["escaped", "escaped_lines", "json_text"]
 
 
 def json_text(value: Any) -> str:
-    r"""One line of JSON that says the same, and does nothing to a terminal.
+    r"""Return one line of JSON without a character that could act on a terminal.
 
     >>> json_text("\x1b\x9b\u202e")
     '"\\u001b\\u009b\\u202e"'

@@ -1,4 +1,4 @@
-"""One job as a story: what it is, then what happened to it and when."""
+"""One job as a timeline: what it is, then what happened to it and when."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.cli import output
-from onward.cli.table import Line
+from onward.cli.table import StyledLine
 from onward.cli.text import json_text
 from onward.cli.times import ago, length, stamp
 from onward.errors import EnvelopeError
@@ -26,7 +26,7 @@ _NOT_SHOWN = {"raw", "has_secrets", "is_defined", "withholds_result", "result_er
 _HIDDEN = "name the application that defines this job with --app to see its arguments, with secrets masked"
 
 
-class Event(NamedTuple):
+class TimelineEntry(NamedTuple):
     at: datetime
     told: str
     style: str = ""
@@ -34,7 +34,7 @@ class Event(NamedTuple):
 
 
 def show(args: Namespace, record: JobRecord) -> None:
-    """Print it, for people or for machines."""
+    """Print a job, for people or for machines."""
     if args.json:
         output.json_line(as_data(record) | _unreadable(record))
     else:
@@ -43,7 +43,7 @@ def show(args: Namespace, record: JobRecord) -> None:
 
 
 def as_data(record: JobRecord) -> dict[str, Any]:
-    """A record for machines: every field but the sealed bytes, which hold nothing more."""
+    """Return a record for machines: every field but the sealed bytes, which hold nothing more."""
     data = {field.name: getattr(record, field.name) for field in fields(record) if field.name not in _NOT_SHOWN}
     hidden = {"payload": None, "hidden": _HIDDEN} if _hides_payload(record) else {}
     return data | {"result": masked(record.result)} | hidden
@@ -55,7 +55,7 @@ def _hides_payload(record: JobRecord) -> bool:
 
 
 def _unreadable(record: JobRecord) -> dict[str, Any]:
-    """Why the sealed bytes cannot be read, and the bytes, if that is so."""
+    """Return why the sealed bytes cannot be read, and the bytes; nothing if they can."""
     from onward.job.envelope import Sealed, open_sealed
 
     if not record.raw:
@@ -67,8 +67,8 @@ def _unreadable(record: JobRecord) -> dict[str, Any]:
     return {}
 
 
-def _lines(record: JobRecord) -> Iterator[Line]:
-    """What it is, an empty line, what happened."""
+def _lines(record: JobRecord) -> Iterator[StyledLine]:
+    """Yield what the job is, an empty line, what happened."""
     yield [(record.name, "bold"), ("  ", ""), (record.state, output.style_of(record.state))]
     for label, value in _facts(record):
         yield [(label.ljust(_LABEL), "dim"), (value, "")]
@@ -112,24 +112,26 @@ def _runs(record: JobRecord) -> str:
     return ", ".join([f"{record.attempts}{allowed}", *(f"{number} {word}" for number, word in others if number)])
 
 
-def _events(record: JobRecord) -> Iterator[Event]:
+def _events(record: JobRecord) -> Iterator[TimelineEntry]:
     style = output.style_of(record.state)
-    yield Event(record.enqueued_at, "enqueued")
+    yield TimelineEntry(record.enqueued_at, "enqueued")
     if record.state is State.EXECUTING and record.started_at is not None:
         asked = "; it was asked to stop" if record.cancel_requested else ""
-        yield Event(record.started_at, f"run {record.attempts + 1} started {ago(record.started_at)}{asked}", style)
+        yield TimelineEntry(
+            record.started_at, f"run {record.attempts + 1} started {ago(record.started_at)}{asked}", style
+        )
     elif record.started_at is not None and (told := _last_claim(record, record.started_at)):
-        yield Event(record.started_at, told)
+        yield TimelineEntry(record.started_at, told)
     yield from (_failure(error, record) for error in record.errors)
     if record.finished_at is not None:
         reason = f": {record.reason}" if record.reason else ""
-        yield Event(record.finished_at, f"{record.state}{reason}", style)
+        yield TimelineEntry(record.finished_at, f"{record.state}{reason}", style)
     elif record.state is not State.EXECUTING:
-        yield Event(record.available_at, f"{record.state}, due {ago(record.available_at)}", style)
+        yield TimelineEntry(record.available_at, f"{record.state}, due {ago(record.available_at)}", style)
 
 
 def _last_claim(record: JobRecord, claimed_at: datetime) -> str:
-    """What came of the last claim: not every one leads to a run."""
+    """Return what came of the last claim: not every claim leads to a run."""
     if record.is_finished and not record.attempts and not record.crashes:
         return ""  # it was skipped or cancelled, and its end says why
     if not record.waits or any(error.at >= claimed_at for error in record.errors):
@@ -140,13 +142,13 @@ def _last_claim(record: JobRecord, claimed_at: datetime) -> str:
     return f"it did not run: another job holds its key or single instance ({often} in a row)"
 
 
-def _failure(error: RunError, record: JobRecord) -> Event:
+def _failure(error: RunError, record: JobRecord) -> TimelineEntry:
     # What is on record of the run that succeeded: an interruption that it swallowed, or an error after its transaction.
     succeeded = record.state is State.COMPLETED and error.attempt == record.attempts and error.kind != "Crash"
     took = f" after {length(error.duration_ms / 1000)}" if error.duration_ms else ""
     first, *rest = error.message.splitlines() or [""]
     below = error.traceback or "\n".join(rest)
-    return Event(
+    return TimelineEntry(
         error.at,
         f"run {error.attempt} {'succeeded' if succeeded else 'failed'}{took}: {error.kind}: {first}",
         "yellow",

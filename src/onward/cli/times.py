@@ -36,7 +36,7 @@ def length(seconds: float) -> str:
 
 
 def stamp(when: datetime) -> str:
-    """An instant to the second, in UTC.
+    """Return an instant to the second, in UTC.
 
     >>> stamp(datetime(2030, 1, 1, 12, tzinfo=UTC))
     '2030-01-01 12:00:00Z'

@@ -17,14 +17,14 @@ from onward.cli.command import Command, argument
 from onward.cli.exits import CommandError, Exit
 from onward.cli.ids import find
 from onward.cli.picture import Room, clipped, picture
-from onward.cli.table import Line
+from onward.cli.table import StyledLine
 from onward.cli.text import escaped
-from onward.cli.watching import Look, Watch, as_data
+from onward.cli.watching import Look, StoreWatch, as_data
 from onward.errors import BackendError, JobNotFound
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.cli.screen import Key, Screen
+    from onward.cli.screen import KeyPress, Screen
 
 __all__ = ["COMMAND", "has_screen", "watch"]
 
@@ -34,7 +34,7 @@ _PATIENCE = 1.0  # seconds that an answer may take to be asked for again
 
 
 def top(app: Onward, args: Namespace) -> int:
-    """Live on a terminal; else one picture."""
+    """Draw live on a terminal; else print one picture."""
     title = f"onward top  {app.settings.url}"
     if args.json:
         for look in _looks(app, args):
@@ -64,7 +64,7 @@ def watch(app: Onward, *, title: str, interval: float, until: Callable[[], bool]
 
 def _looks(app: Onward, args: Namespace) -> Iterator[Look]:
     """Throughput takes two looks.  With ``--json`` on a terminal they go on until Ctrl-C."""
-    watch = Watch(app)
+    watch = StoreWatch(app)
     watch.look()
     while True:
         time.sleep(watch.pause(args.interval))
@@ -80,15 +80,15 @@ class _View:
         self._app = app
         self._screen = screen
         self._title = title
-        self._watch = Watch(app)
+        self._watch = StoreWatch(app)
         self._look: Look | None = None
         self._trouble = ""  # why the picture is an old one
         self._chosen: str | None = None
-        self._stack: list[Line] | None = None  # of the chosen job, while it is shown
+        self._stack: list[StyledLine] | None = None  # of the chosen job, while it is shown
         self._asks_again = False
 
     def run(self, interval: float, until: Callable[[], bool]) -> None:
-        from onward.cli.screen import Key
+        from onward.cli.screen import KeyPress
 
         while not until():
             self._take_a_look()
@@ -96,7 +96,7 @@ class _View:
             while (left := next_look - time.monotonic()) > 0:
                 self._draw()
                 for key in self._screen.keys(left):
-                    if key is Key.QUIT:
+                    if key is KeyPress.QUIT:
                         return
                     self._press(key)
 
@@ -109,19 +109,19 @@ class _View:
         if self._asks_again and self._chosen is not None:
             self._ask(self._chosen)
 
-    def _press(self, key: Key) -> None:
-        from onward.cli.screen import Key
+    def _press(self, key: KeyPress) -> None:
+        from onward.cli.screen import KeyPress
 
         match key:
-            case Key.UP | Key.DOWN if self._stack is None:
-                self._move(-1 if key is Key.UP else 1)
-            case Key.ENTER if self._stack is None:
+            case KeyPress.UP | KeyPress.DOWN if self._stack is None:
+                self._move(-1 if key is KeyPress.UP else 1)
+            case KeyPress.ENTER if self._stack is None:
                 self._move(0)
                 if self._chosen is not None:
                     self._stack = [[("asking the process that runs it", "dim")]]
                     self._draw()
                     self._ask(self._chosen)
-            case Key.ENTER | Key.ESCAPE:
+            case KeyPress.ENTER | KeyPress.ESCAPE:
                 self._stack, self._asks_again = None, False
 
     def _move(self, by: int) -> None:
@@ -133,7 +133,7 @@ class _View:
             self._chosen = ids[0] if ids else None
 
     def _ask(self, job_id: str) -> None:
-        """A process that does not answer is asked once, not at every look: that takes seconds."""
+        """Ask for the stack once, not at every look: a process that does not answer takes seconds."""
         asked = time.monotonic()
         try:
             record = find(self._app, job_id)
@@ -145,20 +145,20 @@ class _View:
     def _draw(self) -> None:
         room = self._screen.room
         above = Room(room.columns, max(1, room.rows - 2))
-        lines: Sequence[Line] = []
+        lines: Sequence[StyledLine] = []
         if self._stack is not None:
             lines = _shown_stack(self._stack, above)
         elif self._look is not None:
             lines = picture(self._look, title=self._title, room=above, chosen=self._chosen)
-        below: Line = [(_HELP if self._stack is None else _HELP_STACK, "dim")]
+        below: StyledLine = [(_HELP if self._stack is None else _HELP_STACK, "dim")]
         if self._trouble:
             below = [(self._trouble, "bold red")]
-        empty: list[Line] = [[]] * max(0, room.rows - 1 - len(lines))
+        empty: list[StyledLine] = [[]] * max(0, room.rows - 1 - len(lines))
         self._screen.draw([*lines, *empty, clipped(below, room.columns)])
 
 
-def _shown_stack(stack: Sequence[Line], room: Room) -> list[Line]:
-    """Its head, and as much of its end as there is room for: the innermost frame is the last."""
+def _shown_stack(stack: Sequence[StyledLine], room: Room) -> list[StyledLine]:
+    """Return the first lines and as many of the last as there is room for: the innermost frame is the last."""
     if len(stack) == 1:  # an error, in words
         ((text, style),) = stack[0]
         return [[(part, style)] for part in textwrap.wrap(escaped(text), room.columns)]
@@ -169,7 +169,7 @@ def _shown_stack(stack: Sequence[Line], room: Room) -> list[Line]:
 def _interval(text: str) -> float:
     seconds = values.duration(text)
     if seconds < 0.1:
-        raise ArgumentTypeError(f"{text!r} is too often: 0.1s is the least")
+        raise ArgumentTypeError(f"{text!r} is too short: at least 0.1s")
     return seconds
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import msgspec
 
 from onward.base.durations import seconds
-from onward.base.names import suggestion
-from onward.base.numerals import whole
+from onward.base.names import suggestion, whole
 from onward.errors import InvalidTime
 from onward.job.states import State
 
@@ -37,7 +36,7 @@ def count(text: str) -> int:
 
 
 def duration(text: str) -> float:
-    """A length of time; a bare number means seconds.
+    """Read a length of time; a bare number means seconds.
 
     >>> duration("90"), duration("1h 30m")
     (90.0, 5400.0)
@@ -49,7 +48,7 @@ def duration(text: str) -> float:
 
 
 def instant(text: str) -> datetime:
-    """A point in time that means the same everywhere.
+    """Read a point in time, with its zone.
 
     >>> instant("2030-01-01T12:00+01:00").isoformat()
     '2030-01-01T12:00:00+01:00'
@@ -64,14 +63,14 @@ def instant(text: str) -> datetime:
 
 
 def moment(text: str) -> datetime:
-    """A point in time, or how long ago it was: ``7d``, ``7d ago``."""
+    """Read a point in time, or how long ago it was: ``7d``, ``7d ago``."""
     if _is_instant(text):
         return instant(text)
     return datetime.now(UTC) - timedelta(seconds=duration(text.removesuffix("ago").strip()))
 
 
 def expiry(text: str) -> datetime | float:
-    """A point in time, or how long from now."""
+    """Read a point in time, or how long from now."""
     return instant(text) if _is_instant(text) else duration(text)
 
 
@@ -110,5 +109,5 @@ def _is_number(text: str) -> bool:
 
 
 def _is_instant(text: str) -> bool:
-    """A date begins with its year and a dash; no length of time does."""
+    """Whether it begins with a year and a dash; no length of time does."""
     return text[:4].isdecimal() and text[4:5] == "-"

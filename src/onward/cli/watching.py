@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from onward.backend import Overview
     from onward.client.record import JobRecord, SessionRecord
 
-__all__ = ["COUNTED", "Look", "Watch", "as_data"]
+__all__ = ["COUNTED", "Look", "StoreWatch", "as_data"]
 
 COUNTED = 100_000  # of one state in one queue; beyond that it is "more than enough"
 _RUNNING = 50
@@ -41,7 +41,7 @@ class Look(NamedTuple):
         return self.rates[-1] if self.rates else None
 
 
-class Watch:
+class StoreWatch:
     """Each look is a handful of queries that cost the same however much there is in the store."""
 
     def __init__(self, app: Onward) -> None:
@@ -67,7 +67,7 @@ class Watch:
         return Look(now, overview, longest_first, workers, tuple(self._rates), deaths)
 
     def pause(self, interval: float) -> float:
-        """How long to leave the store alone."""
+        """Return how long to leave the store alone."""
         return max(interval, self._cost / _SHARE)
 
     def _measure(self, now: float, ended: int) -> None:
@@ -78,7 +78,7 @@ class Watch:
 
 
 def as_data(look: Look) -> dict[str, Any]:
-    """A look for machines."""
+    """Return a look for machines."""
     return {
         "at": look.at,
         "ended_per_second": look.rate,

@@ -6,7 +6,7 @@ import logging
 import sys
 from argparse import ArgumentTypeError, Namespace
 
-from onward.base.numerals import whole
+from onward.base.names import whole
 from onward.cli import values, workers
 from onward.cli.application import given
 from onward.cli.application_name import ApplicationName
@@ -71,9 +71,9 @@ def _queues(text: str) -> dict[str, int]:
         name, equals, weight = word.partition("=")
         queues[name] = values.count(weight) if equals else 0
     if not queues:
-        raise ArgumentTypeError("it names no queue: write mail,default or mail=3,default=1")
+        raise ArgumentTypeError("no queue is named: write mail,default or mail=3,default=1")
     if len({bool(weight) for weight in queues.values()}) > 1:
-        raise ArgumentTypeError(f"{text!r} gives a weight to some queues and not to others")
+        raise ArgumentTypeError(f"{text!r} gives a weight to some queues only: give one to all or to none")
     return queues
 
 
@@ -143,11 +143,11 @@ COMMAND = Command(
             choices=MODES,
         ),
         argument("--once", "run one job that is due, if there is one, and exit", action="store_true"),
-        argument("--max-jobs", "exit after so many jobs", metavar="N", type=values.count),
+        argument("--max-jobs", "exit after this many jobs", metavar="N", type=values.count),
         argument("--until-empty", "exit when nothing is due any more", action="store_true"),
         argument(
             "--shutdown-timeout",
-            "how long a polite stop waits for what runs (25s)",
+            "how long a stop waits for running jobs (25s)",
             metavar="TIME",
             type=values.duration,
             default=25.0,
@@ -159,11 +159,11 @@ COMMAND = Command(
             type=values.duration,
             default=10.0,
         ),
-        argument("--max-jobs-per-process", "recycle a process after so many jobs", metavar="N", type=values.count),
+        argument("--max-jobs-per-process", "recycle a process after this many jobs", metavar="N", type=values.count),
         argument("--max-rss", "recycle a process that occupies more memory, as in 512M", metavar="SIZE", type=_size),
         argument(
             "--max-silence",
-            "kill a process whose engine stands still for so long (1h)",
+            "kill a process whose engine stands still for this long (1h)",
             metavar="TIME",
             type=values.duration,
             default=3600.0,
@@ -177,9 +177,9 @@ COMMAND = Command(
         argument("--reload", "restart the processes when the code changes, for development", action="store_true"),
     ),
     about=(
-        "SIGTERM or Ctrl-C drains: nothing is claimed, what runs is finished, and the exit code is 0. A second signal kills "
-        "what runs and gives it back; a third exits at once and leaves it to the leases to expire. `onward worker list` "
-        "runs nothing: it lists the workers there are."
+        "SIGTERM or Ctrl-C drains: no job is claimed, running jobs finish, and the exit code is 0. A second signal kills "
+        "running jobs and gives them back; a third exits at once, and the leases expire later. `onward worker list` "
+        "runs no job: it lists the workers."
     ),
     narrates=True,
     others=(workers.COMMAND,),

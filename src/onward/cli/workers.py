@@ -1,4 +1,4 @@
-"""``onward worker list``: who is at work on a store."""
+"""``onward worker list``: the workers of a store."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _SHORT = 8
 
 
 def list_workers(app: Onward, args: Namespace) -> int:
-    """Every session in the store."""
+    """Print every session in the store."""
     workers = app.sessions()
     output.listing(args, [workers], COLUMNS, asdict)
     if not workers:
-        output.say(args, "no worker is at work on this store")
+        output.say(args, "no worker works on this store")
     return Exit.OK
 
 
 def short(owner: str | None) -> str:
-    """As much of a session's random name as tells it from the others."""
+    """Shorten a session's random name to what tells it from the others."""
     return (owner or "")[:_SHORT]
 
 
@@ -52,9 +52,9 @@ COLUMNS: tuple[Column[SessionRecord], ...] = (
 
 COMMAND = Command(
     "list",
-    "list the workers of a store: who they are, how many jobs each has in hand, when it was heard of last",
+    "list the workers of a store: where they run, how many jobs each holds, when it last renewed its session",
     on_store(list_workers),
     about="A worker process, and a program with a worker inside, has a session that it renews every ten seconds. One that "
-    "has expired belongs to a process that died or cannot reach the store; its jobs are given back by the others, or by "
-    "`onward reap`.",
+    "has expired belongs to a process that died or cannot reach the store; the other workers give its jobs back, or "
+    "`onward reap` does.",
 )

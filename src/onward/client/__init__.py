@@ -1,1 +1,6 @@
-"""The producer: from a decorated function to a stored job and its handle."""
+"""The producer: from a decorated function to a stored job, its handle and its record.
+
+Called by the application, by transactions and by the operators; knows nothing of workers.
+Read `bound_job` (what `@jobs.job` leaves), `letters` (options weighed and sealed), `client` (enqueue), `group_commit` (one
+commit for many threads); then what comes back: `handle`, `results_of_many`, `record`.  `builder` is `jobs.define(...)`.
+"""

@@ -42,7 +42,7 @@ R = TypeVar("R")
 T = TypeVar("T")
 
 
-# Two words for one thing: said later, each replaces the other; said together, they must agree.
+# Two options for one thing: given later, each replaces the other; given together, they must agree.
 _RIVALS = {"delay": "at", "at": "delay", "max_retries": "max_attempts", "max_attempts": "max_retries"}
 
 
@@ -105,23 +105,23 @@ class Job(Generic[P, Q, R, T]):
         return [self.handle(answer) for answer in await self._client.aenqueue(self.sealed_many(calls))]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """One call for `enqueue_many`, with keywords if need be."""
+        """Make one call for `enqueue_many`, with keywords if need be."""
         return Call(args, kwargs)
 
     def using(self, **options: Unpack[UsingOptions]) -> Self:
-        """The same job with options for what is enqueued through it."""
+        """Return the same job with options for what is enqueued through it."""
         replaced = {_RIVALS.get(option) for option in options}
         said = {name: value for name, value in self._said.items() if name not in replaced} | options
         return type(self)(self._entry, self._client, self._handles, said)
 
-    # For those who store them in a way of their own
+    # For transactions, which store the sealed jobs themselves
 
     def sealed_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[Envelope]:
-        """What `enqueue_many` stores."""
+        """Seal what `enqueue_many` stores."""
         return self.sealed(map(_arguments, calls))
 
     def sealed(self, calls: Iterable[Call | tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Envelope]:
-        """Calls of the function, checked and sealed."""
+        """Check and seal calls of the function."""
         pack = self._entry.arguments.pack
         return self._seal([pack(args, kwargs) for args, kwargs in calls])
 
@@ -130,7 +130,7 @@ class Job(Generic[P, Q, R, T]):
         return self._client.letters.sealer(self._entry, self._options)
 
     def handle(self, answer: Enqueued) -> JobHandle[T]:
-        """A handle for what the store has answered."""
+        """Return a handle for what the store has answered."""
         return self._handles.handle(answer, returns=self._entry.returns)
 
     def belongs_to(self, client: Client) -> bool:

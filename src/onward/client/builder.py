@@ -34,7 +34,7 @@ class Builder:
         self._said = dict(said or {})
 
     def named(self, name: str) -> Builder:
-        """A name for people, that keys and the single instance belong to; it chooses no code."""
+        """Name the job for people; keys and the single instance belong to this name.  It chooses no code."""
         return self._with(name=names.job_name(name))
 
     def queue(self, name: str) -> Builder:
@@ -80,7 +80,7 @@ class Builder:
         return self._with(key_scope=scope)
 
     def to_definition(self) -> JobDefinition:
-        """What was put together, as an immutable value."""
+        """Return what was put together, as an immutable value."""
         options = self._options()
         return JobDefinition(
             name=self._said.get("name", self._handler),
@@ -107,7 +107,7 @@ class Builder:
         return self._handles.handle(answer)
 
     def _admitted(self) -> Any:
-        """What travels: of a function only a number does, and only within a process."""
+        """Return the payload as it travels: of a function only a number does, and only within a process."""
         entry = self._client.letters.registry.find(self._handler)
         if isinstance(entry, HandlerEntry):
             return entry.admit(self._payload)

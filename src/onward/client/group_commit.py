@@ -1,6 +1,6 @@
 """Concurrent enqueues in one commit: one thread leads, the others' jobs ride along.
 
-Every caller puts its ticket on the pile.  Whoever finds the commit lock free leads: it takes the whole pile to the store,
+Every caller puts its ticket on the pile.  The thread that finds the commit lock free leads: it stores the whole pile,
 wakes those whose tickets are answered, and then the first whose is not.  An answered caller waits for nothing more, least
 of all for the next commit, so the next pile is large.  There is no thread of its own: nothing to start, to stop, or to lose
 in a fork; and each caller returns only when its own job is durable.
@@ -28,7 +28,7 @@ _LARGEST = (
     1_000  # envelopes per commit: enough to hide the cost of a commit, little enough to keep the store's lock short
 )
 _LOOK_AROUND = (
-    0.1  # seconds after which a caller looks by itself whether anybody leads: an interrupt may swallow a wake
+    0.1  # seconds after which a caller looks by itself whether a thread leads: an interrupt may swallow a wake
 )
 _LONGEST_PAUSE = 1.0  # seconds between two tries
 _PER_JOB, _PER_BYTE = 1e-3, 1e-6  # seconds more for a batch, which takes its time even where the store answers
@@ -78,11 +78,11 @@ class GroupCommit:
         deadline = time.monotonic() + self._timeout + _allowance(envelopes)
         if self._commit_lock.acquire(blocking=False):
             try:
-                if not self._pile:  # nobody to take along: no ticket, no ceremony
+                if not self._pile:  # no other caller to take along: no ticket needed
                     return _own(self._persistently(envelopes, deadline, retried=False))
             finally:
                 self._commit_lock.release()
-                self._wake_next()  # in this order: whoever comes after the look finds the lock free
+                self._wake_next()  # in this order: a caller that comes after the look finds the lock free
         ticket = _Ticket(envelopes, deadline)
         with self._pile_lock:
             self._pile.append(ticket)
@@ -103,7 +103,7 @@ class GroupCommit:
     def before_fork(self) -> None:
         """Nothing is held over a fork.
 
-        Whoever leads may wait for the store's lock while it holds ours, so we must not wait for ours once the store's is
+        The leader may wait for the store's lock while it holds ours, so we must not wait for ours once the store's is
         taken; and the store lets a commit under way end first by itself.
         """
 
@@ -126,14 +126,14 @@ class GroupCommit:
             self._wake_next()
 
     def _give_up(self, ticket: _Ticket) -> None:
-        """Nothing is stored for a caller that was interrupted; and if it was called to lead, somebody else is now."""
+        """Take an interrupted caller's jobs from the pile; if it was to lead, let the next one."""
         with self._pile_lock:
             if ticket in self._pile:
                 self._pile.remove(ticket)
         self._wake_next()
 
     def _wake_next(self) -> None:
-        """Let the first who waits lead.  Only who led calls: whoever else did would call one who cannot."""
+        """Let the first caller that waits lead.  Only the leader calls this: the woken caller needs its lock."""
         if self._pile:
             with self._pile_lock:
                 if self._pile:
@@ -205,15 +205,15 @@ class GroupCommit:
             pause, retried = min(pause * 2, _LONGEST_PAUSE), True
 
     def _given_up(self, error: BackendUnavailable, *, unknown: bool) -> BackendUnavailable:
-        """What a caller is told, who has to decide whether to enqueue again."""
+        """Return the error for a caller, which has to decide whether to enqueue again."""
         tried = f"{error}; given up after enqueue_timeout, {self._timeout:g} s"
         if unknown:
             return BackendUnavailable(f"{tried}: no answer came, so the job may have been stored")
         return BackendUnreachable(f"{tried}: nothing was stored")
 
     def _given_up_until(self, batch: Sequence[_Ticket], error: Exception) -> float:
-        """The last deadline of those who are told.  A batch is given up when its first caller has no more time; callers
-        who have much more go on with the next.
+        """Return the last deadline of the callers that get the error.  A batch ends with its first caller's time; callers
+        that have much more go on with the next.
         """
         if not self._repeats or not isinstance(error, BackendUnavailable) or isinstance(error, StoreFull):
             return inf
@@ -221,12 +221,12 @@ class GroupCommit:
 
 
 def _allowance(envelopes: Sequence[Envelope]) -> float:
-    """Seconds that a batch may take beyond the time-out.  One job needs none."""
+    """Return the seconds that a batch may take beyond the time-out.  One job needs none."""
     if len(envelopes) == 1:
         return 0.0
     return len(envelopes) * _PER_JOB + sum(len(each.data) for each in envelopes) * _PER_BYTE
 
 
 def _own(answers: Sequence[Enqueued]) -> list[Enqueued]:
-    """A job that stands for itself was stored by an earlier try whose answer was lost: it is its caller's."""
+    """Answer `created` for a job that stands for itself: an earlier try stored it, and its answer was lost."""
     return [Enqueued(answer.id) if answer.existing_id == answer.id else answer for answer in answers]

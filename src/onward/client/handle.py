@@ -11,8 +11,8 @@ from onward.backend import Enqueued, Inspection, StoredJob
 from onward.client.record import JobRecord, Records
 from onward.errors import (
     DecryptionFailed,
-    JobCancelled,
-    JobDiscarded,
+    JobCancelledError,
+    JobDiscardedError,
     JobNotFound,
     NoWorker,
     ResultTimeout,
@@ -28,7 +28,7 @@ _FIRST_LOOK, _LONGEST_LOOK = 0.002, 0.1
 
 
 def looks(timeout: float | None) -> Generator[float, None, None]:
-    """How long to pause after each look: short at first, and never past the deadline without a last look."""
+    """Yield how long to pause after each look: short at first, and never past the deadline without a last look."""
     deadline = None if timeout is None else time.monotonic() + timeout
     pause = _FIRST_LOOK
     while deadline is None or (left := deadline - time.monotonic()) > 0:
@@ -51,10 +51,10 @@ class HandleSource:
         self.backend = backend
         self.records = records
         self.cancel = cancel
-        self.hopeless = hopeless  # whether nobody could ever finish a job that waits here
+        self.hopeless = hopeless  # whether no worker could ever finish a job that waits here
 
     def handle(self, answer: Enqueued, *, returns: Any = Any) -> JobHandle[Any]:
-        """The handle for an answer: of the job that was created, or of the one that stands for it."""
+        """Return the handle for an answer: of the job that was created, or of the one that stands for it."""
         job_id = answer.id if answer.created else (answer.existing_id or answer.id)
         return JobHandle(job_id, self, created=answer.created, returns=returns)
 
@@ -74,7 +74,7 @@ class JobHandle(Generic[T]):
         self._returns = returns
 
     def record(self) -> JobRecord:
-        """Everything known about the job now."""
+        """Return everything known about the job now."""
         return self._read(self._source.backend.get(self.id))
 
     def _read(self, stored: StoredJob | None) -> JobRecord:
@@ -111,7 +111,7 @@ class JobHandle(Generic[T]):
         raise self._too_late(timeout)
 
     def ended(self, stored: StoredJob | None) -> tuple[T] | None:
-        """The result in what the store found under this id; None while the job has not ended.  Raises how else it ended."""
+        """Return the result from what the store found; None while the job has not ended.  Raise how else it ended."""
         record = self._read(stored)
         if record.is_finished:
             return (self._verdict(record),)
@@ -137,11 +137,11 @@ class JobHandle(Generic[T]):
                 result: T = record.result
                 return result
             case State.CANCELLED:
-                raise JobCancelled(self.id, f"job {self.id} was cancelled: {record.reason}", reason=record.reason)
+                raise JobCancelledError(self.id, f"job {self.id} was cancelled: {record.reason}", reason=record.reason)
             case State.DISCARDED:
                 last = record.errors[-1] if record.errors else None
                 told = f"{last.kind}: {last.message}" if last else "no error was recorded"
-                raise JobDiscarded(
+                raise JobDiscardedError(
                     self.id,
                     f"job {self.id} ({record.name}) was discarded, {record.reason}; last error: {told}",
                     kind=last.kind if last else None,

@@ -58,7 +58,7 @@ class LetterWriter:
         key_of: UniqueKey | None = None,
         secrets: tuple[str, ...] = (),
     ) -> Envelope:
-        """A call of a known job, with the budget frozen as it is now.
+        """Seal a call of a known job, with the budget frozen as it is now.
 
         ``key_of`` works out its unique key; ``secrets`` are the places of what was given as a `Secret`.
         """
@@ -67,7 +67,7 @@ class LetterWriter:
         return self._seal(self._letter_of(definition, options, payload, secrets), options)
 
     def sealer(self, entry: Entry, options: EnqueueOptions) -> Sealer:
-        """Seals calls of one job; what they have in common is worked out once."""
+        """Return what seals calls of one job; what they have in common is worked out once."""
         definition, key_of = entry.definition, entry.unique_key if options.unique_key is None else None
         if options.delay or options.expires_in is not None or definition.expires_in is not None or key_of is not None:
             # Times that count from the moment of the call, and keys of its arguments, are in every letter.
@@ -90,7 +90,7 @@ class LetterWriter:
         return Form(letter, encrypt=encrypt, sign=self._sign, limit=self.max_payload)
 
     def encode(self, job: str, payload: Any) -> bytes:
-        """A payload given as data, checked against the job's signature where that is known here."""
+        """Encode a payload given as data, checked against the job's signature where that is known here."""
         try:
             encoded = encode_value({} if payload is None else payload)
         except (TypeError, ValueError, RecursionError, OverflowError) as error:
@@ -102,7 +102,7 @@ class LetterWriter:
         return encoded
 
     def seal_by_name(self, job: str, payload: Any, options: EnqueueOptions) -> Envelope:
-        """A job that perhaps only another service knows: what is not said here is decided by its definition there."""
+        """Seal a job that perhaps only another service knows: its definition there decides what is not given here."""
         encoded = self.encode(job_name(job), payload)
         entry = self.registry.find(job)
         if entry is not None:
@@ -128,7 +128,7 @@ class LetterWriter:
         return self._seal(letter, options)
 
     def idempotency_key(self, key: str, job: str | None) -> str:
-        """The key of a job of this name as the store keeps it; of no job: one that belongs to all."""
+        """Return the key of a job of this name as the store keeps it; of no job: one that belongs to all."""
         entry = None if job is None else self.registry.find(job_name(job))
         owner = "" if job is None else job if entry is None else entry.definition.name
         return owned_key(owner, self._encryption.key("idempotency", owner, checked_key(key, "key")) or "")
@@ -142,9 +142,9 @@ class LetterWriter:
         copy_id: str | None = None,
         secrets: tuple[str, ...] = (),
         private: bool = False,
-        limit: int = sys.maxsize,  # its parts were bounded when they were stored; what died is not lost to its size
+        limit: int = sys.maxsize,  # its parts were bounded when they were stored; a dead job is not refused for its size
     ) -> Envelope:
-        """A job of our own making.  Under an id that was derived, enqueueing it twice is harmless."""
+        """Seal a job that Onward makes itself.  With a derived id, enqueueing it twice is harmless."""
         letter = Letter(
             id=copy_id or self._new_id(),
             namespace=self._settings.namespace,
@@ -259,7 +259,7 @@ _FIXES = {
 
 
 def refuse_what_it_lacks(capabilities: Capabilities, job: str, **asked: bool) -> None:
-    """An option that this store cannot keep is an error before anything is stored, and never silently dropped."""
+    """Raise for an option that this store cannot keep, before anything is stored: none is silently dropped."""
     for option, given in asked.items():
         if given and not getattr(capabilities, _NEEDED[option]):
             needed = _NEEDED[option]
@@ -269,7 +269,7 @@ def refuse_what_it_lacks(capabilities: Capabilities, job: str, **asked: bool) ->
 
 
 def _plain(meta: Mapping[str, Any]) -> Any:
-    """What `meta` will be on the other side."""
+    """Return `meta` as a handler will get it."""
     try:
         return msgspec.json.decode(encode_value(meta))
     except (TypeError, ValueError, RecursionError, OverflowError) as error:

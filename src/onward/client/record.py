@@ -97,7 +97,7 @@ class JobRecord:
         return self.finished_at is not None
 
     def reveal(self) -> Any:
-        """The payload as it was enqueued, secrets and all.  None if it cannot be read."""
+        """Return the payload as it was enqueued, secrets and all.  None if it cannot be read."""
         letter = _letter(Sealed(self.id, self.queue, self.raw))
         if letter is None:
             return None
@@ -108,13 +108,13 @@ class JobRecord:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRecord:
-    """A worker process, or a program with a worker inside, in the store's eyes."""
+    """A worker process, or a program with a worker inside, as the store knows it."""
 
     owner: str
     host: str
     pid: int
     version: str
-    leases: int  # jobs in its hands
+    leases: int  # jobs that it holds
     renewed_at: datetime
     expires_at: datetime
     alive: bool  # else it has not been heard of for a whole lease, and its jobs are about to be given back
@@ -152,7 +152,7 @@ class Records:
         return record if self._registry.find(stored.job) is not None else replace(record, is_defined=False)
 
     def scrubber(self, stored: StoredJob) -> Scrub:
-        """What scrubs a text about a stored job.  If its payload cannot be read here, nobody here has a secret of it."""
+        """Return what scrubs a text about a stored job.  A payload that cannot be read here has told no secret."""
         letter = _letter(Sealed(stored.id, stored.queue, stored.data))
         if letter is None:
             return without_credentials
@@ -162,7 +162,7 @@ class Records:
             return without_credentials
 
     def secrets(self, letter: Letter) -> tuple[str, ...]:
-        """The places that are shown to nobody: by whoever enqueued it, and by what is known here."""
+        """Return the places that are never shown: those that its producer named, and those known here."""
         return tuple(dict.fromkeys((*letter.secrets, *self._registry.secrets_of(letter.job))))
 
 
@@ -210,7 +210,7 @@ def _record(
 def _payload(
     letter: Letter | None, secrets: tuple[str, ...], encryption: Encryption
 ) -> tuple[Any, Secret[bytes] | None]:
-    """What may be shown of it; and, if it was encrypted, all of it."""
+    """Return what may be shown of the payload; and, if it was encrypted, all of it."""
     if letter is None:
         return None, None
     try:
@@ -232,7 +232,7 @@ def _result(result: Encrypted | bytes | None, returns: Any) -> tuple[Any, str | 
 
 
 def _progress(stored: StoredJob, encryption: Encryption) -> Progress | None:
-    """What the last report said.  A completed job has come all the way, whether its last report said so or not."""
+    """Return what the last report said; of a completed job that it has come all the way."""
     progress = _read(lambda: msgspec.json.decode(stored.progress or b"null", type=Progress | None))
     if progress is None:
         return None
@@ -248,7 +248,7 @@ def _letter(sealed: Sealed) -> Letter | None:
 
 
 def payload_of(letter: Letter) -> Any:
-    """Its arguments as data; None if they cannot be read."""
+    """Return the arguments as data; None if they cannot be read."""
     return _data(letter.payload)
 
 
@@ -263,7 +263,7 @@ def _data(payload: bytes | msgspec.Raw) -> Any:
 
 
 def _read(decode: Callable[[], T]) -> T | None:
-    """What a column says; None if it makes no sense.  Somebody else may have written it, and the job is to be seen."""
+    """Decode a column; None if it makes no sense.  Another program may have written it, and the job is to be seen."""
     try:
         return decode()
     except (ValueError, RecursionError):
@@ -275,7 +275,7 @@ def _when(instant: int | None) -> datetime | None:
 
 
 def _shown(instant: int) -> datetime:
-    """An instant for people; of one that is no date, the first or the last that is."""
+    """Return an instant as a datetime; the first or the last one for a number that is out of range."""
     return from_micros(min(max(instant, _FIRST_INSTANT), LAST_INSTANT))
 
 

@@ -49,7 +49,7 @@ async def aresults(
 
 
 def _longer(pause: float, begun: float) -> float:
-    """At least as long as the look took, so that a thousand jobs keep the store busy half of the time at most."""
+    """Pause at least as long as the look took: a thousand jobs keep the store busy half of the time at most."""
     return 0 if pause == 0 else max(pause, time.monotonic() - begun)
 
 
@@ -92,7 +92,7 @@ class _Waiting:
         return [self._ended[place] for place in range(len(self._handles))]
 
     def too_late(self, timeout: float | None) -> list[Any]:
-        """The results so far, with an error in the place of each that is missing; or that error."""
+        """Return the results so far, with an error in the place of each that is missing; or raise that error."""
         first = self._handles[min(self.left)].id
         late = ResultTimeout(
             f"{len(self.left):,} of {len(self._handles):,} jobs did not finish within {timeout:g} s, the first of them "

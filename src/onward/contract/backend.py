@@ -2,8 +2,8 @@
 
 Blocking, batch first, one colour.  Times are integer microseconds UTC by the *store's* clock; ``<=`` is due.
 
-    connect        Reach the store and check it, and bring its tables up to date.  To make a backend reaches nothing; every
-                   verb connects by itself where it must, again if that failed before.  What a store can do is known
+    connect        Reach the store and check it, and bring its tables up to date.  Making a backend reaches nothing; every
+                   verb connects by itself where it must, again if that failed before.  Its capabilities are known
                    without a connection; only ``durable`` may turn out otherwise, once the server was asked.
     enqueue        Store envelopes, durably, before returning.  A client-made id makes repeating harmless: an id that is
                    live already answers created=False, existing_id=id.  ``retried`` also looks among the finished: insert
@@ -12,15 +12,15 @@ Blocking, batch first, one colour.  Times are integer microseconds UTC by the *s
     open_session   A session is one row: owner, expiry, lease_for.  Opening an owner again renews it.  With ``adopts``,
                    in one transaction: the old session's row is deleted, its leases change owner with their tokens kept,
                    and all that the new owner now holds is returned.  Where neither the old nor the new session is there,
-                   none is opened and the answer is None: a copy of an adoption that comes late revives nobody.
+                   none is opened and the answer is None: a copy of an adoption that comes late opens no session.
     turn           One exchange, atomic: lock the own session row (no row: apply and claim nothing, only classify the
                    settlements); settle; expire and promote what is due in the claimed queues, up to the limit in each;
                    claim.  It never claims what it just released.  A fixed number of statements, whatever the batch.
                    Where a settlement may end a hold, settling and claiming may be two transactions, one after the other.
-    extend         Renew the one session row.  An expired session that nobody reaped is alive.
+    extend         Renew the one session row.  An expired session that was not reaped is alive.
     reap           Delete a dead session and give its leases back in the same transaction: all expired sessions and every
                    orphan (executing, owner without a session), or one owner's.  ``started`` names the leases that had begun:
-                   they get a crash; the others come back unharmed, as interruptions.  None: nobody can know, so all had.
+                   they get a crash; the others come back unharmed, as interruptions.  None: it is not known, so all had.
                    With ``queue`` only the leases of that queue come back, and only the sessions end that held one: what
                    else these held is orphaned, for the next reap.
     wait           Sleep until there may be work in these queues, at most ``timeout`` seconds.  May return early.
@@ -61,7 +61,7 @@ executing with that token, or, once an ack confirmed an idempotency key, until i
 claim, lease by lease in claim order, all of a job's or none (a job that must wait for one key does not keep others from the
 other), and the lease says: done beats busy beats held.  The write that ends a hold makes a waiter due: another job
 `scheduled` with waits > 0, not parked, that carries the key (the first in claim order; all of them when the key was
-confirmed) becomes available, due now.  The holds of a turn end when all its settlements are applied: who is snoozed by
+confirmed) becomes available, due now.  The holds of a turn end when all its settlements are applied: a job snoozed by
 the same turn is woken too.
 People may have a confirmed key forgotten (`forget_key`): its pointer is removed, and the next claim finds the key free.  One
 that a lease holds is never taken away from it: its job would run beside the next.
@@ -99,14 +99,14 @@ __all__ = ["Backend"]
 
 
 class Backend(Protocol):
-    """Where envelopes live.  The abstract methods are the contract; the others are one-line conveniences over it."""
+    """A store of jobs.  The abstract methods are the contract; the others are one-line conveniences over it."""
 
     @property
     @abstractmethod
     def capabilities(self) -> Capabilities: ...
 
     def connect(self) -> None:
-        """Reach the store, and say what is wrong with it."""
+        """Reach the store; raise what is wrong with it."""
         return  # a store in this process is there
 
     @abstractmethod

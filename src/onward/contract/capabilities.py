@@ -67,7 +67,7 @@ class Emptying(Protocol):
 
 @runtime_checkable
 class Inline(Protocol):
-    """A backend whose jobs are run by whoever enqueues them."""
+    """A backend whose jobs run in the thread that enqueues them."""
 
     def jump(self) -> bool:
         """Move the clock to the next due job.  False if nothing waits."""
@@ -83,13 +83,13 @@ class Health(Protocol):
 
 @runtime_checkable
 class Advising(Protocol):
-    """A backend that has something to tell a person who starts workers on it."""
+    """A backend with advice for a person who starts workers on it."""
 
     def advice(self) -> Sequence[str]: ...
 
 
 class Migration(NamedTuple):
-    """A numbered step in the life of a store's tables."""
+    """A numbered change of a store's tables."""
 
     version: int
     name: str
@@ -97,18 +97,18 @@ class Migration(NamedTuple):
 
 
 class Tables(Protocol):
-    """The tables of a store, for backends that have any: to look at them changes nothing, while to open the store does."""
+    """The tables of a store, for backends that have any: looking at them changes nothing, while opening the store does."""
 
     def pending(self) -> Sequence[Migration]:
-        """What this Onward ships and the store lacks.  Changes nothing; a store that is newer raises `SchemaTooNew`."""
+        """Return what this Onward ships and the store lacks.  Changes nothing; a newer store raises `SchemaTooNew`."""
         ...
 
     def script(self) -> str:
-        """The same as one script, for somebody who has the rights to run it."""
+        """Return the same as one script, for a person who has the rights to run it."""
         ...
 
     def migrate(self) -> Sequence[Migration]:
-        """Apply what is pending, one process at a time; gives what was applied."""
+        """Apply what is pending, one process at a time; return what was applied."""
         ...
 
     def close(self) -> None: ...

@@ -1,6 +1,6 @@
 """The part of the contract for stores that can stand beside a broker.
 
-A broker hands jobs out; the store beside it says what they are.  Which job comes next is the broker's to say, so the store
+A broker hands jobs out; the store beside it says what they are.  The broker decides which job comes next, so the store
 is asked for jobs by their ids, and everything else it does as it does for itself: sessions, tokens, keys, counters, history.
 """
 
@@ -23,10 +23,11 @@ class Companion(Inspection, Protocol):
         """Claim those of them that wait, are due, have not expired and whose queue is not paused.
 
         A claim like any other: it locks the session's row, takes the next token and the keys, and hands a suspect out alone.
-        The leases come in the order of the ids.  Whatever else is the matter with a job is left to whoever asks for it.
+        The leases come in the order of the ids.  Every other job is left out: the caller decides
+        about it.
         """
         ...
 
     def paused(self) -> Sequence[str]:
-        """The queues that are paused."""
+        """Return the queues that are paused."""
         ...

@@ -127,27 +127,27 @@ class Inspection(Protocol):
     """
 
     def get(self, job_id: str) -> StoredJob | None:
-        """One job with the records of its runs; tombstones included."""
+        """Return one job with the records of its runs; tombstones included."""
         ...
 
     def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
-        """Those of these jobs that there are, each once and as `get` shows it, in no order."""
+        """Return those of these jobs that exist, each once and as `get` shows it, in no order."""
         ...
 
     def list(self, query: Query) -> Sequence[StoredJob]:
-        """A page of jobs, with the records of their runs."""
+        """Return a page of jobs, with the records of their runs."""
         ...
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        """How many jobs are in each state, every state named; tombstones are not counted."""
+        """Return how many jobs are in each state, every state named; tombstones are not counted."""
         ...
 
     def queues(self) -> Sequence[QueueState]:
-        """Every queue that holds live jobs or is paused, by name."""
+        """Return every queue that holds live jobs or is paused, by name."""
         ...
 
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
-        """The queues that a claim would find work in now, whose names begin with ``prefix``: something is available or due,
+        """Return the queues named ``prefix…`` in which a claim would find work now: a job is available or due,
         and the queue is not paused.
 
         One page of a walk by name over the queues in which jobs wait, of which it passes at most ``limit``, or fewer where
@@ -157,7 +157,7 @@ class Inspection(Protocol):
         ...
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
-        """For those who look every second: it costs the same however much waits and however long the history is.
+        """Return a summary that may be asked for every second: its cost does not grow with the queues and the history.
 
         No state is counted beyond ``at_most``, scheduled and retryable jobs not even together; and no queue beyond the
         first hundred, by name.  ``ended`` may go back when jobs are removed or replayed.
@@ -165,11 +165,11 @@ class Inspection(Protocol):
         ...
 
     def sessions(self) -> Sequence[SessionState]:
-        """Every session that was not ended or reaped, expired ones among them, by owner."""
+        """Return every session that was not ended or reaped, expired ones among them, by owner."""
         ...
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
-        """CANCELLED: it was waiting and is cancelled.  EXECUTING: it was asked to stop.  None: nothing to cancel."""
+        """Cancel jobs.  CANCELLED: it was waiting.  EXECUTING: it was asked to stop.  None: nothing to cancel."""
         ...
 
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
@@ -197,7 +197,7 @@ class Inspection(Protocol):
         after: str = "",
         limit: int = 500,
     ) -> Pruned:
-        """One batch of a walk over the finished jobs by id: remove those that finished before their state's cutoff, and
+        """Remove, in one batch of a walk by id, the finished jobs that ended before their state's cutoff, and
         tombstones past their ten minutes; with ``queue``, only of that queue.  The walk is over when ``next`` is None.
 
         With ``dry_run`` nothing is written, and the answer says what the same call would remove now.
@@ -208,12 +208,12 @@ class Inspection(Protocol):
         """Free an idempotency key that a success confirmed, and say what it was before, with the job it pointed to.
 
         DONE: that job had succeeded, and the key is free now.  BUSY: that job runs and holds it, nothing changed.  FREE:
-        nobody held it, and no success is remembered.  One write, conditional on what it finds.
+        no job held it, and no success is remembered.  One write, conditional on what it finds.
         """
         ...
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
-        """Stop or allow claims from a queue, for everybody and across restarts.  True if that changed anything."""
+        """Stop or allow claims from a queue, for all workers and across restarts.  True if that changed anything."""
         ...
 
     def progress(self, lease: Lease, progress: bytes) -> bool:

@@ -1,14 +1,14 @@
 """The part of the contract for stores that live in a database where users have transactions of their own.
 
-**Joining.**  A job is stored within somebody else's transaction: it exists if and only if that one commits.  The connection
-is the caller's, and so is the driver.  So the store does not talk to it; it says which statements to run, one after the
-other, and is given the rows of each (`Steps`).  The caller of the store runs them, by `run_steps` or `arun_steps`.
+**Joining.**  A job is stored within the caller's transaction: it exists if and only if that one commits.  The connection
+and the driver are the caller's.  So the store does not use them; it yields the statements to run, one after the other, and
+is given the rows of each (`Steps`).  The caller of the store runs them, by `run_steps` or `arun_steps`.
 
 **Completing.**  A handler works in a transaction of ours (`Completion`), in which its job is settled too: its writes, the
 jobs it enqueues and its success are committed together, or nothing is.  The settlement comes last, just before the
 commit, so that no lock on the lease is held while the handler works.  Its fence is (id, token, executing) under whichever
 owner has the lease by then: an adoption changes the owner of a running lease and keeps its token.  A commit that was not
-answered leaves the question whether it happened: `completed` waits for whoever still has the lease's row, and then knows.
+answered may have happened: `completed` waits for the transaction that still has the lease's row, and then knows.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ Style = Literal["qmark", "format", "dollar"]
 
 
 class Statement(NamedTuple):
-    """A statement for somebody else's connection."""
+    """A statement for the caller's connection."""
 
     sql: str
     values: Sequence[Any] = ()
@@ -85,7 +85,7 @@ in_the_way: ContextVar[object | None] = ContextVar("onward.in_the_way", default=
 
 
 def refuse_to_wait(store: object) -> None:
-    """Say so at once, instead of waiting for a lock that whoever calls this holds."""
+    """Raise at once where the caller would wait for a lock that it holds itself."""
     if in_the_way.get() is store:
         raise TransactionError(
             "this handler is in its transaction, which has the store's one write lock: what it wants to write there "
@@ -97,7 +97,7 @@ class Completion(Protocol):
     """An open transaction for one handler.  It ends with `commit` or `roll_back`."""
 
     connection: Any  # the driver's own
-    exclusive: bool  # whether nobody else can write until it ends
+    exclusive: bool  # whether no other transaction can write until it ends
 
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
         """Run statements in it."""
@@ -112,7 +112,7 @@ class Completion(Protocol):
         ...
 
     def commit(self) -> None:
-        """Raises `BackendUnavailable` if nobody can say whether it happened."""
+        """Commit; raises `BackendUnavailable` if it is unknown whether that happened."""
         ...
 
     def roll_back(self) -> None:
@@ -127,11 +127,11 @@ class Transacts(Protocol):
     dialect: Dialect
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
-        """Enqueue, within the transaction of whoever runs the statements.  All or nothing, like `enqueue`."""
+        """Enqueue within the transaction in which the statements are run.  All or nothing, like `enqueue`."""
         ...
 
     def recognizing(self, style: Style) -> Steps[None]:
-        """Refuse whoever runs the statements somewhere else than our jobs are: nobody would find a job there."""
+        """Refuse a connection to another database than that of the jobs: no worker would find a job there."""
         ...
 
     def begin(self, *, at_most: float) -> Completion:
@@ -145,6 +145,6 @@ class Transacts(Protocol):
         """Whether this lease ended in a success.  Waits for a transaction that is about to say so."""
         ...
 
-    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
         """Put an error on record that a run met after its job was completed.  False if there is no such job any more."""
         ...

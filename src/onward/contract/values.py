@@ -42,7 +42,7 @@ class Enqueued(msgspec.Struct, frozen=True):
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):
-    """One running worker process in the store's eyes.  Once reaped it never comes back."""
+    """One running worker process, as the store knows it.  Once reaped it never comes back."""
 
     owner: str
     lease_for: timedelta = LEASE
@@ -77,7 +77,7 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     alive: bool = True
     promoted: int = 0
     cancel_requested: tuple[Held, ...] = ()  # of all leases this owner holds
-    woken: Sequence[str] = ()  # the waiters that its settlements made due, for who has to tell a broker
+    woken: Sequence[str] = ()  # the waiters that its settlements made due: a store beside a broker has to tell it
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):

@@ -31,13 +31,13 @@ async def refresh_price(item: str) -> str:
 
 @jobs.job(queue="prices")
 async def follow_market() -> None:
-    """Goes on until somebody cancels it."""
+    """Run until it is cancelled."""
     await asyncio.Event().wait()
 
 
 @jobs.job(queue="cards", max_retries=5, retry=Exponential(base=0.2, max=1))
 def charge_card(ctx: JobContext, order: int) -> str:
-    """The bank is not always there: every third order takes more than one run."""
+    """Charge a card; the bank fails at first for every third order."""
     time.sleep(0.05)
     if order % 3 == 0 and ctx.attempt <= 1 + order % 2:
         raise ConnectionError("the bank does not answer")
@@ -59,6 +59,6 @@ def count_stock(ctx: JobContext, shelves: int) -> str:
 
 @jobs.job(queue="stock", max_crashes=2)
 def import_feed() -> None:
-    """Poison: as a bug in a library written in C would, it takes its whole process along."""
+    """Kill the process, as a bug in a library written in C would."""
     time.sleep(0.2)
     os.kill(os.getpid(), signal.SIGKILL)

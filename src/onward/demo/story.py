@@ -1,4 +1,4 @@
-"""What happens in the shop: a stream of orders, and now and then something special."""
+"""What happens in the shop: a stream of orders, and now and then a special job."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Story:
         self._thread.join()
 
     def news(self) -> Iterator[str]:
-        """What became of the special ones since this was asked last."""
+        """Yield what became of the special jobs since the last call."""
         for name, handle in list(self._special.items()):
             record = handle.record()
             if record.crashes > self._crashes[name] and not record.is_finished:
@@ -68,8 +68,8 @@ class Story:
                 if passed >= due:
                     surprise()
                     due, surprise = next(surprises)
-            self._special["follow_market"].cancel("the shop closes")  # nobody else would end it
-        except Exception as error:  # noqa: BLE001  whoever waits for us says it
+            self._special["follow_market"].cancel("the shop closes")  # it runs until it is cancelled
+        except Exception as error:  # noqa: BLE001  the demo's main thread raises it
             self.failed = error
 
     def _open_shop(self) -> None:
@@ -92,7 +92,7 @@ class Story:
             self._note(shop.refresh_price.enqueue(("teapot", "samovar", "kettle")[order // 4 % 3]))
 
     def _surprises(self) -> Iterator[tuple[float, Callable[[], object]]]:
-        """What happens when, in seconds since the shop opened."""
+        """Yield what happens when, in seconds since the shop opened."""
         from onward.demo import shop
 
         yield 1.0, lambda: self._note(shop.import_feed.enqueue(), "import_feed")

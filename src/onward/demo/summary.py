@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, fields
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from onward.base.wording import counted
-from onward.cli.table import Line
+from onward.cli.table import StyledLine
 from onward.job.states import FINISHED, State
 
 if TYPE_CHECKING:
@@ -54,13 +54,13 @@ class Summary:
             self.dead_letters.append(DeadLetter(record.name, record.id, record.reason or ""))
 
     def as_data(self) -> dict[str, Any]:
-        """For machines."""
+        """Return the same for machines."""
         plain = {each.name: getattr(self, each.name) for each in fields(self)}
         letters = [letter._asdict() for letter in self.dead_letters]
         return {**plain, "waiting": self.waiting, "dead_letters": letters}
 
-    def lines(self) -> Iterator[Line]:
-        """For people."""
+    def lines(self) -> Iterator[StyledLine]:
+        """Yield the lines for people."""
         yield _row("enqueued", self.enqueued, f"and {self.duplicates} refused: a live job held their unique key")
         yield _row("completed", self.states[State.COMPLETED], f"in {self.seconds:.1f} s", "green")
         yield _row(
@@ -79,7 +79,7 @@ class Summary:
         yield _row("lost", len(self.lost), "" if self.lost else "every job that was accepted is accounted for", "bold")
 
 
-def _row(label: str, number: int, note: str, style: str = "bold") -> Line:
+def _row(label: str, number: int, note: str, style: str = "bold") -> StyledLine:
     return [(f"{label:<13}", "dim"), (f"{number:>7,}", style if number else ""), (f"   {note}".rstrip(), "dim")]
 
 

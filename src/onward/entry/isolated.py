@@ -20,7 +20,8 @@ from contextlib import suppress
 import msgspec
 
 from onward import config
-from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run, run_async
+from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, run, run_async
+from onward.attempt.prepare import prepare
 from onward.base.failure import storable
 from onward.base.ipc import IpcChannel, IpcMessage
 from onward.cli.log_lines import listen

@@ -28,7 +28,7 @@ H = TypeVar("H")
 
 
 def build(configured: Mapping[str, Configured], *, store: Mapping[str, str | None] | None = None) -> dict[str, Handler]:
-    """The handlers an application asked for: ``{"shell": {"allow": ["/usr/bin/rsync"]}, "resize": Resize()}``.
+    """Return the handlers an application asked for: ``{"shell": {"allow": ["/usr/bin/rsync"]}, "resize": Resize()}``.
 
     ``store`` are the variables by which another process finds the application's store, None if none could.
     """
@@ -36,7 +36,7 @@ def build(configured: Mapping[str, Configured], *, store: Mapping[str, str | Non
 
 
 def the(kind: type[H], handlers: Mapping[str, Handler], key: str) -> H:
-    """The handler of that key, to be told of something; an `OptionError` if it is off."""
+    """Return the handler of that key, to be told of something; an `OptionError` if it is off."""
     handler = handlers.get(key)
     if not isinstance(handler, kind):
         raise OptionError(

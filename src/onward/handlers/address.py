@@ -67,7 +67,7 @@ class Reach:
         self._denied = _networks(deny, "denied_networks")
 
     def refusal(self, address: Address) -> str | None:
-        """Why it may not be connected to, or None if it may."""
+        """Return why it may not be connected to, or None if it may."""
         if any(address in network for network in self._denied):
             return "denied"
         if any(address in network for network in self._allowed):

@@ -57,6 +57,6 @@ class Closures:
         return value
 
     def _number(self, payload: Any) -> int | None:
-        """Of a function that is here."""
+        """Return the number of a function that is kept here."""
         number = payload.get("number") if isinstance(payload, dict) else None
         return number if isinstance(number, int) and number in self._functions else None

@@ -25,28 +25,28 @@ from onward.job.definition import JobDefinition
 from onward.job.registry import FunctionEntry, NotAllowed
 from onward.job.secrets import within
 
-__all__ = ["Command", "Commands"]
+__all__ = ["CommandPayload", "Commands"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _DONE_OR_NOTHING_TO_DO = (0, 6)  # of the exit codes of `onward`
 
 
-class Command(msgspec.Struct, forbid_unknown_fields=True):
+class CommandPayload(msgspec.Struct, forbid_unknown_fields=True):
     """Which one, and what to call it with."""
 
     name: str
     arguments: dict[str, Any] = {}
 
 
-class Commands(TypedHandler[Command]):
+class Commands(TypedHandler[CommandPayload]):
     """``jobs.define("command", {"name": "rebuild", "arguments": {"shelf": 3}})``, or only the name as text.
 
     ``allow`` names lines of the ``onward`` command: ``{"nightly-prune": ["prune"]}``.  They run in a process of their own,
     on the store of this application.
     """
 
-    payload_type = Command
+    payload_type = CommandPayload
 
     def __init__(
         self, *, allow: Mapping[str, Sequence[str]] | None = None, store: Mapping[str, str | None] | None = None
@@ -82,8 +82,8 @@ class Commands(TypedHandler[Command]):
         self._functions[name] = FunctionEntry(JobDefinition(name=job_name(name), handler="command"), function)
         return function
 
-    def read(self, payload: Any) -> Command:
-        """The command, if it can be called like that; one that only others know is theirs to judge."""
+    def read(self, payload: Any) -> CommandPayload:
+        """Return the command, if it can be called like that; one that only others know is theirs to judge."""
         command = super().read({"name": payload} if isinstance(payload, str) else payload)
         entry = self._functions.get(command.name)
         if entry is not None:
@@ -97,7 +97,7 @@ class Commands(TypedHandler[Command]):
         entry = self._functions.get(command.name)
         return None if entry is None else entry.decoded(encode_value(command.arguments))
 
-    def handle(self, ctx: JobContext, payload: Command) -> Any:
+    def handle(self, ctx: JobContext, payload: CommandPayload) -> Any:
         entry = self._functions.get(payload.name)
         if entry is not None:
             return entry.invoke(ctx, encode_value(payload.arguments))
@@ -117,6 +117,6 @@ class Commands(TypedHandler[Command]):
         )
 
     def _environment(self) -> dict[str, str]:
-        """Ours, with the application's settings: the process is our own, and must sign and encrypt as we do."""
+        """Return our environment with the application's settings: the process must sign and encrypt as we do."""
         said = {**os.environ, **(self._store or {})}
         return {name: value for name, value in said.items() if value is not None}

@@ -20,7 +20,7 @@ _CANNOT_RUN = 127
 
 
 def main(limits: str, names: str, executable: str, argv: list[str]) -> None:
-    """Does not return, unless the program cannot be run."""
+    """Become the program; return only if it cannot be run."""
     variables = {name: os.environ[name] for name in names.split("=") if name}
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by the interpreter, and what is ignored stays so
         signal.signal(ignored, signal.SIG_DFL)
@@ -32,7 +32,7 @@ def main(limits: str, names: str, executable: str, argv: list[str]) -> None:
 
 
 def _set(kind: int, soft: int, hard: int) -> None:
-    """As much as is asked for, or the less that we are allowed ourselves."""
+    """Set as much as is asked for, or the less that we are allowed ourselves."""
     _, most = resource.getrlimit(kind)
     if most != resource.RLIM_INFINITY:
         soft, hard = min(soft, most), min(hard, most)

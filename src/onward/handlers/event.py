@@ -1,4 +1,4 @@
-"""Named events, told to everybody who listens.
+"""Named events, passed to every function that listens.
 
 All listeners of one event are called in one run, one after the other, also after one of them has failed.  If any has, so has
 the run: a retry calls all of them again.
@@ -15,18 +15,18 @@ import msgspec
 from onward.base.failure import escaped
 from onward.base.names import job_name, suggestion
 from onward.errors import ArgumentError, DefinitionError
-from onward.handlers.patience import Patience
+from onward.handlers.time_left import TimeLeft
 from onward.handlers.typed import TypedHandler
 from onward.job.context import JobContext
 from onward.job.definition import JobDefinition
 from onward.job.registry import FunctionEntry, NotAllowed
 
-__all__ = ["Event", "Events", "ListenersFailed"]
+__all__ = ["EventPayload", "Events", "ListenersFailed"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Event(msgspec.Struct, forbid_unknown_fields=True):
+class EventPayload(msgspec.Struct, forbid_unknown_fields=True):
     """What happened, and what is to be known about it."""
 
     name: str
@@ -40,10 +40,10 @@ class ListenersFailed(ExceptionGroup[Exception]):
         return self.message
 
 
-class Events(TypedHandler[Event]):
+class Events(TypedHandler[EventPayload]):
     """``jobs.define("event", {"name": "order.paid", "data": {"order": 42}})``."""
 
-    payload_type = Event
+    payload_type = EventPayload
 
     def __init__(self) -> None:
         self._listeners: dict[str, dict[str, FunctionEntry]] = {}
@@ -71,8 +71,8 @@ class Events(TypedHandler[Event]):
         listeners[listener] = entry
         return function
 
-    def read(self, payload: Any) -> Event:
-        """The event, if those who listen here can be told of it."""
+    def read(self, payload: Any) -> EventPayload:
+        """Return the event, if those who listen here can be told of it."""
         event = super().read(payload)
         for listener, entry in self._listeners.get(event.name, {}).items():
             try:
@@ -85,17 +85,17 @@ class Events(TypedHandler[Event]):
         event = super().read(payload)
         return [entry.decoded(_arguments(entry, event.data)) for entry in self._listeners.get(event.name, {}).values()]
 
-    def handle(self, ctx: JobContext, payload: Event) -> dict[str, Any]:
+    def handle(self, ctx: JobContext, payload: EventPayload) -> dict[str, Any]:
         listeners = self._listeners.get(payload.name)
         if not listeners:
             known = suggestion(payload.name, self._listeners) if self._listeners else ""
             raise NotAllowed(f"event {payload.name!r:.100} is not allowed: it has no listener here{known}")
-        patience = Patience(ctx)
+        time_left = TimeLeft(ctx)
         told: dict[str, Any] = {}
         failed: dict[str, Exception] = {}
         for listener, entry in listeners.items():
             if failed:
-                patience.nap()  # the failure may be the end of our time
+                time_left.nap()  # the failure may be the end of our time
             try:
                 told[listener] = entry.invoke(ctx, _arguments(entry, payload.data))
             except Exception as error:  # noqa: BLE001  the others must hear of it all the same
@@ -110,7 +110,7 @@ def _arguments(entry: FunctionEntry, data: Any) -> bytes:
 
 
 def _below(place: str) -> str:
-    """A place without the parameter that it begins with: data travels without its name."""
+    """Return a place without the parameter that it begins with: data travels without its name."""
     _, slash, rest = place.partition("/")
     return slash + rest
 

@@ -4,7 +4,7 @@
     connect   to one of them, and for https: a handshake in which the server shows a certificate for the *name*
     exchange  one request, one answer, then the connection is closed
 
-The socket never blocks.  Whoever has to wait does so in naps (`onward.handlers.patience`), so that one deadline holds for
+The socket never blocks.  Waiting is done in naps (`onward.handlers.time_left`), so that one deadline holds for
 all of it: a server that sends a byte a minute is as late as one that sends none.
 """
 
@@ -23,10 +23,10 @@ from ipaddress import ip_address
 from typing import Any, NamedTuple, TypeVar
 
 from onward.handlers.address import Address
-from onward.handlers.patience import Patience
 from onward.handlers.target import Target
+from onward.handlers.time_left import TimeLeft
 
-__all__ = ["Answer", "Resolver", "connect", "exchange", "resolve", "system_resolver"]
+__all__ = ["HttpAnswer", "Resolver", "connect", "exchange", "resolve", "system_resolver"]
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ Resolver = Callable[[str, int], Iterable[str]]
 _HEAD_LIMIT = 64 * 1024  # bytes around the body: the answer's head, interim answers, the lines between chunks
 
 
-class Answer(NamedTuple):
+class HttpAnswer(NamedTuple):
     """What a server said."""
 
     status: int
@@ -49,13 +49,13 @@ class TooMuchSaid(Exception):
 
 
 def system_resolver(host: str, port: int) -> Iterable[str]:
-    """The addresses that the system knows for a name."""
+    """Return the addresses that the system knows for a name."""
     answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, proto=socket.IPPROTO_TCP)
     return dict.fromkeys(str(sockaddr[0]) for *_, sockaddr in answers)
 
 
-def resolve(target: Target, resolver: Resolver, patience: Patience) -> Sequence[Address]:
-    """All addresses of the target's host.  The system's resolver cannot be told to hurry, so a thread asks it."""
+def resolve(target: Target, resolver: Resolver, time_left: TimeLeft) -> Sequence[Address]:
+    """Return all addresses of the target's host.  A thread asks: the system's resolver takes no deadline."""
     if target.address is not None:
         return [target.address]
     answers: list[Address] = []
@@ -70,7 +70,7 @@ def resolve(target: Target, resolver: Resolver, patience: Patience) -> Sequence[
         done.set()
 
     threading.Thread(target=ask, name="onward-resolve", daemon=True).start()
-    while not done.wait(patience.nap()):
+    while not done.wait(time_left.nap()):
         pass
     if problems:
         raise problems[0]
@@ -79,14 +79,14 @@ def resolve(target: Target, resolver: Resolver, patience: Patience) -> Sequence[
     return answers
 
 
-def connect(addresses: Iterable[Address], port: int, patience: Patience) -> socket.socket:
-    """A connection to the first of these addresses that takes one."""
+def connect(addresses: Iterable[Address], port: int, time_left: TimeLeft) -> socket.socket:
+    """Connect to the first of these addresses that accepts."""
     problem: OSError = OSError("there is no address to connect to")
     for address in addresses:
         family = socket.AF_INET if address.version == 4 else socket.AF_INET6
         connection = socket.socket(family, socket.SOCK_STREAM)
         try:
-            code = _connected(connection, (str(address), port), patience)
+            code = _connected(connection, (str(address), port), time_left)
         except BaseException:
             connection.close()
             raise
@@ -97,12 +97,12 @@ def connect(addresses: Iterable[Address], port: int, patience: Patience) -> sock
     raise problem
 
 
-def _connected(connection: socket.socket, place: tuple[str, int], patience: Patience) -> int:
-    """The system's word for what went wrong, 0 if nothing did."""
+def _connected(connection: socket.socket, place: tuple[str, int], time_left: TimeLeft) -> int:
+    """Return the system's number for what went wrong, 0 if nothing did."""
     connection.settimeout(0)
     code = connection.connect_ex(place)
     if code == errno.EINPROGRESS:
-        _wait(connection, select.POLLOUT, patience)
+        _wait(connection, select.POLLOUT, time_left)
         code = connection.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
     if code == 0:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -118,10 +118,10 @@ def exchange(
     headers: Mapping[str, str],
     body: bytes | None,
     limit: int,
-    patience: Patience,
-) -> Answer:
-    """One request and its answer, of whose body at most ``limit`` bytes are read."""
-    stream = _Stream(connection, patience, limit + _HEAD_LIMIT)
+    time_left: TimeLeft,
+) -> HttpAnswer:
+    """Send one request and read its answer, of its body at most ``limit`` bytes."""
+    stream = _Stream(connection, time_left, limit + _HEAD_LIMIT)
     try:
         if tls is not None:
             stream.encrypt(tls, target.host)
@@ -132,11 +132,11 @@ def exchange(
         stream.end()
 
 
-def _answer(response: http.client.HTTPResponse, limit: int) -> Answer:
+def _answer(response: http.client.HTTPResponse, limit: int) -> HttpAnswer:
     said = response.read(limit + 1)
     if len(said) <= limit and response.length:
         raise http.client.IncompleteRead(said, response.length)
-    return Answer(
+    return HttpAnswer(
         status=response.status,
         headers={name.lower(): value for name, value in response.getheaders()},
         body=said[:limit],
@@ -154,11 +154,11 @@ class _Asking(http.client.HTTPConnection):
 
 
 class _Stream:
-    """A socket as `http.client` wants it, on which nobody waits longer than there is patience for."""
+    """A socket as `http.client` wants it, on which no call waits longer than there is time left."""
 
-    def __init__(self, connection: socket.socket, patience: Patience, limit: int) -> None:
+    def __init__(self, connection: socket.socket, time_left: TimeLeft, limit: int) -> None:
         self._connection = connection
-        self._patience = patience
+        self._patience = time_left
         self._left = limit
 
     def encrypt(self, tls: ssl.SSLContext, host: str) -> None:
@@ -182,7 +182,7 @@ class _Stream:
         return count
 
     def close(self) -> None:
-        """Said by `http.client` before it reads the body."""
+        """Do nothing: `http.client` calls this before it reads the body."""
 
     def end(self) -> None:
         self._connection.close()
@@ -213,8 +213,8 @@ class _Reading(io.RawIOBase):
         return self._stream.receive_into(buffer)
 
 
-def _wait(connection: socket.socket, event: int, patience: Patience) -> None:
+def _wait(connection: socket.socket, event: int, time_left: TimeLeft) -> None:
     poll = select.poll()
     poll.register(connection, event)
-    while not poll.poll(patience.nap() * 1000):
+    while not poll.poll(time_left.nap() * 1000):
         pass

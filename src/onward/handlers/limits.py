@@ -21,9 +21,9 @@ _LARGEST = 2**62
 
 class _Kind(NamedTuple):
     resource: str
-    signal: int | None = None  # by which it ends whoever exceeds it
+    signal: int | None = None  # by which it ends a program that exceeds it
     words: tuple[str, ...] = ()  # by which programs say that they met it
-    grace: int = 0  # until the last limit, which nobody can ignore
+    grace: int = 0  # until the last limit, which no program can ignore
 
 
 _KINDS = {
@@ -53,13 +53,13 @@ class Limits:
         return bool(self._limits)
 
     def around(self, executable: str, argv: Sequence[str], env: Mapping[str, str]) -> list[str]:
-        """The command that runs the program with these limits; no core is dumped either."""
+        """Return the command that runs the program with these limits; no core is dumped either."""
         said = ["RLIMIT_CORE=0:0"]
         said += [f"{_KINDS[name].resource}={most}:{most + _KINDS[name].grace}" for name, most in self._limits.items()]
         return [sys.executable, "-I", "-S", str(_CONFINED), ",".join(said), "=".join(env), executable, *argv]
 
-    def remark(self, code: int, words: str) -> str:
-        """What they have to do with a program that ended like this: said after how it ended."""
+    def explanation(self, code: int, words: str) -> str:
+        """Return what the limits have to do with a program that ended like this, to be said after how it ended."""
         met = [self._told(name) for name in self._limits if _shows(_KINDS[name], code, words)]
         if met:
             return f", at its limit {' and '.join(met)}"

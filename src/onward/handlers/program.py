@@ -1,9 +1,9 @@
 """Run a program to its end, with nothing inherited and nothing left behind.
 
 It leads a process group of its own, and the group is killed before its leader is waited for: until then its number cannot
-be given to anybody else.  So whatever the program started ends with it, unless it left the group by itself.  If this process
-is killed meanwhile its supervisor knows the number, and does the same.  In a process that runs nothing but this job the
-program joins the group that it finds: that one ends with the process.
+be given to another process.  So whatever the program started ends with it, unless it left the group by itself.  If this
+process is killed meanwhile its supervisor knows the number, and does the same.  In a process that runs nothing but this job
+the program joins the group that it finds: that one ends with the process.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 from onward.base.failure import escaped, storable
 from onward.base.interruption import shield
 from onward.handlers.limits import Limits, never_dump
-from onward.handlers.patience import Patience
+from onward.handlers.time_left import TimeLeft
 from onward.job.context import JobContext
 
 __all__ = ["CLEAN_ENVIRONMENT", "CommandFailed", "run_program"]
@@ -44,7 +44,7 @@ class _Said:
         self._end = b""
 
     def add(self, chunk: bytes) -> None:
-        """Past the limit what comes is dropped: a program is never stopped by what it says."""
+        """Keep output up to the limit and drop the rest: a program is never stopped by what it writes."""
         self.beginning += chunk[: max(_OUTPUT_LIMIT - len(self.beginning), 0)]
         self._end = (self._end + chunk)[-_TAIL - _BEFORE :]
 
@@ -66,18 +66,18 @@ def run_program(
     fine: Sequence[int] = (0,),
     limits: Limits | None = None,
 ) -> dict[str, Any]:
-    """What it said and how it ended, if it ended well: with one of the codes that are ``fine``."""
+    """Run a program; return what it wrote and how it ended, if with one of the codes that are ``fine``."""
     if limits:
         argv, executable = limits.around(executable, argv, env), sys.executable
     process: subprocess.Popen[bytes] | None = None
     out, err = _Said(), _Said()
     try:
-        with shield():  # an interruption waits until somebody knows the process
+        with shield():  # an interruption waits until the process is known here
             process = _start(argv, executable, env, cwd, leads=not ctx.alone)
             ctx.runs_program(process.pid)
         if not limits:
             never_dump(process.pid)
-        _listen(process, out, err, Patience(ctx))
+        _listen(process, out, err, TimeLeft(ctx))
     except TimeoutError:
         raise TimeoutError(f"{name} did not end in time and was killed") from None
     finally:
@@ -88,7 +88,7 @@ def run_program(
     if code not in fine:
         how = f"was killed by signal {-code}" if code < 0 else f"ended with code {code}"
         said = err.tail(ctx.scrub) or out.tail(ctx.scrub)
-        raise CommandFailed(f"{name} {how}{limits.remark(code, said) if limits else ''}: {said}")
+        raise CommandFailed(f"{name} {how}{limits.explanation(code, said) if limits else ''}: {said}")
     return {"exit_code": code, "stdout": out.text(), "stderr": err.text()}
 
 
@@ -107,7 +107,7 @@ def _start(
     )
 
 
-def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, patience: Patience) -> None:
+def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, time_left: TimeLeft) -> None:
     """Read both streams to their end, and wait for the program's."""
     assert process.stdout is not None
     assert process.stderr is not None
@@ -115,25 +115,25 @@ def _listen(process: subprocess.Popen[bytes], out: _Said, err: _Said, patience: 
         selector.register(process.stdout, selectors.EVENT_READ, out)
         selector.register(process.stderr, selectors.EVENT_READ, err)
         while selector.get_map():
-            for key, _ in selector.select(patience.nap()):
+            for key, _ in selector.select(time_left.nap()):
                 chunk = os.read(key.fd, 65_536)
                 key.data.add(chunk)
                 if not chunk:
                     selector.unregister(key.fileobj)
-    _wait(process, patience)
+    _wait(process, time_left)
 
 
-def _wait(process: subprocess.Popen[bytes], patience: Patience) -> None:
-    """Until it has ended.  It stays a zombie then, so that its number, which is its group's, remains its own."""
+def _wait(process: subprocess.Popen[bytes], time_left: TimeLeft) -> None:
+    """Wait for its end.  It stays a zombie then, so that its number, which is its group's, remains its own."""
     pause = 0.0005  # nearly always it has closed its streams by ending
-    with contextlib.suppress(ChildProcessError):  # somebody in this program waits for everybody's children
+    with contextlib.suppress(ChildProcessError):  # another thread of this program waits for all children
         while os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-            time.sleep(min(patience.nap(), pause))
+            time.sleep(min(time_left.nap(), pause))
             pause = min(pause * 2, 0.05)
 
 
 def _end_surely(process: subprocess.Popen[bytes], *, leads: bool) -> None:
-    """An interruption may arrive on the way in; seconds pass before there is another."""
+    """End it, once more if an interruption arrives on the way in; seconds pass before there is another."""
     try:
         with shield():
             _end(process, leads=leads)
@@ -143,7 +143,7 @@ def _end_surely(process: subprocess.Popen[bytes], *, leads: bool) -> None:
 
 
 def _end(process: subprocess.Popen[bytes], *, leads: bool) -> None:
-    """Leave nothing behind: not the program, not its children, not its pipes."""
+    """End the program, its children and its pipes."""
     # One that changed its user is not ours to kill.
     with contextlib.suppress(ProcessLookupError, PermissionError):
         (os.killpg if leads else os.kill)(process.pid, signal.SIGKILL)

@@ -87,7 +87,7 @@ class Shell:
                 self._options[name] = frozenset(options)
 
     def _allowed(self, argv: list[str]) -> str:
-        """Where the program is; or it is refused."""
+        """Return where the program is, or refuse it."""
         program = argv[0]
         resolved = self._programs.get(program)
         if resolved is None:

@@ -46,7 +46,7 @@ class Target(NamedTuple):
 
 
 def read_url(url: str) -> Target:
-    """The parts of a URL; an `ArgumentError` says what is wrong with it.
+    """Return the parts of a URL; an `ArgumentError` says what is wrong with it.
 
     >>> read_url("https://example.org/a?b").path
     '/a?b'
@@ -80,7 +80,7 @@ def _authority(text: str) -> tuple[str, int | None]:
 
 
 def _host(text: str) -> tuple[str, Address | None]:
-    """A name in lower case, or an address."""
+    """Return a name in lower case, or an address."""
     try:
         if text.startswith("["):
             if "%" in text:

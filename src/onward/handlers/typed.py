@@ -29,7 +29,7 @@ class TypedHandler(Generic[P]):
     payload_type: Any = Any
 
     def handle(self, ctx: JobContext, payload: P) -> Any:
-        """One attempt."""
+        """Run one attempt."""
         raise NotImplementedError
 
     def before_run(self, ctx: JobContext) -> Any:
@@ -40,7 +40,7 @@ class TypedHandler(Generic[P]):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The places in the payload that are shown to nobody."""
+        """The places in the payload that are never shown."""
         return places_of(self.payload_type)
 
     def check(self, payload: Any) -> None:
@@ -54,7 +54,7 @@ class TypedHandler(Generic[P]):
         return self.handle(ctx, payload)
 
     def read(self, payload: Any) -> P:
-        """The payload as its type, from plain data."""
+        """Return the payload as its type, from plain data."""
         try:
             value: P = read_as(self.payload_type, payload)
         except Exception as error:  # noqa: BLE001  a model's own methods may raise anything
@@ -64,5 +64,5 @@ class TypedHandler(Generic[P]):
         return value
 
     def decoded(self, payload: Any) -> Any:
-        """What `handle` gets, for whoever must know its secrets."""
+        """Return what `handle` gets, to find its secrets."""
         return self.read(payload)

@@ -21,9 +21,9 @@ from onward.base.durations import Duration, seconds
 from onward.base.failure import escaped, storable
 from onward.errors import ArgumentError, OptionError
 from onward.handlers.address import Reach
-from onward.handlers.exchange import Answer, Resolver, connect, exchange, resolve, system_resolver
-from onward.handlers.patience import Patience
+from onward.handlers.exchange import HttpAnswer, Resolver, connect, exchange, resolve, system_resolver
 from onward.handlers.target import Hosts, Target, read_url
+from onward.handlers.time_left import TimeLeft
 from onward.handlers.typed import TypedHandler
 from onward.job.arguments import encode_value
 from onward.job.context import JobContext
@@ -97,7 +97,7 @@ class Url(TypedHandler[Request]):
         self._now = now
 
     def read(self, payload: Any) -> Request:
-        """The request, if it could be sent by somebody who is allowed to."""
+        """Return the request, if a worker that allows its host could send it."""
         request = super().read(payload)
         read_url(request.url)
         if request.method not in METHODS:
@@ -112,9 +112,9 @@ class Url(TypedHandler[Request]):
 
     def handle(self, ctx: JobContext, payload: Request) -> dict[str, Any]:
         target = self._allowed(payload)
-        patience = Patience(ctx, self._timeout)
+        time_left = TimeLeft(ctx, self._timeout)
         try:
-            answer = self._ask(ctx, payload, target, patience)
+            answer = self._ask(ctx, payload, target, time_left)
         except TimeoutError:
             raise TimeoutError(f"{target.origin} did not answer in time") from None
         return self._judged(ctx, target, answer)
@@ -131,21 +131,21 @@ class Url(TypedHandler[Request]):
             raise NotAllowed(f"port {target.port} is not allowed: the url handler lists {_list(self._ports)}")
         return target
 
-    def _ask(self, ctx: JobContext, request: Request, target: Target, patience: Patience) -> Answer:
-        addresses = resolve(target, self._resolver, patience)
-        for address in addresses:  # all of them: which one would answer is somebody else's choice
+    def _ask(self, ctx: JobContext, request: Request, target: Target, time_left: TimeLeft) -> HttpAnswer:
+        addresses = resolve(target, self._resolver, time_left)
+        for address in addresses:  # all of them: the name server chooses which one would answer
             if refusal := self._reach.refusal(address):
                 raise NotAllowed(f"host {target.host!r:.100} is not allowed: its address {address} is {refusal}")
         body = _body(request)
         return exchange(
-            connect(addresses, target.port, patience),
+            connect(addresses, target.port, time_left),
             target,
             self._tls if target.scheme == "https" else None,
             method=request.method,
             headers=self._headers_of(ctx, request, target),
             body=body,
             limit=self._max_bytes,
-            patience=patience,
+            time_left=time_left,
         )
 
     def _headers_of(self, ctx: JobContext, request: Request, target: Target) -> dict[str, str]:
@@ -159,7 +159,7 @@ class Url(TypedHandler[Request]):
             named |= {name.lower(): (name, value) for name, value in source.items()}
         return dict(named.values())
 
-    def _judged(self, ctx: JobContext, target: Target, answer: Answer) -> dict[str, Any]:
+    def _judged(self, ctx: JobContext, target: Target, answer: HttpAnswer) -> dict[str, Any]:
         status = answer.status
         if 200 <= status < 300:
             return {
@@ -182,8 +182,8 @@ class Url(TypedHandler[Request]):
             )
         raise Discard(f"{said}: {_quoted(ctx, self._text(answer))}")
 
-    def _text(self, answer: Answer) -> str:
-        """The body.  One that is compressed, though nobody asked for that, is not unpacked: it may have no end."""
+    def _text(self, answer: HttpAnswer) -> str:
+        """Return the body.  One that is compressed, though that was not asked for, is not unpacked: it may have no end."""
         if answer.headers.get("content-encoding", "identity").strip().lower() not in ("identity", ""):
             return ""
         charset = _CHARSET.search(answer.headers.get("content-type", ""))
@@ -192,7 +192,7 @@ class Url(TypedHandler[Request]):
 
 
 def retry_after(text: str, now: float) -> float:
-    """The seconds that a server asks to wait, 0 if it says nothing that makes sense.
+    """Return the seconds that a server asks to wait, 0 if it says nothing that makes sense.
 
     >>> retry_after("120", now=0), retry_after("Thu, 01 Jan 1970 00:02:00 GMT", now=60), retry_after("soon", now=0)
     (120.0, 60.0, 0.0)
@@ -208,7 +208,7 @@ def retry_after(text: str, now: float) -> float:
 
 
 def _quoted(ctx: JobContext, text: str) -> str:
-    """The beginning of what a server said: some repeat what they were sent."""
+    """Return the beginning of what a server said: some repeat what they were sent."""
     return escaped(ctx.scrub(text.strip())[:500])
 
 

@@ -81,7 +81,7 @@ class Arguments:
         return self._positional + self._keyword
 
     def pack(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bytes:
-        """The payload of a call, or an `ArgumentError` that says which argument is wrong and how to mend it."""
+        """Return the payload of a call, or raise an `ArgumentError` that says which argument is wrong and how to fix it."""
         call = self._bind(args, kwargs)
         try:
             payload = _encode(call)
@@ -105,7 +105,7 @@ class Arguments:
             raise ArgumentError(f"{self._name}: {scrubber(payload, self.secrets)(_explain(error))}") from None
 
     def unpack(self, payload: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """What to call the handler with.  `DoesNotFit` if it cannot be called with this."""
+        """Return what to call the handler with.  `DoesNotFit` if it cannot be called with this."""
         try:
             values = msgspec.structs.astuple(self._decode(payload))
         except msgspec.ValidationError as error:
@@ -116,11 +116,11 @@ class Arguments:
         return values[:positional], dict(zip(self._keyword, values[positional:], strict=True))
 
     def by_name(self, payload: bytes) -> dict[str, Any]:
-        """What the handler would be called with, defaults included."""
+        """Return what the handler would be called with, defaults included."""
         return msgspec.structs.asdict(self._decode(payload))
 
     def _misread(self, payload: bytes | msgspec.Raw, error: msgspec.ValidationError) -> Exception:
-        """Why a payload does not fit; the error itself if no version of the job could read it."""
+        """Return why a payload does not fit; the error itself if no version of the job could read it."""
         try:
             given = msgspec.json.decode(payload, type=dict[str, Any])
         except Exception:  # noqa: BLE001  it is damaged
@@ -138,7 +138,7 @@ class Arguments:
         return DoesNotFit(f"{job}: its arguments do not fit this version of the code: {problem}")
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """What was given, by name."""
+        """Return what was given, by name."""
         call = dict(zip(self._positional, args)) if args else {}  # noqa: B905  `strict` alone costs as much as the rest
         if kwargs:
             call |= kwargs
@@ -149,7 +149,7 @@ class Arguments:
         raise ArgumentError(self._misfit(args, kwargs))
 
     def _misfit(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> str:
-        """What is wrong with a call."""
+        """Return what is wrong with a call."""
         if len(args) > len(self._positional):
             plural = "argument" if len(self._positional) == 1 else "arguments"
             return f"{self._name}() takes {len(self._positional)} positional {plural}, {len(args)} were given"
@@ -166,7 +166,7 @@ class Arguments:
         return f"{self._name}() lacks a value for {missing}"
 
     def _told(self, error: Exception, call: Mapping[str, Any]) -> str:
-        """What is wrong, without what was not to be shown: a model's own error quotes what it was given."""
+        """Return what is wrong, without what was not to be shown: a model's own error quotes what it was given."""
         try:
             payload = _encode(call)
         except Exception:  # noqa: BLE001  see above
@@ -188,7 +188,7 @@ class Arguments:
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function that a partial one calls: its annotations are there."""
+    """Return the function that a partial one calls: its annotations are there."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -218,7 +218,7 @@ def _is_in_class(function: Callable[..., Any]) -> bool:
 
 
 def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str, *, is_method: bool) -> None:
-    """A first parameter whose name says that somebody else fills it in, and whose annotation does not."""
+    """Refuse a first parameter whose name says that Onward fills it in, and whose annotation does not."""
     if first.name in hints:
         return
     if first.name in ("ctx", "context"):
@@ -252,7 +252,7 @@ def _refuse_impossible(parameters: Iterable[inspect.Parameter], hints: Mapping[s
 
 
 def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> type[msgspec.Struct]:
-    """Positional parameters in a base, keyword-only ones above it: each may have or lack defaults on its own."""
+    """Build a struct: positional parameters in a base, keyword-only ones above it, each with or without a default."""
     fields: dict[bool, list[Any]] = {True: [], False: []}
     for parameter in parameters:
         field: Any = (parameter.name, hints.get(parameter.name, Any))
@@ -266,7 +266,7 @@ def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[s
 
 
 def _secrets_of(parameter: inspect.Parameter, hint: Any) -> Iterable[str]:
-    """The places of its secrets; all of it, if its default is one and nothing else tells."""
+    """Return the places of its secrets; all of it, if its default is one and nothing else tells."""
     places = places_of(hint) or (("",) if any(secrets_in(parameter.default)) else ())
     return within(parameter.name, places)
 
@@ -286,7 +286,7 @@ def _explain(error: Exception) -> str:
 
 
 def _culprit(call: Mapping[str, Any]) -> str:
-    """The argument that has no JSON form; of a value that cannot be read back, the error itself tells the place."""
+    """Return the argument that has no JSON form; of a value that cannot be read back, the error itself tells the place."""
     for name, given in call.items():
         try:
             _encode(given)
@@ -322,7 +322,7 @@ def _not_a_number(value: Any) -> str | None:
 
 
 # A secret travels as what it holds.
-# Pydantic models are met by the shape of their methods, so that nobody has to install pydantic.
+# Pydantic models are recognised by their methods, so that pydantic need not be installed.
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Secret):
         return value.reveal()
@@ -349,7 +349,7 @@ def _decode_hook(kind: Any, value: Any) -> Any:
 
 
 def _without_input(error: Any) -> str:
-    """What pydantic finds wrong, without the values: it quotes a whole object where one field is missing."""
+    """Return what pydantic finds wrong, without the values: it quotes a whole object where one field is missing."""
     if not hasattr(error, "errors"):
         return str(error)
     found = error.errors(include_input=False, include_context=False, include_url=False)
@@ -360,12 +360,12 @@ _encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
 
 
 def encode_value(value: Any) -> bytes:
-    """Any value as JSON.  Raises whatever is wrong with it, and where JSON would quietly put a null."""
+    """Encode any value as JSON.  Raises whatever is wrong with it, and where JSON would quietly put a null."""
     return _whole(value, _encode(value))
 
 
 def encode_result(value: Any) -> bytes:
-    """The same of what a handler returned.  It is data that programs read and people see, so a secret is none."""
+    """Encode what a handler returned.  It is data that programs read and people see, so a secret is none."""
     return _whole(value, _encode_shown(value))
 
 
@@ -385,7 +385,7 @@ def _whole(value: Any, encoded: bytes) -> bytes:
 
 
 def decode_result(data: bytes | None, kind: Any = Any) -> Any:
-    """A stored result, as the type the handler says it returns where that can be done."""
+    """Decode a stored result, as the type the handler says it returns where that can be done."""
     if data is None:
         return None
     try:
@@ -395,5 +395,5 @@ def decode_result(data: bytes | None, kind: Any = Any) -> Any:
 
 
 def read_as(kind: Any, value: Any) -> Any:
-    """Plain data as a type that it can be read as.  Raises whatever is wrong with it."""
+    """Read plain data as a type.  Raises whatever is wrong with it."""
     return msgspec.convert(value, kind, dec_hook=_decode_hook, str_keys=True)

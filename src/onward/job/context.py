@@ -13,14 +13,14 @@ from onward.base.credentials import without_credentials
 from onward.base.logs import Once, get_logger
 from onward.errors import TransactionError
 
-__all__ = ["Block", "Completed", "JobContext"]
+__all__ = ["Completed", "JobContext", "TransactionBlock"]
 
 logger = get_logger("onward.job")
 
 _warns = Once()
 
 
-class Block(Protocol):
+class TransactionBlock(Protocol):
     """A transaction of a handler's, to be entered with ``with`` or ``async with``."""
 
     def __enter__(self) -> Any: ...
@@ -105,7 +105,7 @@ class JobContext:
         delivery: int,
         deadline: datetime | None = None,
         report: Callable[[float, str | None], bool] | None = None,
-        transact: Callable[[JobContext], Block] | None = None,
+        transact: Callable[[JobContext], TransactionBlock] | None = None,
         scrub: Callable[[], Callable[[str], str]] | None = None,
     ) -> None:
         self.id = id
@@ -122,7 +122,7 @@ class JobContext:
         self._transact = transact
         self._scrub = scrub
         self._attend: Callable[[int], None] | None = None
-        self.alone = False  # whether its process is its own: whoever ends that ends its whole group
+        self.alone = False  # whether its process is its own: then its whole group is ended
         self._began = False
         self.completed: Completed | None = None
         self._cancelled = False
@@ -140,7 +140,7 @@ class JobContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether somebody asked for this run to stop, or it can no longer be settled: wind up and return."""
+        """Whether this run was asked to stop, or can no longer be settled: clean up and return."""
         return self._cancelled or self._lost
 
     @property
@@ -149,7 +149,7 @@ class JobContext:
         return self._lost
 
     def progress(self, fraction: float, note: str | None = None) -> None:
-        """Note how far the run has come, between 0 and 1.  Everybody who looks at the job can see it.
+        """Note how far the run has come, between 0 and 1.  Every view of the job shows it.
 
         It never fails the job: what cannot be noted is left out, and the log says why, once for each job name.
         """
@@ -171,7 +171,7 @@ class JobContext:
             told = self.scrub(problem)
             logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, told)
 
-    def transaction(self) -> Block:
+    def transaction(self) -> TransactionBlock:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
         the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
         ``conn.enqueue(job, ...)`` enqueues, ``conn.complete(result)`` gives the job's result.  In an async handler it is
@@ -182,7 +182,7 @@ class JobContext:
         return self._transact(self)
 
     def begin_transaction(self) -> None:
-        """Told by the block as it begins."""
+        """Mark that a transaction began.  Called by its block."""
         if self._began:
             raise TransactionError(
                 "this run has had its transaction: one run is completed once, put it all in one block"
@@ -190,28 +190,28 @@ class JobContext:
         self._began = True
 
     def complete(self, result: bytes | None, note: str | None) -> None:
-        """Told by the block once it is committed."""
+        """Mark the job as completed.  Called by the block once it is committed."""
         self.completed = Completed(result, note)
 
     def scrub(self, text: str) -> str:
-        """A text without what this job's arguments keep secret, for what is to be logged or shown."""
+        """Return a text without what this job's arguments keep secret, to be logged or shown."""
         return without_credentials(text) if self._scrub is None else self._scrub()(text)
 
     def runs_program(self, pid: int) -> None:
-        """Said by a handler: it waits for a program that leads a group of this number; 0: for none any more."""
+        """Report the program that the handler waits for, by the number of its group; 0: none any more."""
         if self._attend is not None:
             self._attend(pid)
 
     def attend(self, tell: Callable[[int], None]) -> None:
-        """Said by the worker: somebody outlives this process, and will end such a program."""
+        """Report a program that the supervisor ends if this process dies.  Called by the worker."""
         self._attend = tell
 
     def ask_to_stop(self) -> None:
-        """Told by the worker: the job was cancelled."""
+        """Mark the job as cancelled.  Called by the worker."""
         self._cancelled = True
 
     def lose(self) -> None:
-        """Told by the worker: the lease is lost."""
+        """Mark the lease as lost.  Called by the worker."""
         self._lost = True
 
     def __repr__(self) -> str:
@@ -219,7 +219,7 @@ class JobContext:
 
 
 def _fraction(value: Any) -> float | None:
-    """A number between 0 and 1, of whichever type; None for anything else."""
+    """Return a number between 0 and 1, of whichever type; None for anything else."""
     if isinstance(value, str | bytes | bytearray):  # which `float` would read
         return None
     try:

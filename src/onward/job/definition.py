@@ -199,7 +199,7 @@ def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
 
 
 def _shared(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options that both places know."""
+    """Return the options that both places know."""
     checked = {name: read(options[name]) for name, read in _READERS.items() if options.get(name) is not None}
     if "max_retries" in options or "max_attempts" in options:
         checked["max_retries"] = _budget(options)
@@ -291,7 +291,7 @@ def _meant(option: str, allowed: Collection[str]) -> str:
 
 
 def refused_as_argument(job: str, option: str) -> str | None:
-    """What to say of an option that was given among the arguments of a call; None if it is no option."""
+    """Return what to say of an option that was given among the arguments of a call; None if it is no option."""
     ours = OPTIONS.get(option, option)
     if ours not in UsingOptions.__annotations__ and ours not in SharedOptions.__annotations__:
         return None

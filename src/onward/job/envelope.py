@@ -3,7 +3,7 @@ r"""What travels: a job sealed into bytes once, by the client, and never encoded
     onward/1 <key-id> <signature>\n{"id": …, "queue": …, "job": …, "payload": …}
 
 A dash stands for "unsigned" (`onward.security.signing`).  Every backend stores and returns these very bytes, so
-whoever reads them can verify before parsing.  Beside them a store keeps columns copied out of the letter: *columns
+a reader can verify them before parsing.  Beside them a store keeps columns copied out of the letter: *columns
 decide when* (order, due time, expiry, holds, crash cap), *sealed bytes decide what*: workers act on the bytes alone,
 and compare the id and queue inside with where they were found.
 
@@ -85,12 +85,12 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     single_instance: bool = False
     isolation: Isolation | None = None
     meta: dict[str, Any] = {}
-    secrets: tuple[str, ...] = ()  # arguments that are shown to nobody
+    secrets: tuple[str, ...] = ()  # arguments that are never shown
     enc: str | None = None  # how the payload is encrypted, and with which key
 
     @property
     def key_owner(self) -> str:
-        """The name that its keys belong to: its own, or that of its handler; none, if its keys are everybody's."""
+        """The name that its keys belong to: its own, or that of its handler; none, if its keys are shared by all jobs."""
         return "" if self.key_scope == "global" else self.name or self.job
 
 
@@ -163,7 +163,7 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
 
 
 def owned_key(owner: str, key: str) -> str:
-    """A key as a store keeps it.  No name has a slash in it, so that two owners never share a key."""
+    """Return a key as a store keeps it.  No name has a slash in it, so that two owners never share a key."""
     return f"{owner}/{key}"
 
 
@@ -185,7 +185,7 @@ class Form:
         self._limit = min(limit, LARGEST)
 
     def fill(self, job_id: str, payload: bytes, enqueued_at: int) -> Envelope:
-        """The same as to seal the letter with these."""
+        """Seal the letter with this id and payload."""
         if self._encrypt is not None:
             payload = self._encrypt(job_id, payload)
         body = _encode(_replace(self._letter, id=job_id, payload=msgspec.Raw(payload), enqueued_at=enqueued_at))
@@ -214,7 +214,7 @@ def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify 
 
 
 def parted(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """Key id, signature and sealed bytes."""
+    """Split into key id, signature and sealed bytes."""
     if data.startswith(_UNSIGNED):
         return UNSIGNED, UNSIGNED, data[len(_UNSIGNED) :]
     header, line_end, body = data.partition(b"\n")

@@ -16,6 +16,8 @@ from onward.job.retry import RetryPolicy, planned
 from onward.job.signals import Discard, Retry, Snooze
 
 __all__ = [
+    "DISCARDS",
+    "REJECTIONS",
     "Budget",
     "Cancelled",
     "Crashed",
@@ -49,6 +51,21 @@ class RetryLater(msgspec.Struct, frozen=True, tag=True):
     problem: str | None = None  # what was wrong with the policy that should have said how long
 
 
+# Which counters a discard moves, by its cause.  "failed" and a dead letter stored at last count as failures; the others
+# never were runs of the handler and have counters of their own.
+DISCARDS = {
+    "failed": ("jobs_failed", "jobs_failed_permanently"),
+    "spent": ("jobs_failed", "jobs_failed_permanently"),
+    "rejected": ("jobs_rejected_signature",),
+    "unreadable": ("jobs_unreadable",),
+    "undecryptable": ("jobs_undecryptable",),
+    "refused": ("jobs_refused",),
+    "unknown": ("jobs_unknown",),
+    "misfit": ("jobs_misfit",),
+}
+REJECTIONS = frozenset({"rejected", "unreadable", "undecryptable"})  # nothing of the job was read
+
+
 class Dead(msgspec.Struct, frozen=True, tag=True):
     """It is not tried again.  ``cause`` says which counter knows it; ``ran``, whether a run was completed."""
 
@@ -66,7 +83,7 @@ class Snoozed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Parked(msgspec.Struct, frozen=True, tag=True):
-    """Nobody here can run it; perhaps somebody will be able to."""
+    """This worker cannot run it; another one may."""
 
     delay: float
     reason: str
@@ -126,7 +143,7 @@ def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) 
 
 
 def failed(error: BaseException, lease: Lease, job: Budget, rng: Random) -> Dead | RetryLater:
-    """What becomes of a failure, whatever it is.  Never raises."""
+    """Return what becomes of a failure, whatever it is.  Never raises."""
     refusal, problem = None, None
     try:
         refusal = _not_retried(error, job)
@@ -150,7 +167,7 @@ def _not_retried(error: BaseException, job: Budget) -> str | None:
 
 
 def _is_listed(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
-    """A list that names `TimeoutError` or `Exception` means the job's own time-out, too."""
+    """Whether a list names this error; `TimeoutError` or `Exception` means the job's own time-out, too."""
     return isinstance(error, kinds) or (isinstance(error, JobTimeout) and issubclass(TimeoutError, kinds))
 
 

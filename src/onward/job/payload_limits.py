@@ -1,4 +1,4 @@
-"""How deep and how wide a payload may be: what no handler needs, and what makes whoever looks at it slow.
+"""How deep and how wide a payload may be: what no handler needs, and what is slow to look at.
 
 Its size is bounded by `max_payload`, and how many digits a number may have by Python itself.
 """
@@ -23,7 +23,7 @@ def refuse_misshapen(payload: bytes, job: str) -> None:
 
 
 def misshapen(payload: bytes) -> str | None:
-    """What is wrong with the shape of a payload.
+    """Return what is wrong with the shape of a payload.
 
     >>> misshapen(b'{"a": [1, 2]}')
     >>> misshapen(b"[" * 65 + b"]" * 65)

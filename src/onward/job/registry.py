@@ -57,7 +57,7 @@ class Handler(Protocol):
         ...
 
     def run(self, ctx: JobContext) -> Any:
-        """One attempt.  Raises `NotAllowed` to refuse for good."""
+        """Run one attempt.  Raises `NotAllowed` to refuse for good."""
         ...
 
 
@@ -77,11 +77,11 @@ class Entry(Protocol):
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """The places in its payload that are shown to nobody (`onward.job.secrets`)."""
+        """The places in its payload that are never shown (`onward.job.secrets`)."""
         ...
 
     def decoded(self, payload: bytes | msgspec.Raw) -> Any:
-        """What the handler is called with, defaults included.  Raises whatever is wrong with it."""
+        """Return what the handler is called with, defaults included.  Raises whatever is wrong with it."""
         ...
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
@@ -141,7 +141,7 @@ class HandlerEntry:
         return tuple(getattr(self.handler, "secrets", ()))
 
     def admit(self, payload: Any) -> Any:
-        """What travels in place of what was said: only ``callable`` makes a difference."""
+        """Return what travels in place of what was said: only ``callable`` makes a difference."""
         admit: Callable[[Any], Any] | None = getattr(self.handler, "admit", None)
         return payload if admit is None else admit(payload)
 
@@ -182,7 +182,7 @@ class HandlerEntry:
 
     @contextmanager
     def _unharmed(self, ctx: JobContext) -> Iterator[None]:
-        """What is done is done, whatever is said about it afterwards."""
+        """Call the hook after a run, and log what it raises: the run itself stands."""
         try:
             yield
         except (Exception, SystemExit, JobInterrupted) as error:  # noqa: BLE001  it is told, below
@@ -199,11 +199,11 @@ class HandlerEntry:
 
 
 def _nothing(*_: Any) -> None:
-    """No hook."""
+    """Do nothing: there is no hook."""
 
 
 async def _maybe(value: Any) -> Any:
-    """A hook of an async handler may be plain."""
+    """Await a hook, or call it: one of an async handler may be plain."""
     return await value if inspect.isawaitable(value) else value
 
 
@@ -236,12 +236,12 @@ class Registry:
         return self._entries.get(name)
 
     def secrets_of(self, name: str) -> tuple[str, ...]:
-        """The places that are shown to nobody, if the job is known here."""
+        """Return the places that are never shown, if the job is known here."""
         entry = self._entries.get(name)
         return () if entry is None else entry.secrets
 
     def scrubber(self, letter: Letter) -> Scrub:
-        """What scrubs texts about a job: by what whoever enqueued it knew to be secret, and by what is known here."""
+        """Return what scrubs texts about a job: by what its producer knew to be secret, and by what is known here."""
         entry = self._entries.get(letter.job)
         known = () if entry is None else entry.secrets
         secrets = {*letter.secrets, *known} if letter.secrets else known
@@ -249,12 +249,12 @@ class Registry:
         return scrubber(letter.payload, secrets, decoded)
 
     def of_function(self, function: Any) -> FunctionEntry | None:
-        """The job that a function was made."""
+        """Return the job that a function was made."""
         functions = (entry for entry in self._entries.values() if isinstance(entry, FunctionEntry))
         return next((entry for entry in functions if entry.function is function), None)
 
     def refusal(self, entry: Entry, name: str, queue: str) -> str | None:
-        """Why this entry may not run on this queue, or None if it may."""
+        """Return why this entry may not run on this queue, or None if it may."""
         allowed = self._allowed.get(queue)
         if allowed is None:
             if entry.denied_by_default:
@@ -265,7 +265,7 @@ class Registry:
         return f"{name!r} is not allowed on queue {queue!r}: queue_handlers lists {', '.join(sorted(allowed)) or 'nothing'}"
 
     def queues(self) -> list[str]:
-        """The queues that registered jobs are enqueued on, `default` among them."""
+        """Return the queues that registered jobs are enqueued on, `default` among them."""
         return sorted({entry.definition.queue for entry in self._entries.values()} | {"default"} | self._allowed.keys())
 
     def __iter__(self) -> Iterator[str]:
@@ -296,7 +296,7 @@ def _is_again(first: Entry, second: Entry) -> bool:
 
 
 def _place(entry: Entry) -> str:
-    """Where a job was defined, to end half a sentence with."""
+    """Return where a job was defined, to end half a sentence with."""
     if isinstance(entry, HandlerEntry):
         return ", as the key of a handler"
     code = getattr(plain(getattr(entry, "function", _nothing)), "__code__", None)

@@ -87,7 +87,7 @@ def _is_plain(value: Any) -> bool:
 
 
 def _change(given: Any, arrived: Any, place: str) -> _Change | None:
-    """The first part of a result that comes back as another type; None if all of it is what it was."""
+    """Return the first part of a result that comes back as another type; None if all of it is what it was."""
     try:
         if given == arrived:
             return None

@@ -126,7 +126,7 @@ _JITTERS = (*typing.get_args(Jitter), bool, type(None))
 
 
 def chosen(jitter: Jitter | bool | None) -> Jitter | None:
-    """The jitter that a switch stands for."""
+    """Return the jitter that a switch stands for."""
     if jitter is True:
         return PlusMinus(0.15)
     return None if jitter is False else jitter
@@ -168,19 +168,19 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
             raise OptionError(f"cap must be 'hard' or 'soft', not {self.cap!r:.60}")
 
     def compute_delay(self, attempt: int, *, job_id: str | None = None, rng: _Random | None = None) -> float:
-        """Seconds before run number ``attempt`` (from 1)."""
+        """Return the seconds before run number ``attempt`` (from 1)."""
         return 0 if attempt <= 1 else self._logged(attempt - 1, job_id, rng)
 
     def delay_after(self, completed_runs: int, *, job_id: str | None = None, rng: _Random | None = None) -> float:
-        """Seconds to wait once that many runs have been completed."""
+        """Return the seconds to wait once that many runs have been completed."""
         return 0 if completed_runs <= 0 else self._logged(completed_runs, job_id, rng)
 
     def delay_for(self, attempt: int, *, job_id: str | None = None, rng: _Random | None = None) -> float:
-        """Seconds before retry number ``attempt``, counted from zero."""
+        """Return the seconds before retry number ``attempt``, counted from zero."""
         return self._logged(max(attempt, 0) + 1, job_id, rng)
 
     def plan(self, retry_no: int, *, job_id: str | None = None, rng: _Random | None = None) -> Delay:
-        """The same number for deciders: nothing is logged, the problem of a broken policy is told instead."""
+        """Compute the same number without logging: the problem of a broken policy is returned instead."""
         if type(self).compute_delay is RetryPolicy.compute_delay:
             return self._planned(retry_no, job_id, rng)
         try:  # a policy of the user's own
@@ -195,7 +195,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
             return _instead(self, error, retry_no, job_id, rng)
 
     def _computed(self, retry_no: int, job_id: str | None, rng: _Random | None) -> float:
-        """Seconds before this retry: the raw delay, jitter and the cap.  Raises what a broken policy raises."""
+        """Return the seconds before this retry: the raw delay, jitter and the cap.  Raises what a broken policy raises."""
         limit = LONGEST if self.max is None else self.max
         delay = min(_as_delay(self._growth(retry_no)), limit)
         jitter = chosen(self.jitter)
@@ -318,7 +318,7 @@ class Custom(RetryPolicy, frozen=True, tag="custom"):
 
 
 def planned(policy: RetryPolicy, retry_no: int, *, job_id: str | None = None, rng: _Random | None = None) -> Delay:
-    """What a policy plans, even if `plan` itself is the user's own: it never raises, and the answer is a delay."""
+    """Return what a policy plans, even if `plan` itself is the user's own: it never raises, and the answer is a delay."""
     try:
         delay = policy.plan(retry_no, job_id=job_id, rng=rng)
         problem = None if delay.problem is None else str(delay.problem)
@@ -328,7 +328,7 @@ def planned(policy: RetryPolicy, retry_no: int, *, job_id: str | None = None, rn
 
 
 def _as_delay(value: Any) -> float:
-    """A number of seconds that somebody's code has answered; what is no delay raises, and none is beyond a year."""
+    """Return the seconds that a policy of the user's answered; what is no delay raises, and none is beyond a year."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise _NoDelayAtAll(f"answered {value!r:.100}")
     delay = min(value, LONGEST)
@@ -342,7 +342,7 @@ class _NoDelayAtAll(Exception):
 def _instead(
     policy: RetryPolicy, error: BaseException, retry_no: int, job_id: str | None, rng: _Random | None
 ) -> Delay:
-    """The default policy's delay, within the cap of the one that is broken."""
+    """Return the default policy's delay, within the cap of the one that is broken."""
     problem = str(error) if type(error) is _NoDelayAtAll else f"raised {kind_of(error)}"
     seconds = DEFAULT_POLICY._computed(retry_no, job_id, rng)  # noqa: SLF001  ours
     with suppress(BaseException):  # nor is its cap to be relied on
@@ -352,7 +352,7 @@ def _instead(
 
 
 def _unit(jitter: Jitter, retry_no: int, job_id: str | None, rng: _Random | None) -> float:
-    """A number in [0, 1): from the job's id where jitter wants that or no generator was given."""
+    """Return a number in [0, 1): from the job's id where jitter wants that or no generator was given."""
     if job_id is not None and (jitter.deterministic or rng is None):
         digest = hashlib.blake2b(f"{job_id}:{retry_no}".encode(), digest_size=7).digest()
         return int.from_bytes(digest, "big") / (1 << 56)
@@ -377,7 +377,7 @@ def travels(policy: RetryPolicy | None) -> typing.TypeGuard[PortablePolicy]:
 
 
 def built(strategy: Any, parts: dict[str, Any]) -> PortablePolicy:
-    """A policy of this strategy; parts that are not given are the class's defaults."""
+    """Build a policy of this strategy; parts that are not given are the class's defaults."""
     kind = STRATEGIES.get(strategy) if isinstance(strategy, str) else None
     if kind is None:
         raise OptionError(f"there is no retry strategy {strategy!r:.60}{suggestion(str(strategy), STRATEGIES)}")

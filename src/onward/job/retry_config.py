@@ -32,7 +32,7 @@ _SWITCHES = {"true": True, "false": False, "none": None}
 
 
 def read_policy(value: PolicyLike, where: str) -> RetryPolicy:
-    """A policy itself; or the name of its strategy, alone or with parts; or a table of these.
+    """Read a policy itself; or the name of its strategy, alone or with parts; or a table of these.
 
     >>> read_policy("fixed", "retry"), read_policy("linear, base=2m", "retry").delay
     (Fixed(delay=30, max=None, jitter=None, cap='hard'), 120.0)
@@ -57,7 +57,7 @@ def read_policy(value: PolicyLike, where: str) -> RetryPolicy:
 
 
 def worded(policy: PortablePolicy) -> str:
-    """A policy as one text, which `read_policy` reads.
+    """Write a policy as one text, which `read_policy` reads.
 
     >>> from onward import Exponential, NoDelay
     >>> worded(Exponential(base=5, jitter=None)), worded(NoDelay())
@@ -80,7 +80,7 @@ def _ratio(jitter: Jitter) -> tuple[float, ...]:
 
 
 def _table_of(text: str) -> dict[str, Any]:
-    """``exponential, base=5, max=10m`` as the table that it stands for."""
+    """Read ``exponential, base=5, max=10m`` as the table that it stands for."""
     strategy, *words = (word.strip() for word in text.split(","))
     table: dict[str, Any] = {"strategy": strategy}
     for word in words:
@@ -123,7 +123,7 @@ def _length(value: Any) -> Any:
 
 
 def _read_jitter(value: Any) -> Any:
-    """``true``, ``false``, or the name of a jitter, alone or with its ratio: ``additive:0.25``."""
+    """Read ``true``, ``false``, or the name of a jitter, alone or with its ratio: ``additive:0.25``."""
     if not isinstance(value, str):
         return value
     if value in _SWITCHES:

@@ -36,20 +36,20 @@ def scrubber(
     """What scrubs texts about a job.  ``secrets`` are places in its payload; ``decoded`` gives what its handler gets."""
     values = list(_at_places(payload, secrets))
     if decoded is not None:
-        with suppress(Exception):  # whoever cannot read it has no secret of it to tell
+        with suppress(Exception):  # what cannot be read has no secrets to scrub
             values += [secret.reveal() for secret in secrets_in(decoded())]
     return _without(_forms(values)) if values else without_credentials
 
 
 def scrubber_of_url(forms: Iterable[str]) -> Scrub:
-    """What scrubs texts about a store."""
+    """Return what scrubs texts about a store."""
     return _without(forms)
 
 
 def _at_places(payload: bytes | msgspec.Raw, secrets: Collection[str]) -> Iterator[Any]:
     if not secrets and not _may_tell(bytes(payload)):
         return
-    with suppress(ValueError, RecursionError):  # nobody could call a handler with it either
+    with suppress(ValueError, RecursionError):  # no handler could be called with it either
         yield from secret_values(msgspec.json.decode(payload), secrets)
 
 
@@ -71,7 +71,7 @@ def _without(forms: Iterable[str]) -> Scrub:
 
 
 def _forms(values: Iterable[Any]) -> Iterator[str]:
-    """The ways in which a text may say them."""
+    """Return the ways in which a text may say them."""
     for value in values:
         match value:
             case None | bool():

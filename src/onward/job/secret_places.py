@@ -21,7 +21,7 @@ _MOST = 50  # places of one value, which every letter carries: with more the who
 
 
 def places_of(hint: Any) -> tuple[str, ...]:
-    """Where in a value of this type secrets are.
+    """Return where in a value of this type secrets are.
 
     >>> places_of(dict[str, Secret[str]] | None), places_of(Secret[int]), places_of(list[str])
     (('*',), ('',), ())
@@ -43,7 +43,7 @@ def _places_of(hint: Any) -> tuple[str, ...]:
 
 
 def places_in(value: Any) -> tuple[str, ...]:
-    """Where in a value that was given secrets are."""
+    """Return where in a value that was given secrets are."""
     found = sorted({place(each) for each in _given(value, ())})
     return tuple(found) if len(found) <= _MOST else ("",)
 
@@ -72,7 +72,7 @@ def _parts(text: str) -> _Place:
 
 
 def _walk(info: inspect.Type, stack: tuple[Any, ...]) -> Iterator[_Place]:
-    """Only what holds secrets is walked."""
+    """Walk what holds secrets, and nothing else."""
     if _is_secret(info):
         yield ()
         return
@@ -120,7 +120,7 @@ def _parts_of_type(info: inspect.Type) -> Iterable[tuple[_Place, inspect.Type]]:
 
 
 def _fields_of_model(model: Any) -> Iterator[tuple[_Place, inspect.Type]]:
-    """Of a pydantic model, under every name that a field may have."""
+    """Return the fields of a pydantic model, under every name that a field may have."""
     for name, field in model.model_fields.items():
         aliases = (field.alias, field.serialization_alias, field.validation_alias)
         for each in {name, *(alias for alias in aliases if isinstance(alias, str))}:

@@ -1,6 +1,6 @@
 """What must not be shown of a job's arguments: what is secret by its type or by its name.
 
-A job's arguments lie in the store as they were given; whoever may read the store reads them.  But people look at jobs
+A job's arguments lie in the store as they were given; who may read the store reads them.  But people look at jobs
 through records, error texts and logs, and these are copied, mailed and kept.  There a mask stands in their place.
 
     class             by                                 where
@@ -106,7 +106,7 @@ def is_telling(name: str) -> bool:
 
 
 def place(parts: Iterable[str | None]) -> str:
-    """Where a secret is, as a letter says it.  None stands for every item.
+    """Return where a secret is, as a letter says it.  None stands for every item.
 
     >>> place(["orders", None, "card/no"])
     'orders/*/card~1no'
@@ -115,7 +115,7 @@ def place(parts: Iterable[str | None]) -> str:
 
 
 def within(name: str, places: Iterable[str]) -> list[str]:
-    """The same places, seen from an object that has it all under a name.
+    """Return the same places, seen from an object that has it all under a name.
 
     >>> within("order", ["card", ""])
     ['order/card', 'order']
@@ -124,7 +124,7 @@ def within(name: str, places: Iterable[str]) -> list[str]:
 
 
 def masked(value: Any, secrets: Collection[str] = ()) -> Any:
-    """Data as it may be shown.  ``secrets`` are places in it; what lies too deep to be looked at is not shown.
+    """Return data as it may be shown.  ``secrets`` are places in it; what lies too deep to be looked at is masked.
 
     >>> masked({"order": {"id": 7, "card": "4242"}, "http": {"Authorization": "Basic x"}}, ["order/card"])
     {'order': {'id': 7, 'card': '***'}, 'http': {'Authorization': '***'}}
@@ -134,13 +134,13 @@ def masked(value: Any, secrets: Collection[str] = ()) -> Any:
 
 
 def secret_values(value: Any, secrets: Collection[str] = ()) -> Iterator[Any]:
-    """All that `masked` would not show."""
+    """Return all that `masked` would not show."""
     tree = _tree(tuple(secrets)) if secrets else {}
     return iter([value]) if "" in tree else _hidden(value, [tree])
 
 
 def secrets_in(value: Any) -> Iterator[Secret[Any]]:
-    """Every `Secret` in arguments that were decoded, however deep."""
+    """Return every `Secret` in arguments that were decoded, however deep."""
     waiting, seen = [value], set[int]()
     while waiting:
         each = waiting.pop()
@@ -152,7 +152,7 @@ def secrets_in(value: Any) -> Iterator[Secret[Any]]:
 
 
 def parts_of(value: Any) -> Mapping[Any, Any] | Sequence[Any] | None:
-    """What data is made of: by name, or in a row; None if it is one piece."""
+    """Return what data is made of: by name, or in a row; None if it is one piece."""
     match value:
         case Mapping():
             return value
@@ -214,5 +214,5 @@ def _hidden(value: Any, trees: list[_Tree]) -> Iterator[Any]:
 
 
 def _named(value: dict[Any, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
-    """What is in it, by name or by number."""
+    """Return what is in it, by name or by number."""
     return value.items() if isinstance(value, dict) else enumerate(value)

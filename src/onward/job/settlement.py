@@ -71,6 +71,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         failure: Failure | None = None,
         duration_ms: int = 0,
         keep: bool = True,
+        quotes: bool = False,
     ) -> Settlement:
         """It succeeded.  ``failure``: what is put on record beside that."""
         return cls(
@@ -82,6 +83,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             failure=failure,
             duration_ms=duration_ms,
             keep=keep,
+            quotes=quotes,
         )
 
     @classmethod
@@ -99,10 +101,18 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         duration_ms: int = 0,
         ran: bool = True,
         spent: str | None = None,
+        quotes: bool = False,
     ) -> Settlement:
         """It failed and will be tried again.  ``spent``: it failed for good, but could not be dead-lettered yet."""
         return cls(
-            lease=lease, move="nack", ran=ran, delay=delay, failure=failure, duration_ms=duration_ms, spent=spent
+            lease=lease,
+            move="nack",
+            ran=ran,
+            delay=delay,
+            failure=failure,
+            duration_ms=duration_ms,
+            spent=spent,
+            quotes=quotes,
         )
 
     @classmethod
@@ -115,6 +125,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         failure: Failure | None = None,
         duration_ms: int = 0,
         dead_letter: Envelope | None = None,
+        quotes: bool = False,
     ) -> Settlement:
         """It failed for good: dead-letter it."""
         return cls(
@@ -125,28 +136,44 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
             failure=failure,
             duration_ms=duration_ms,
             dead_letter=dead_letter,
+            quotes=quotes,
         )
 
     @classmethod
     def snooze(cls, lease: Lease, delay: float, *, waits: int = 0) -> Settlement:
-        """Not now.  ``waits`` counts on when it waits for somebody else's hold."""
+        """It comes back later.  ``waits`` counts on while another job holds its key."""
         return cls(lease=lease, move="snooze", ran=False, delay=delay, waits=waits)
 
     @classmethod
     def park(cls, lease: Lease, delay: float, reason: str) -> Settlement:
-        """Nobody here knows this job; perhaps somebody will."""
+        """This worker does not know the job; another one may."""
         return cls(lease=lease, move="park", ran=False, delay=delay, reason=reason, waits=lease.waits + 1)
 
     @classmethod
     def cancelled(
-        cls, lease: Lease, reason: str, *, ran: bool = False, failure: Failure | None = None, duration_ms: int = 0
+        cls,
+        lease: Lease,
+        reason: str,
+        *,
+        ran: bool = False,
+        failure: Failure | None = None,
+        duration_ms: int = 0,
+        quotes: bool = False,
     ) -> Settlement:
         """It was stopped, or expired before it started."""
-        return cls(lease=lease, move="cancelled", ran=ran, reason=reason, failure=failure, duration_ms=duration_ms)
+        return cls(
+            lease=lease,
+            move="cancelled",
+            ran=ran,
+            reason=reason,
+            failure=failure,
+            duration_ms=duration_ms,
+            quotes=quotes,
+        )
 
     @classmethod
     def release(cls, lease: Lease) -> Settlement:
-        """Given back unharmed, by somebody who knows that its code does not run."""
+        """It is given back unharmed, by a process that knows that its handler does not run."""
         return cls(lease=lease, move="release", ran=False, waits=lease.waits)
 
     @classmethod
@@ -156,7 +183,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def given_back(cls, lease: Lease, cause: str, *, started: bool) -> Settlement:
-        """What a session that ended still held: a crash if its handler had started."""
+        """Its session ended: a crash if its handler had started."""
         return cls.crashed(lease, cause) if started else cls.release(lease)
 
 
@@ -290,7 +317,7 @@ UNKNOWN_CAUSE = "its process died"
 
 
 def crash_pause(crashes: int) -> int:
-    """Microseconds until a crashed job is due: at once the first time, for it may have been another's crash; then longer.
+    """Return the microseconds until a crashed job is due: 0 the first time, when another job may have crashed the process.
 
     >>> [crash_pause(k) // SECOND for k in (1, 2, 3, 4, 20)]
     [0, 10, 20, 40, 600]
@@ -299,7 +326,7 @@ def crash_pause(crashes: int) -> int:
 
 
 def under(settlement: Settlement, owner: str) -> Settlement:
-    """The same for the session that has the lease by now."""
+    """Return the same settlement for the session that has the lease by now."""
     return msgspec.structs.replace(settlement, lease=msgspec.structs.replace(settlement.lease, owner=owner))
 
 

@@ -8,16 +8,33 @@
                     │                                       │
                     └─due── retryable ◀──nack, crash────────┘        discarded, cancelled ──replay──▶ available
 
-This table is the single source of truth: backends store these words, the docs draw their picture from it, and the
-contract suite walks every arrow and tries every missing one.
+These tables are the single source of truth: backends store these words, the docs draw their picture from them, and the
+contract suite walks every arrow and tries every missing one.  `SETTLING` also says how each end of a lease is told: a new
+settling move is one row there.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
+from logging import CRITICAL, DEBUG, ERROR, INFO, WARNING
 from typing import NamedTuple
 
-__all__ = ["FINISHED", "LIVE", "MOVES", "TARGETS", "Move", "State", "allows", "state_named"]
+__all__ = [
+    "DEAD_LETTER_REFUSED",
+    "DROPPED",
+    "FINISHED",
+    "LEASE_GONE",
+    "LIVE",
+    "MOVES",
+    "SETTLING",
+    "TARGETS",
+    "WAITING",
+    "Move",
+    "SettlingRow",
+    "State",
+    "allows",
+    "state_named",
+]
 
 
 class State(StrEnum):
@@ -33,7 +50,7 @@ class State(StrEnum):
 
 
 def state_named(word: str) -> State:
-    """The state that a store names.  A word that is none of ours is shown as it is, and equal to no state.
+    """Return the state that a store names.  A word that is none of ours is shown as it is, and equal to no state.
 
     >>> state_named("completed") is State.COMPLETED, str(state_named("nonsense"))
     (True, 'nonsense')
@@ -52,6 +69,96 @@ FINISHED = frozenset({State.COMPLETED, State.DISCARDED, State.CANCELLED})
 WAITING = LIVE - {State.EXECUTING}
 
 
+class SettlingRow(NamedTuple):
+    """One end of a lease: where the job goes, and how that is told."""
+
+    target: State
+    status: str  # of `process_once`
+    counters: tuple[str, ...]
+    event: str | None  # a class of `onward.telemetry`
+    log: str  # how its log line begins
+    level: int
+    line: str  # what its log line says besides job and id
+
+
+_RAN = " attempt %(attempt)d in %(took)s"
+
+# Each may also end in `cancelled`: a job that was asked to cancel is turned by the store in the same write, unless its
+# success came first.
+SETTLING: dict[str, SettlingRow] = {
+    "ack": SettlingRow(State.COMPLETED, "acked", ("jobs_succeeded",), "JobCompleted", "job.completed", DEBUG, _RAN),
+    "skip": SettlingRow(
+        State.COMPLETED,
+        "skipped-idempotent",
+        ("jobs_skipped_idempotent",),
+        "JobDeduplicated",
+        "job.skipped",
+        DEBUG,
+        ": %(why)s",
+    ),
+    "nack": SettlingRow(
+        State.RETRYABLE,
+        "requeued",
+        ("jobs_failed", "jobs_requeued"),
+        "JobFailed",
+        "job.failed",
+        WARNING,
+        f"{_RAN}, retry in %(delay)s: %(why)s",
+    ),
+    "snooze": SettlingRow(
+        State.SCHEDULED,
+        "snoozed",
+        ("jobs_snoozed",),
+        "JobSnoozed",
+        "job.snoozed",
+        DEBUG,
+        f"{_RAN}, again in %(delay)s",
+    ),
+    "park": SettlingRow(
+        State.SCHEDULED,
+        "parked",
+        ("jobs_parked",),
+        "JobParked",
+        "job.parked",
+        WARNING,
+        ", looked at again in %(delay)s: %(why)s",
+    ),
+    "release": SettlingRow(State.AVAILABLE, "released", (), None, "job.released", DEBUG, ""),
+    # Its cause says which counters move besides (`onward.job.outcome`).
+    "abandon": SettlingRow(
+        State.DISCARDED, "dead-lettered", (), "JobDiscarded", "job.discarded", CRITICAL, f"{_RAN}: %(why)s"
+    ),
+    "cancelled": SettlingRow(
+        State.CANCELLED,
+        "cancelled",
+        ("jobs_cancelled",),
+        "JobCancelled",
+        "job.cancelled",
+        INFO,
+        " attempt %(attempt)d: %(why)s",
+    ),
+    # Or, once too often, `reap_poison`.  Counters, event and line are those of a reaped lease.
+    "crashed": SettlingRow(State.RETRYABLE, "requeued", (), None, "job.crashed", DEBUG, f"{_RAN}: %(why)s"),
+}
+
+# What is told instead: the store no longer held the lease for us; it refused a dead letter, for good or for now.
+LEASE_GONE = SettlingRow(
+    State.EXECUTING, "lease-lost", ("leases_lost",), "JobLeaseLost", "lease.lost", WARNING, f"{_RAN}: %(why)s"
+)
+DROPPED = SettlingRow(
+    State.CANCELLED, "cancelled", ("jobs_dlq_failed",), "JobDiscarded", "job.dropped", CRITICAL, f"{_RAN}: %(why)s"
+)
+DEAD_LETTER_REFUSED = SettlingRow(
+    State.RETRYABLE,
+    "requeued",
+    ("jobs_dlq_failed",),
+    None,
+    "job.dead_letter_refused",
+    ERROR,
+    ", again in %(delay)s: %(why)s",
+)
+
+
 class Move(NamedTuple):
     """One arrow: from any of ``sources``, by ``name``, to ``target``."""
 
@@ -64,29 +171,17 @@ def _move(name: str, sources: State | frozenset[State] | None, target: State) ->
     return Move(name, frozenset(sources) if isinstance(sources, frozenset) else frozenset({sources}), target)
 
 
-_RUNNING = State.EXECUTING
-
 MOVES: tuple[Move, ...] = (
     _move("enqueue", None, State.AVAILABLE),
     _move("enqueue_later", None, State.SCHEDULED),
     _move("due", frozenset({State.SCHEDULED, State.RETRYABLE}), State.AVAILABLE),
-    _move("claim", State.AVAILABLE, _RUNNING),
-    # Settlements.  Each may also end in `cancelled`: a job that was asked to cancel is turned by the store in
-    # the same write, unless its success came first.
-    _move("ack", _RUNNING, State.COMPLETED),
-    _move("skip", _RUNNING, State.COMPLETED),
-    _move("nack", _RUNNING, State.RETRYABLE),
-    _move("snooze", _RUNNING, State.SCHEDULED),
-    _move("park", _RUNNING, State.SCHEDULED),
-    _move("release", _RUNNING, State.AVAILABLE),
-    _move("abandon", _RUNNING, State.DISCARDED),
-    _move("cancelled", _RUNNING, State.CANCELLED),
-    _move("crashed", _RUNNING, State.RETRYABLE),  # or, once too often, `reap_poison`
+    _move("claim", State.AVAILABLE, State.EXECUTING),
+    *(_move(name, State.EXECUTING, row.target) for name, row in SETTLING.items()),
     # What happens to the leases of a session that died.
-    _move("reap_started", _RUNNING, State.RETRYABLE),
-    _move("reap_poison", _RUNNING, State.DISCARDED),
-    _move("reap_unstarted", _RUNNING, State.AVAILABLE),
-    _move("reap_cancelled", _RUNNING, State.CANCELLED),
+    _move("reap_started", State.EXECUTING, State.RETRYABLE),
+    _move("reap_poison", State.EXECUTING, State.DISCARDED),
+    _move("reap_unstarted", State.EXECUTING, State.AVAILABLE),
+    _move("reap_cancelled", State.EXECUTING, State.CANCELLED),
     # What people ask for.
     _move("cancel", WAITING, State.CANCELLED),
     _move("expire", WAITING, State.CANCELLED),

@@ -42,7 +42,7 @@ class UniqueKey:
             raise self._refusal(f"wants {name!r}, which is no parameter of the job{self._hint(name)}")
 
     def __call__(self, payload: bytes) -> str:
-        """The key of a call, by its payload, which was checked."""
+        """Return the key of a call, by its payload, which was checked."""
         values = self._arguments.by_name(payload)
         try:
             key = self._make(**{name: values[name] for name in self._wanted})

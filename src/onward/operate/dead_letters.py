@@ -1,10 +1,10 @@
-"""Jobs that were given up: kept with their bytes, their reason and the record of every run, until somebody decides.
+"""Jobs that were given up: kept with their bytes, their reason and the record of every run, until a person decides.
 
 With a ``dead_letter_queue`` a discarded job also leaves a job there, in the same write: named ``dead_letter``, carrying the
 original.  Register a handler of that name to be told, to alert, to repair.
 
 Such a job is signed like any other.  So it carries of the original only what was verified, if signatures are required: else
-whoever can write to the store could have anything signed, by having it refused.
+a person who can write to the store could have anything signed, by having it refused.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Died(NamedTuple):
     queue: str
 
 
-Found = list[Died]
+DeadIds = list[Died]
 
 
 class Replay(int):
@@ -90,7 +90,7 @@ class DeadLetters:
     def list(
         self, queue: str | None = None, *, job: str | None = None, limit: int = 100, after: str | None = None
     ) -> Sequence[JobRecord]:
-        """A page of dead jobs, oldest first; ``after`` is the last id of the page before."""
+        """Return a page of dead jobs, oldest first; ``after`` is the last id of the page before."""
         query = Query(states=_DISCARDED, queue=queue, job=job, limit=limit, after=after)
         return [self._records.record(stored) for stored in self._backend.list(query)]
 
@@ -106,7 +106,7 @@ class DeadLetters:
         job: str | None = None,
         limit: int | None = None,
     ) -> Replay:
-        """Put dead jobs back in their queue with their budget whole.  All of them, unless told which."""
+        """Put dead jobs back in their queue with all their attempts again.  All of them, unless told which."""
         replayed, skipped = 0, dict[str, str]()
         for query in self._pages(ids, queue, job, limit):
             answer = self._backend.replay(query)
@@ -144,7 +144,7 @@ class DeadLetters:
         return Removed(counted)
 
     def store(self, payload: Any, handler: str, reason: str, attempts: int) -> bool:
-        """Put something that died elsewhere on the dead-letter queue.  False if there is none, or it could not be stored."""
+        """Put a payload that failed elsewhere on the dead-letter queue.  False if there is none, or that failed."""
         if self._queue is None:
             return False
         try:
@@ -158,7 +158,7 @@ class DeadLetters:
         return True
 
     def copy_of(self, attempt: Attempt, dead: Dead) -> Envelope | None:
-        """The job that goes to the dead-letter queue together with a discard; None if there is no such queue."""
+        """Make the job that goes to the dead-letter queue together with a discard; None if there is no such queue."""
         stored = self._of_lease(attempt)
         if stored is None:
             return None
@@ -179,7 +179,7 @@ class DeadLetters:
         )
 
     def copy_crashed(self, reaped: Sequence[Reaped]) -> None:
-        """Crash discards happen in maintenance, which has no letter to write: it is written here, as often as need be."""
+        """Copy jobs that reaping discarded to the dead-letter queue; doing it twice is harmless."""
         for each in reaped:
             if each.to is not State.DISCARDED:
                 continue
@@ -204,7 +204,7 @@ class DeadLetters:
     def _pages(
         self, ids: Sequence[str] | None, queue: str | None, job: str | None, limit: int | None
     ) -> Sequence[Query]:
-        """Small batches, so that a million dead jobs do not hold the store's lock: the ids are read first."""
+        """Read the ids first, then go in small batches: a million dead jobs must not hold the store's lock."""
         named = [ids] if isinstance(ids, str) else ids
         chosen = list(named) if named is not None else [each.id for each in self._matching(queue, job, None, limit)]
         if limit is not None:
@@ -214,8 +214,8 @@ class DeadLetters:
             for start in range(0, len(chosen), _BATCH)
         ]
 
-    def _matching(self, queue: str | None, job: str | None, before: int | None, limit: int | None) -> Found:
-        found: Found = []
+    def _matching(self, queue: str | None, job: str | None, before: int | None, limit: int | None) -> DeadIds:
+        found: DeadIds = []
         query: Query | None = Query(states=_DISCARDED, queue=queue, job=job, limit=_BATCH)
         while query is not None and (limit is None or len(found) < limit):
             page = self._backend.list(query)
@@ -229,7 +229,7 @@ class DeadLetters:
         return self._backend.get(job_id)
 
     def _of_lease(self, attempt: Attempt) -> StoredJob | None:
-        """The job as the store knows it; or, if it cannot tell, as its lease does: without the earlier errors."""
+        """Return the job as the store knows it; or, if it cannot tell, as its lease does: without the earlier errors."""
         lease = attempt.lease
         try:
             return self._stored(lease.envelope.id, lease.envelope.queue)
@@ -242,7 +242,7 @@ class DeadLetters:
         return stored_of(lease, "" if attempt.letter is None else attempt.letter.job)
 
     def _letter(self, sealed: Sealed) -> Letter | None:
-        """What was sealed; None if it cannot be read, or must not be trusted."""
+        """Open what was sealed; None if it cannot be read, or must not be trusted."""
         try:
             return self._encryption.open(open_sealed(sealed, verify=self._verify))
         except EnvelopeError:
@@ -289,7 +289,7 @@ class DeadLetters:
         ]
 
 
-def _died_before(page: Sequence[StoredJob], before: int | None) -> Found:
+def _died_before(page: Sequence[StoredJob], before: int | None) -> DeadIds:
     return [
         Died(stored.id, stored.queue)
         for stored in page

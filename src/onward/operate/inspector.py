@@ -1,10 +1,10 @@
-"""Looking at jobs and steering them: what people ask of a store, in people's words."""
+"""Looking at jobs and steering them: names and times checked, answers as records."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from onward.attempt.report import Ledger
+from onward.attempt.report import Reporter
 from onward.backend import Backend, Check, Health, Hold, Inspection, Overview, Query, QueueState, Reaped
 from onward.base import names
 from onward.base.clock import Clock
@@ -32,7 +32,7 @@ class Inspector:
         inspection: Inspection,
         *,
         clock: Clock,
-        ledger: Ledger,
+        reporter: Reporter,
         telemetry: Telemetry,
         dead_letters: DeadLetters,
         records: Records,
@@ -41,7 +41,7 @@ class Inspector:
         self._backend = backend
         self._inspection = inspection
         self._clock = clock
-        self._ledger = ledger
+        self._reporter = reporter
         self._telemetry = telemetry
         self._dead_letters = dead_letters
         self._records = records
@@ -87,7 +87,7 @@ class Inspector:
         return answer
 
     def _storable(self, job_id: str, reason: str) -> str:
-        """A reason as every store keeps it, without what the job keeps secret.  Our own words need no look at the job."""
+        """Return a reason as every store keeps it, without the job's secrets.  The default reason has none."""
         if not isinstance(reason, str):
             raise OptionError(f"reason must be text, not {type(reason).__name__}")
         if reason == BY_REQUEST:
@@ -124,7 +124,7 @@ class Inspector:
 
     def rescued(self, reaped: Sequence[Reaped]) -> None:
         """Count and tell what was given back, and copy dead letters."""
-        self._ledger.reaped(reaped)
+        self._reporter.reaped(reaped)
         self._dead_letters.copy_crashed(reaped)
 
     def prune(
@@ -135,7 +135,7 @@ class Inspector:
         state: State | str | Sequence[State | str] | None = None,
         dry_run: bool = False,
     ) -> Removed:
-        """Completed jobs of an age, or those in the states named; without an age, what its state's retention says."""
+        """Remove completed jobs of an age, or those in the states named; without an age, those past their retention."""
         states = _finished(state)
         if older_than is None:
             before = pruning.cutoffs(self._retention, self._clock.micros())

@@ -1,4 +1,4 @@
-"""Forgetting finished jobs: those past their retention, or those of an age, batch by batch."""
+"""Removing finished jobs: those past their retention, or those of an age, batch by batch."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ class Removed(int):
 
 
 def cutoffs(retention: Mapping[State, float | None], now: int) -> dict[State, int]:
-    """For each state that is not kept for ever, the instant before which its jobs are forgotten."""
+    """Return for each state that is not kept for ever the instant before which its jobs are removed."""
     return {state: now - round(kept * SECOND) for state, kept in retention.items() if kept is not None}
 
 
 def cutoff(older_than: Age, clock: Clock) -> int:
-    """The instant before which a job must have finished."""
+    """Return the instant before which a job must have finished."""
     if isinstance(older_than, datetime):
         return instant(older_than, "older_than")
     return clock.micros() - round(seconds(older_than, "older_than") * SECOND)
@@ -45,7 +45,7 @@ def cutoff(older_than: Age, clock: Clock) -> int:
 def prune(
     inspection: Inspection, before: Mapping[State, int], *, queue: str | None = None, dry_run: bool = False
 ) -> Iterator[Pruned]:
-    """What each batch removed.  Between batches others get their turn."""
+    """Remove batch by batch; yield what each removed.  Between batches other clients can write."""
     after: str | None = ""
     while after is not None:
         batch = inspection.prune(before, queue=queue, dry_run=dry_run, after=after, limit=_BATCH)

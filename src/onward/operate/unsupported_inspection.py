@@ -1,27 +1,23 @@
-"""A stand-in for `Inspection`, for brokers: they hand jobs out and take them back, and cannot be asked about them.
+"""An `Inspection` for brokers, which hand jobs out and take them back, and cannot be asked about them.
 
-Every question is answered with an error that says what to do, so nothing is silently absent.
+Every question is refused with an error that says what to do, so nothing is silently absent.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import NoReturn
+from collections.abc import Callable, Sequence
+from typing import NoReturn, cast
 
 from onward.backend import (
     Backend,
     Counting,
     DeadLettering,
-    Hold,
     Inspection,
     Lease,
-    Overview,
     Pruned,
     Query,
-    QueuePage,
     QueueState,
     Replayed,
-    SessionState,
     StoredJob,
 )
 from onward.base.logs import get_logger
@@ -36,12 +32,12 @@ _DEAD = frozenset({State.DISCARDED})
 
 
 def inspection_of(backend: Backend) -> Inspection:
-    """The backend itself, if it can be inspected."""
-    return backend if isinstance(backend, Inspection) else Uninspected(backend)
+    """Return the backend itself, if it can be inspected."""
+    return backend if isinstance(backend, Inspection) else cast("Inspection", Uninspected(backend))
 
 
 def stored_of(lease: Lease, job: str) -> StoredJob:
-    """All that a lease tells of its job."""
+    """Return all that a lease tells of its job."""
     return StoredJob(
         id=lease.envelope.id,
         queue=lease.envelope.queue,
@@ -62,79 +58,53 @@ def stored_of(lease: Lease, job: str) -> StoredJob:
     )
 
 
+# The verbs of `Inspection` that no broker answers, in the words of the refusal.
+_REFUSED = {
+    "get": "look up a job, nor keep its result",
+    "get_many": "look up jobs, nor keep their results",
+    "queues_with_work": "name the queues that have work",
+    "overview": "give an overview",
+    "sessions": "list workers",
+    "cancel": "cancel a job",
+    "retry": "run a job now",
+    "forget_key": "keep idempotency keys",
+    "pause": "pause a queue",
+}
+
+
 class Uninspected:
-    """Refuses what the store cannot answer."""
+    """An `Inspection` that answers what its broker can, and refuses the rest."""
 
     def __init__(self, backend: Backend) -> None:
         self._backend = backend
         self._warned = False
 
-    def get(self, job_id: str) -> StoredJob | None:
-        self._refuse("look up a job, nor keep its result")
-
-    def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
-        self._refuse("look up jobs, nor keep their results")
+    def __getattr__(self, verb: str) -> Callable[..., NoReturn]:
+        if verb not in _REFUSED:
+            raise AttributeError(verb)
+        return lambda *_, **__: self._refuse(_REFUSED[verb])
 
     def list(self, query: Query) -> Sequence[StoredJob]:
-        if isinstance(self._backend, DeadLettering) and query.states == _DEAD:
-            return self._backend.dead_jobs(query)
-        return self._refuse("list jobs")
-
-    def counts(self, queue: str | None = None) -> dict[State, int]:
-        if isinstance(self._backend, Counting):
-            return self._backend.counts(queue)
-        return self._refuse("count jobs")
-
-    def queues(self) -> Sequence[QueueState]:
-        if isinstance(self._backend, Counting):
-            return self._backend.queues()
-        return self._refuse("list queues")
-
-    def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
-        self._refuse("name the queues that have work")
-
-    def overview(self, *, at_most: int = 10_000) -> Overview:
-        self._refuse("give an overview")
-
-    def sessions(self) -> Sequence[SessionState]:
-        self._refuse("list workers")
-
-    def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
-        self._refuse("cancel a job")
-
-    def retry(self, ids: Sequence[str]) -> Sequence[bool]:
-        self._refuse("run a job now")
+        return self._dead_letters(query, "list jobs").dead_jobs(query)
 
     def replay(self, query: Query) -> Replayed:
-        if isinstance(self._backend, DeadLettering) and query.states == _DEAD:
-            return self._backend.replay_dead(query)
-        return self._refuse("replay a job")
+        return self._dead_letters(query, "replay a job").replay_dead(query)
 
     def purge(self, query: Query) -> int:
-        if isinstance(self._backend, DeadLettering) and query.states == _DEAD:
-            return self._backend.purge_dead(query)
-        return self._refuse("remove a job")
+        return self._dead_letters(query, "remove a job").purge_dead(query)
 
-    def prune(
-        self,
-        cutoffs: Mapping[State, int],
-        *,
-        queue: str | None = None,
-        dry_run: bool = False,
-        after: str = "",
-        limit: int = 500,
-    ) -> Pruned:
-        """It keeps nothing that could be forgotten."""
+    def counts(self, queue: str | None = None) -> dict[State, int]:
+        return self._counting("count jobs").counts(queue)
+
+    def queues(self) -> Sequence[QueueState]:
+        return self._counting("list queues").queues()
+
+    def prune(self, *_: object, **__: object) -> Pruned:
+        """Remove nothing: a broker keeps no finished jobs."""
         return Pruned(removed={}, next=None)
 
-    def forget_key(self, key: str) -> tuple[Hold, str | None]:
-        self._refuse("keep idempotency keys")
-
-    def pause(self, queue: str, *, paused: bool = True) -> bool:
-        self._refuse("pause a queue")
-
     def progress(self, lease: Lease, progress: bytes) -> bool:
-        """A job does not fail for it."""
+        """Warn once that progress is not kept; the job goes on."""
         if not self._warned:
             self._warned = True
             logger.warning(
@@ -142,6 +112,14 @@ class Uninspected:
                 'Onward(url, store="sqlite:///onward.db") or ONWARD_STORE'
             )
         return True
+
+    def _dead_letters(self, query: Query, what: str) -> DeadLettering:
+        if isinstance(self._backend, DeadLettering) and query.states == _DEAD:
+            return self._backend
+        return self._refuse(what)
+
+    def _counting(self, what: str) -> Counting:
+        return self._backend if isinstance(self._backend, Counting) else self._refuse(what)
 
     def _refuse(self, what: str) -> NoReturn:
         raise Unsupported(

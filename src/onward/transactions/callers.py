@@ -1,7 +1,7 @@
 """Connections that callers bring along: which driver they are of, and how to run a statement in their transaction.
 
-No driver is imported here.  A connection of a driver that nobody has imported cannot be.  Nothing here begins, commits or
-rolls back, and errors of a driver go to the caller as they are: they are about his transaction, and he knows what to do.
+No driver is imported here.  A driver that is not imported has no connections.  Nothing here begins, commits or
+rolls back, and errors of a driver go to the caller as they are: they are about the caller's transaction.
 """
 
 from __future__ import annotations
@@ -156,7 +156,7 @@ class _Mysqlclient(_Sync):
             return _rows(cursor)
 
     def _has_begun(self) -> bool:
-        """The driver does not say; MariaDB does when it is asked, and MySQL cannot be."""
+        """Ask whether a transaction has begun: the driver does not say, MariaDB does, and MySQL cannot be asked."""
         try:
             ((begun,),) = self.run(Statement("SELECT @@in_transaction"))
         except sys.modules["MySQLdb"].Error:
@@ -283,7 +283,7 @@ _KINDS: Sequence[tuple[str, str, Callable[[Any], Caller | AsyncCaller]]] = (
 
 
 def caller_of(connection: Any) -> Caller | AsyncCaller:
-    """How to run statements on this connection."""
+    """Return what runs statements on this connection."""
     for module, name, caller in _KINDS:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(connection, kind):

@@ -7,7 +7,7 @@
             conn.enqueue(send_receipt, order)
 
 What the handler writes, what it enqueues and the success of its job are committed together, when the block ends, or nothing
-is.  If the lease was lost meanwhile, nothing is: whoever has the job now will do it.
+is.  If the lease was lost meanwhile, nothing is: the worker that has the job now will do it.
 
 A commit without an answer may have happened.  Then the store is asked before anything is decided: it waits for the old
 session to let go of the job, and knows.
@@ -26,9 +26,8 @@ from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
-import msgspec
-
 from onward.attempt.attempt import Attempt
+from onward.attempt.settle import Settler
 from onward.backend import Backend
 from onward.base.failure import Failure
 from onward.base.interruption import shield
@@ -40,10 +39,9 @@ from onward.errors import BackendError, BackendUnavailable, LeaseLost, Transacti
 from onward.job.context import JobContext
 from onward.job.lease import Lease
 from onward.job.results import Results
-from onward.job.settlement import Settlement
 from onward.transactions.joining import Call1, Joins, Letters
 
-__all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "remark"]
+__all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "note_after_completion"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -62,7 +60,7 @@ _ELSEWHERE = re.compile(r"\s*ATTACH\b", re.IGNORECASE)  # SQLite's word; it comm
 
 
 class Blocks:
-    """What the transactions of an application's handlers have in common."""
+    """What the transactions of an application's handlers share."""
 
     def __init__(
         self,
@@ -71,22 +69,20 @@ class Blocks:
         at_most: float,
         patience: float,
         results: Results,
-        keep: bool,
-        protect: Callable[[Settlement], Settlement],
+        settler: Settler,
     ) -> None:
         self.joins = joins
-        self.at_most = at_most  # seconds, where nobody else can write meanwhile
+        self.at_most = at_most  # seconds, where no other connection can write meanwhile
         self.patience = patience  # seconds to find out what became of a commit
         self.results = results
-        self.keep = keep
-        self.protect = protect  # a settlement as it is stored
+        self.settler = settler
 
     def open(self, lease: Lease, context: JobContext) -> Block:
-        """The one block of a run."""
+        """Make the one block of a run."""
         return Block(self, lease, context)
 
 
-def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
+def note_after_completion(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
     """Put on record what a run met after its transaction had completed its job, or the interruption that it swallowed."""
     failure = attempt.failure or attempt.swallowed
     assert failure is not None
@@ -96,12 +92,12 @@ def remark(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure],
             "job %s is completed; after that its handler raised %s: %s", job_id, failure.kind, failure.message
         )
     if isinstance(store, Transacts):
-        with suppress(BackendError):  # it was told, above
-            store.remark(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)
+        with suppress(BackendError):  # it was logged, above
+            store.note_after_completion(attempt.lease, protect(attempt.lease, failure), duration_ms=attempt.duration_ms)
 
 
 class _Handlers:
-    """What a handler gets, whether it is awaited or not."""
+    """What a handler gets, sync or async."""
 
     def __init__(self, completion: Completion, blocks: Blocks, context: JobContext) -> None:
         self._completion = completion
@@ -117,7 +113,7 @@ class _Handlers:
         return self._completion.connection
 
     def complete(self, result: Any = None) -> None:
-        """What the job results in; without it, nothing.  It is completed when the block ends."""
+        """Set the job's result.  The job is completed when the block ends, with or without one."""
         self._refuse_if_left()
         self.outcome = self._blocks.results.encode(self._context.job, result, self._context.scrub)
 
@@ -139,7 +135,7 @@ class _Handlers:
         return cursor
 
     def _refuse_if_left(self) -> None:
-        """Its connection may be another handler's by now."""
+        """Refuse if the block has ended: its connection may be another handler's by now."""
         if self.left:
             raise TransactionError(
                 "the block of this transaction has ended, and its connection with it: do it inside the block, or enqueue "
@@ -175,7 +171,7 @@ class HandlerTransaction(_Handlers):
 class AsyncHandlerTransaction(_Handlers):
     """The same for an async handler: what talks to the store does so in the block's own thread, one call at a time.
 
-    Whoever is cancelled meanwhile is cancelled when the call has ended: else the next one would meet its answer.
+    A task that is cancelled meanwhile is cancelled when the call has ended: else the next call would read its answer.
     """
 
     def __init__(self, completion: Completion, blocks: Blocks, context: JobContext, thread: _Thread) -> None:
@@ -228,7 +224,9 @@ class Block:
             with shield():
                 completion = self._store.begin(at_most=self._blocks.at_most)
         except BaseException:
-            if completion is not None:  # it was interrupted meanwhile, and nobody leaves a block that was not entered
+            if (
+                completion is not None
+            ):  # it was interrupted meanwhile: `__exit__` is not called for a block that was not entered
                 completion.roll_back()
             raise
         self._given = given = HandlerTransaction(completion, self._blocks, self._context)
@@ -289,11 +287,7 @@ class Block:
             self._context.complete(*self._given.outcome)
 
     def _settle(self) -> None:
-        result, note = self._given.outcome
-        item = Settlement.ack(self._lease, result, reason=note, keep=self._blocks.keep)
-        if note is not None:
-            item = msgspec.structs.replace(item, quotes=True)
-        settled = self._completion.settle(self._blocks.protect(item))
+        settled = self._completion.settle(self._blocks.settler.completion(self._lease, *self._given.outcome))
         if not settled.applied:
             self._context.lose()
             raise LeaseLost(
@@ -310,7 +304,7 @@ class Block:
                 raise
 
     def _has_happened(self, unanswered: BackendUnavailable) -> bool:
-        """Ask until the store answers: it is not known before, and what is not known is not decided."""
+        """Ask the store whether the commit happened, until it answers: before that nothing is decided."""
         deadline = time.monotonic() + self._blocks.patience
         pause = _FIRST_PAUSE
         while True:
@@ -342,7 +336,7 @@ class _Thread:
         self._executor = ThreadPoolExecutor(1, "onward-transaction")
 
     async def whole(self, act: Callable[[], T], *, regret: Callable[[T], None] | None = None) -> T:
-        """Do it, to its end: whoever is cancelled meanwhile is cancelled then, and regrets what he got."""
+        """Call it and wait for its end: a task cancelled meanwhile is cancelled then, and ``regret`` undoes what it got."""
         task = self._started(act)
         cancelled: asyncio.CancelledError | None = None
         while not task.done():

@@ -4,8 +4,8 @@
         tx.enqueue(send_welcome, 42)                        await tx.enqueue(send_welcome, 42)
 
 Leaving the block commits nothing: the transaction is the caller's.  What is enqueued is written at once, so what is wrong
-is said there; it is seen by nobody else before the commit.  No event tells of it, for nobody here sees the commit; it is
-counted (`jobs_enqueued`) when it is handed over, so a transaction that is rolled back leaves the counter ahead.
+is said there; no other connection sees it before the commit.  No event tells of it, for Onward does not see the commit; it
+is counted (`jobs_enqueued`) when it is handed over, so a transaction that is rolled back leaves the counter ahead.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _NOT_HERE = re.compile(r"onward_\S*.* does not exist|no such table: onward_|Tabl
 
 
 class Letters(NamedTuple, Generic[H]):
-    """Jobs that are ready to be stored, and what to give to whoever asked for them."""
+    """Jobs that are ready to be stored, and what to return to the caller."""
 
     envelopes: list[Envelope]
     handles: Callable[[Sequence[Enqueued]], H]
@@ -60,7 +60,7 @@ class Joins:
         self.connected = False
 
     def connect(self) -> None:
-        """See to it that the tables are there before the first job joins: the caller's connection does not make them."""
+        """Make the tables before the first job joins: the caller's connection does not make them."""
         try:
             with until(time.monotonic() + _FIRST_LOOK):
                 self._backend.connect()
@@ -93,7 +93,7 @@ class Joins:
         return Letters(found.sealed([(args, kwargs)]), lambda answers: found.handle(answers[0]))
 
     def _own(self, job: Job[..., Any, Any, T] | Callable[..., T]) -> Job[..., Any, Any, T]:
-        """A job of this application, given as such or as the function that was made one."""
+        """Return a job of this application, given as such or as the function that was made one."""
         if not isinstance(job, Job):
             entry = self._client.letters.registry.of_function(job)
             if entry is None:
@@ -180,7 +180,7 @@ class Joined:
 
     def _store(self, letters: Letters[H]) -> H:
         _refuse_if_left(left=self.left)
-        self._caller.check()  # again: the caller may have ended his transaction
+        self._caller.check()  # again: the caller may have ended the transaction
         store, style = self._joins.store, self._caller.speech.style
         with _explained():
             if not self._recognized:

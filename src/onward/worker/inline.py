@@ -21,10 +21,11 @@ from dataclasses import dataclass
 from datetime import timedelta
 from random import uniform
 
-from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, prepare, run_async
+from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, run_async
 from onward.attempt.first_error import FirstError
-from onward.attempt.report import REJECTIONS, Ledger
-from onward.attempt.settle import DeadLetterCopy, Exchange, exchange, settlement
+from onward.attempt.prepare import prepare
+from onward.attempt.report import Reporter, status
+from onward.attempt.settle import Exchange, Settler
 from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
 from onward.base import forks
 from onward.base.clock import SECOND, Clock
@@ -34,15 +35,14 @@ from onward.base.interruption import shield
 from onward.base.names import queue_name
 from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.job.context import JobContext
-from onward.job.outcome import Dead, Released
-from onward.job.settlement import Settled, Settlement
-from onward.job.states import State
+from onward.job.outcome import Released
+from onward.job.settlement import Settlement
 from onward.telemetry import JobStarted, Telemetry
 from onward.version import __version__
 from onward.worker.event_loop import LoopThread
 from onward.worker.timed_calls import TimedCalls
 
-__all__ = ["Runner", "WorkerResult"]
+__all__ = ["InlineRunner", "WorkerResult"]
 
 _JUMPS = 10_000
 _PATIENCE = 5.0  # seconds in which a settlement whose fate is unknown is repeated
@@ -62,36 +62,32 @@ class WorkerResult:
     id: str | None = None
 
 
-class Runner:
+class InlineRunner:
     """Claims, runs and settles, one job at a time."""
 
     def __init__(
         self,
         backend: Backend,
         runtime: Runtime,
-        ledger: Ledger,
+        reporter: Reporter,
         telemetry: Telemetry,
+        settler: Settler,
         *,
         lease_for: timedelta,
-        keep_completed: bool,
-        drop_dead: bool,
-        dead_letter_copy: DeadLetterCopy,
     ) -> None:
         self._backend = backend
         self._runtime = runtime
-        self._ledger = ledger
+        self._reporter = reporter
         self._telemetry = telemetry
-        self._keep = keep_completed
-        self._drop_dead = drop_dead
-        self._dead_letter_copy = dead_letter_copy
-        self._session = _RunnerSession(backend, runtime.clock, lease_for)
+        self._settler = settler
+        self._session = _InlineSession(backend, runtime.clock, lease_for)
         self._loop = LoopThread()
         self._calls = TimedCalls(runtime)
         # Follows a handler to the event loop and to its helper threads, as no lock could.
         self._inline = ContextVar("onward-inline", default=False)
 
     def process_once(self, queue: str) -> WorkerResult:
-        """Exactly one cycle: claim one job, run one attempt, settle it."""
+        """Claim one job, run one attempt, settle it."""
         return self._next(queue_name(queue)) or WorkerResult("empty")
 
     def drain(self, queues: Sequence[str] | None = None, *, raising: bool = False) -> int:
@@ -138,13 +134,13 @@ class Runner:
         return [queue.name for queue in self._backend.queues() if queue.live and not queue.paused]
 
     def _next(self, queue: str, watch: FirstError | None = None) -> WorkerResult | None:
-        """One cycle; None if nothing is due."""
+        """Run one cycle; None if nothing is due."""
         while True:
             # A handler that calls this may be interrupted between two cycles, and never in the middle of one.
             with shield(), self._session.in_use() as owner:
-                answer = exchange(self._backend, owner, (), Claim(queues=(queue,), limit=1)).result
+                answer = self._settler.exchange(owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
-                    self._ledger.fetched(queue)
+                    self._reporter.fetched(queue)
                     return self._cycle(answer.leases[0], watch)
                 if answer.alive:
                     return None
@@ -186,12 +182,11 @@ class Runner:
             return conclude(ready, self._runtime, None, error, 0)
 
     def _settle(self, attempt: Attempt) -> WorkerResult:
-        item = settlement(attempt, keep=self._keep, dead_letter_copy=self._dead_letter_copy)
-        made = self._persistently(attempt.lease.owner, item)
+        made = self._persistently(attempt.lease.owner, self._settler.settlement(attempt))
         (really,), (answer,) = made.settlements, made.result.settled
-        self._ledger.settled([attempt], [really], [answer])
+        self._reporter.settled([attempt], [really], [answer])
         return WorkerResult(
-            status=_status(attempt, really, answer),
+            status=status(attempt, really, answer),
             attempts=attempt.lease.attempts + really.ran,
             error=really.failure or attempt.failure,
             id=attempt.lease.envelope.id,
@@ -203,14 +198,7 @@ class Runner:
         pause = 0.01
         while True:
             try:
-                return exchange(
-                    self._backend,
-                    owner,
-                    [item],
-                    drop_dead=self._drop_dead,
-                    dead_letter_copy=self._dead_letter_copy,
-                    protect=self._runtime.encryption.settlement,
-                )
+                return self._settler.exchange(owner, [item])
             except BackendUnavailable:
                 if time.monotonic() + pause > deadline:
                     raise
@@ -218,12 +206,12 @@ class Runner:
             pause = min(pause * 2, 1.0)
 
 
-class _RunnerSession:
-    """Who the runner is to the store, and the helper thread that renews it while something runs.
+class _InlineSession:
+    """The runner's session in the store, and the helper thread that renews it while a handler runs.
 
     When anything goes wrong between a claim and its settlement, an answer of the store may have been lost, and with it a
-    lease that nobody here knows of.  The session is *retired* then: nothing more is claimed under it, other threads finish
-    what they run, and then it is ended, which gives back what it still holds.
+    lease that this process does not know of.  The session is *retired* then: nothing more is claimed under it, other
+    threads finish what they run, and then it is ended, which gives back what it still holds.
     """
 
     def __init__(self, backend: Backend, clock: Clock, lease_for: timedelta) -> None:
@@ -236,7 +224,7 @@ class _RunnerSession:
         forks.watch(self)
 
     def before_fork(self) -> None:
-        """Nothing to do: the child begins anew."""
+        """Do nothing: the child begins anew."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
@@ -255,7 +243,7 @@ class _RunnerSession:
 
     @contextmanager
     def in_use(self) -> Iterator[str]:
-        """Claim, run and settle inside; gives the session's name."""
+        """Hold the session while a job is claimed, run and settled inside; gives its owner."""
         with self._opening:
             self._end_retired()
             owner = self._alive_owner()
@@ -270,7 +258,7 @@ class _RunnerSession:
 
     @contextmanager
     def running(self, ready: Ready) -> Iterator[None]:
-        """While a handler runs, it is told of a cancellation or of the loss of its lease."""
+        """Pass a cancellation or the loss of the lease on to the handler that runs inside."""
         key = (ready.lease.envelope.id, ready.lease.token)
         if ready.context is not None:
             self._running[key] = (ready.lease.owner, ready.context)
@@ -280,13 +268,13 @@ class _RunnerSession:
             self._running.pop(key, None)
 
     def forget(self, owner: str) -> None:
-        """It is dead in the store."""
+        """Drop a session that is dead in the store."""
         with self._changed:
             if self._owner == owner:
                 self._owner = None
 
     def close(self) -> None:
-        """End politely: whoever still runs something goes on, and its session expires by itself."""
+        """End the session; a thread that still runs a job goes on, and its session expires by itself."""
         with self._changed:
             self._closed = True
             if self._owner is not None:
@@ -376,25 +364,3 @@ class _RunnerSession:
 
 def _in_main_thread() -> bool:
     return threading.current_thread() is threading.main_thread()
-
-
-_STATUS = {
-    "ack": "acked",
-    "skip": "skipped-idempotent",
-    "nack": "requeued",
-    "abandon": "dead-lettered",
-    "snooze": "snoozed",
-    "park": "parked",
-    "cancelled": "cancelled",
-    "release": "released",
-}
-
-
-def _status(attempt: Attempt, item: Settlement, answer: Settled) -> str:
-    if not answer.counts:
-        return "lease-lost"
-    if answer.state is State.CANCELLED:
-        return "cancelled"
-    if item.move == "abandon" and isinstance(attempt.outcome, Dead) and attempt.outcome.cause in REJECTIONS:
-        return "rejected"
-    return _STATUS[item.move]

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 
 from onward.attempt.attempt import Runtime
-from onward.attempt.report import Ledger
-from onward.attempt.settle import DeadLetterCopy
+from onward.attempt.report import Reporter
+from onward.attempt.settle import Settler
 from onward.backend import Backend, Reaped
 from onward.base.durations import Duration, seconds
 from onward.base.names import is_pattern, queue_name, queue_pattern, serves
@@ -25,12 +25,10 @@ class WorkerParts:
 
     backend: Backend
     runtime: Runtime
-    ledger: Ledger
+    reporter: Reporter
     telemetry: Telemetry
     lease_for: timedelta
-    keep_completed: bool
-    drop_dead: bool
-    dead_letter_copy: DeadLetterCopy
+    settler: Settler
     rescued: Callable[[Sequence[Reaped]], None]
     reap: Callable[[], object]
     prune: Callable[[], object]

@@ -42,8 +42,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from onward.attempt.attempt import Attempt, Ready, conclude, prepare
-from onward.attempt.settle import exchange, reaped_alone, settlement
+from onward.attempt.attempt import Attempt, Ready, conclude
+from onward.attempt.prepare import prepare
+from onward.attempt.settle import reaped_alone
 from onward.backend import Claim, Lease, TurnResult
 from onward.base.ids import random_owner
 from onward.base.logs import get_logger
@@ -52,7 +53,7 @@ from onward.base.wording import counted
 from onward.errors import BackendError, JobTimeout
 from onward.job.outcome import Crashed, Released
 from onward.job.settlement import Settled, Settlement, already_applied
-from onward.job.states import MOVES
+from onward.job.states import TARGETS
 from onward.worker.breaker import Breaker
 from onward.worker.inflight import Inflight, Key, Work
 from onward.worker.isolated import IsolatedProcesses
@@ -71,7 +72,6 @@ _LONGEST_WAIT = 1.0
 _LARGEST_SURPRISE = 1000  # leases that an adoption may bring
 _PARKED_AT_MOST = 1.0
 _QUICK_JOBS_TAKE_LESS = 0.002
-_TARGET = {move.name: move.target for move in MOVES}
 
 
 class SessionHandover(NamedTuple):
@@ -223,7 +223,7 @@ class Pump:
     def _settlement(self, attempt: Attempt) -> Settlement:
         if attempt.lease.owner != self._session.owner:  # it was adopted while it ran
             attempt = msgspec.structs.replace(attempt, lease=_under(attempt.lease, self._session.owner))
-        return settlement(attempt, keep=self._parts.keep_completed, dead_letter_copy=self._parts.dead_letter_copy)
+        return self._parts.settler.settlement(attempt)
 
     def _claim(self) -> Claim | None:
         """What to ask for, and what to listen to if there is nothing to ask for."""
@@ -262,15 +262,7 @@ class Pump:
     def _turn(self, claim: Claim | None) -> None:
         outbox = self._outbox
         try:
-            made = exchange(
-                self._parts.backend,
-                self._session.owner,
-                [item for _, item in outbox],
-                claim,
-                drop_dead=self._parts.drop_dead,
-                dead_letter_copy=self._parts.dead_letter_copy,
-                protect=self._parts.runtime.encryption.settlement,
-            )
+            made = self._parts.settler.exchange(self._session.owner, [item for _, item in outbox], claim)
         except BackendError as error:
             self._sent = {_key(item.lease) for _, item in outbox}
             self._may_be_work = True
@@ -288,7 +280,7 @@ class Pump:
             self._recorder.end(keys)
             self._quota.ran(sum(item.move != "release" for item in made.settlements))
             attempts = [attempt for attempt, _ in outbox]
-            self._parts.ledger.settled(attempts, made.settlements, answers)
+            self._parts.reporter.settled(attempts, made.settlements, answers)
             self._tell_crashes(attempts, answers)
             self._milestones.note("settled", len(outbox))
         self._milestones.note("turn")
@@ -312,7 +304,7 @@ class Pump:
     def _resolve_repeated(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
         """Of what was sent before, that was applied which left no trace or is known to have left the session."""
         certain = [
-            already_applied(_TARGET[item.move])
+            already_applied(TARGETS[item.move])
             if (answer.gone and _key(item.lease) in self._sent)
             or (answer.lease_lost and _key(item.lease) in self._applied)
             else answer
@@ -355,7 +347,7 @@ class Pump:
             else:
                 self._done.append(ready)
         for queue, count in Counter(lease.envelope.queue for lease in leases).items():
-            self._parts.ledger.fetched(queue, count)
+            self._parts.reporter.fetched(queue, count)
         self._milestones.note("claimed", len(leases))
         self._prefetch.claimed(now)
         self._inflight.add(works)

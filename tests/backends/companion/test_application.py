@@ -12,7 +12,7 @@ import pytest
 
 from onward import Fixed, Onward
 from onward.cli import main
-from onward.errors import BackendMisconfigured, JobDiscarded, OptionError, Unsupported
+from onward.errors import BackendMisconfigured, JobDiscardedError, OptionError, Unsupported
 from onward.testing.clock import FakeClock
 from tests.waiting import eventually
 
@@ -49,7 +49,7 @@ def test_results_errors_history_and_dead_letters(jobs):
     jobs.drain()
 
     assert added.result(timeout=0) == 3
-    with pytest.raises(JobDiscarded, match="not yet"):
+    with pytest.raises(JobDiscardedError, match="not yet"):
         failed.result(timeout=0)
     (dead,) = jobs.dead_letters.list()
     assert (dead.id, dead.errors[-1].message) == (failed.id, "not yet")

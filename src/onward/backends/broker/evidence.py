@@ -1,4 +1,4 @@
-"""What this process has settled lately.  A broker forgets a job that has ended, so nobody else can tell."""
+"""What this process has settled lately.  A broker forgets a job that has ended, so no other process can tell."""
 
 from __future__ import annotations
 

@@ -145,13 +145,13 @@ def end_holds(store: Store, job: Job, now: int, *, confirmed: bool) -> None:
             continue
         if confirmed and key[0] == "once":
             pointer.until = now + job.envelope.idempotency_ttl
-            _wake(store, key, job, now, everybody=True)
+            _wake(store, key, job, now, all_of_them=True)
         else:
             del store.holds[key]
-            _wake(store, key, job, now, everybody=False)
+            _wake(store, key, job, now, all_of_them=False)
 
 
-def _wake(store: Store, key: HoldKey, ended: Job, now: int, *, everybody: bool) -> None:
+def _wake(store: Store, key: HoldKey, ended: Job, now: int, *, all_of_them: bool) -> None:
     waiters = sorted(
         (
             job
@@ -164,5 +164,5 @@ def _wake(store: Store, key: HoldKey, ended: Job, now: int, *, everybody: bool) 
         ),
         key=lambda job: job.place,
     )
-    for job in waiters if everybody else waiters[:1]:
+    for job in waiters if all_of_them else waiters[:1]:
         store.place(job, State.AVAILABLE, available_at=now)

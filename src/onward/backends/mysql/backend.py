@@ -33,14 +33,14 @@ from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.literals import literal
-from onward.backends.mysql.settling import LeaseLost, Settling, classify
+from onward.backends.mysql.settling import LeaseNotHeld, Settling, classify
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.transfer import MySQLTransfer
 from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import Bell, Rest, pauses
 from onward.backends.sql import text
-from onward.backends.sql.damage import SetsAside
+from onward.backends.sql.damage import SqlSetsAside
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.reaping import singly
 from onward.backends.sql.rows import Row
@@ -63,7 +63,7 @@ _TRIES = 10  # how often a transaction is run again that was undone for another'
 _LATE = 2  # and if that was because a lock came too late, for which it has waited long already
 
 
-class MySQLBackend(SetsAside, MySQLInspection, MySQLTransfer, Backend):
+class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"
@@ -143,7 +143,7 @@ class MySQLBackend(SetsAside, MySQLInspection, MySQLTransfer, Backend):
         try:
             try:
                 return self._write(lambda tx: _turn(tx, turn, released))
-            except LeaseLost:
+            except LeaseNotHeld:
                 return self._write(lambda tx: _turn(tx, turn, released, careful=True))
         except _SessionLost:
             settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
@@ -236,10 +236,12 @@ class MySQLBackend(SetsAside, MySQLInspection, MySQLTransfer, Backend):
 
         return self._write(look)
 
-    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
         told = {"kind": failure.kind, "message": failure.message, "traceback": failure.traceback}
         fence = {"id": lease.envelope.id, "token": lease.token}
-        return self._write(lambda tx: tx.ask("remark", **fence, **told, duration_ms=duration_ms).count > 0)
+        return self._write(
+            lambda tx: tx.ask("note_after_completion", **fence, **told, duration_ms=duration_ms).count > 0
+        )
 
     def empty(self) -> None:
         whole = "; ".join(["BEGIN", *emptying(self._prefix), "COMMIT"]).encode()

@@ -752,7 +752,7 @@ SELECT owner FROM onward_jobs WHERE id = :id AND delivery = :token AND state = '
 -- name: is_completed
 SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = :id AND delivery = :token AND state = 'completed');
 
--- name: remark
+-- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
 INSERT INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, kind, message, traceback)
 SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, :kind, :message, :traceback

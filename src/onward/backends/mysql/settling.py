@@ -18,12 +18,12 @@ from onward.job.lease import Hold
 from onward.job.settlement import Fate, Leased, Settled, Settlement, applied, fate, is_due_at_once, judge
 from onward.job.states import FINISHED, State
 
-__all__ = ["LeaseLost", "Settling", "classify", "settle"]
+__all__ = ["LeaseNotHeld", "Settling", "classify", "settle"]
 
 _COMPLETED = applied(State.COMPLETED)
 
 
-class LeaseLost(Exception):
+class LeaseNotHeld(Exception):
     """Some settlement of the batch matches no lease: the transaction must be undone, and each of them looked at."""
 
 
@@ -48,7 +48,7 @@ class Settling:
     def _completed(self) -> list[Settled]:
         for reply, expected in self._moved:
             if reply.count != expected:
-                raise LeaseLost
+                raise LeaseNotHeld
         self._tx.ended += len(self._settlements)
         return [_COMPLETED] * len(self._settlements)
 

@@ -33,12 +33,12 @@ from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.queue_marks import Marks
-from onward.backends.postgres.settling import LeaseLost, Settling, classify
+from onward.backends.postgres.settling import LeaseNotHeld, Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import OVERLAP, Ear, Patience, named, pauses
-from onward.backends.sql.damage import SetsAside
+from onward.backends.sql.damage import SqlSetsAside
 from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
 from onward.backends.sql.reaping import singly
 from onward.backends.sql.same_database import same_home
@@ -60,7 +60,7 @@ Result = TypeVar("Result")
 _TRIES = 10  # how often a transaction is run again that was undone for another's sake
 
 
-class PostgresBackend(SetsAside, PostgresInspection, PostgresTransfer, Backend):
+class PostgresBackend(SqlSetsAside, PostgresInspection, PostgresTransfer, Backend):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "postgresql"
@@ -143,7 +143,7 @@ class PostgresBackend(SetsAside, PostgresInspection, PostgresTransfer, Backend):
         try:
             try:
                 return self._write(lambda tx: _turn(tx, turn, self._marks, released))
-            except (LeaseLost, BackendRefused):
+            except (LeaseNotHeld, BackendRefused):
                 return self._write(lambda tx: _turn(tx, turn, self._marks, released, careful=True))
         except _SessionLost:
             settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
@@ -253,10 +253,10 @@ class PostgresBackend(SetsAside, PostgresInspection, PostgresTransfer, Backend):
 
         return self._write(look, pipelined=False)
 
-    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
         return bool(
             self._ask(
-                "remark",
+                "note_after_completion",
                 id=lease.envelope.id,
                 token=lease.token,
                 duration_ms=duration_ms,

@@ -596,7 +596,7 @@ SELECT owner FROM onward_jobs WHERE id = :id AND delivery = cast(:token AS bigin
 SELECT EXISTS (SELECT 1 FROM onward_finished
                 WHERE id = :id AND delivery = cast(:token AS bigint) AND state = 'completed');
 
--- name: remark
+-- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
 INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
 SELECT id, delivery, attempts, 'ack', state, onward_now(:now), cast(:duration_ms AS bigint), :kind, :message, :traceback

@@ -19,13 +19,13 @@ from onward.job.lease import Hold
 from onward.job.settlement import Settled, Settlement, applied, because, crash_pause, is_due_at_once, judge, on_record
 from onward.job.states import TARGETS, State
 
-__all__ = ["LeaseLost", "Settling", "classify", "columns", "written"]
+__all__ = ["LeaseNotHeld", "Settling", "classify", "columns", "written"]
 
 # Before a crashed job is due again, by how often it crashed; the last one is the longest.
 _PAUSES = [crash_pause(crashes) for crashes in range(1, 13)]
 
 
-class LeaseLost(Exception):
+class LeaseNotHeld(Exception):
     """Not all of what was said to be a success could be completed: which, is to be found out in another way."""
 
 
@@ -89,7 +89,7 @@ class Settling:
 
     def _answered(self) -> list[Settled]:
         if self._completing is not None and self._completing.value() < len(self._completed):
-            raise LeaseLost
+            raise LeaseNotHeld
         if len(self._completed) == len(self._settlements):
             return [_COMPLETED] * len(self._settlements)
         answers = dict.fromkeys(self._completed, _COMPLETED) | self._settled()

@@ -15,7 +15,7 @@ from onward.backends.damage import dead, logger, new_id, problems
 from onward.backends.sql.statements import Transaction
 from onward.backends.sql.transfer import SqlTransfer
 
-__all__ = ["SetsAside"]
+__all__ = ["SqlSetsAside"]
 
 _COLUMNS = (
     "key",  # by which its row is found again
@@ -46,7 +46,7 @@ _COLUMNS = (
 )
 
 
-class SetsAside(damage.SetsAside, SqlTransfer):
+class SqlSetsAside(damage.SetsAside, SqlTransfer):
     """A backend that can find and set aside damaged rows."""
 
     def _repair_text(self) -> int:

@@ -14,12 +14,12 @@ __all__ = ["Lost", "why"]
 
 
 def why(owner: str | None, cause: str | None) -> str:
-    """Why leases are taken back, if nobody says."""
+    """Return why leases are taken back, if the caller gives no cause."""
     return cause or ("its session expired" if owner is None else "its process died")
 
 
 class Lost(NamedTuple):
-    """A lease that nobody has."""
+    """A lease whose session is gone."""
 
     id: str
     token: int

@@ -26,7 +26,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql import text
-from onward.backends.sql.damage import SetsAside
+from onward.backends.sql.damage import SqlSetsAside
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
 from onward.backends.sql.tables import emptying
@@ -63,7 +63,7 @@ _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
+class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
@@ -167,7 +167,9 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
             return result
         try:
             return self._turn(turn, one_by_one=False)
-        except settling.LeaseLost:  # it was undone; a savepoint in every turn would cost more than this one costs twice
+        except (
+            settling.LeaseNotHeld
+        ):  # it was undone; a savepoint in every turn would cost more than this one costs twice
             return self._turn(turn, one_by_one=True)
 
     def _turn(self, turn: Turn, *, one_by_one: bool) -> TurnResult:
@@ -290,10 +292,10 @@ class SqliteBackend(SetsAside, SqliteInspection, SqliteTransfer, Backend):
         with self._reading() as tx:
             return bool(tx.value("is_completed", (lease.envelope.id, lease.token)))
 
-    def remark(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
+    def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
         told = (failure.kind, failure.message, failure.traceback)
         with self._writing() as tx:
-            return tx.run("remark", (lease.envelope.id, lease.token, tx.now, duration_ms, *told)) > 0
+            return tx.run("note_after_completion", (lease.envelope.id, lease.token, tx.now, duration_ms, *told)) > 0
 
     def empty(self) -> None:
         with self._connections.writing() as connection:

@@ -296,7 +296,7 @@ SELECT owner FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND state = 'execu
 -- name: is_completed
 SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = ?1 AND delivery = ?2 AND state = 'completed');
 
--- name: remark
+-- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
 INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
 SELECT id, delivery, attempts, 'ack', state, ?3, ?4, ?5, ?6, ?7

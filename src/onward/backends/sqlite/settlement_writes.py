@@ -9,6 +9,7 @@ per job would cost four times as much and let go of the interpreter's lock at ea
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import attrgetter
@@ -75,7 +76,7 @@ class Moves:
 
     def __init__(self) -> None:
         self._runs: list[Parameters] = []
-        self._finished: dict[_End, _Ended] = {}
+        self._finished: defaultdict[_End, _Ended] = defaultdict(_Ended)
         self._put_back: list[Parameters] = []
         self._released: list[Fence] = []
         self._crashed: list[Parameters] = []
@@ -87,7 +88,7 @@ class Moves:
 
     def complete(self, owner: str, acks: Iterable[Settlement], *, at: int) -> None:
         for (reason, keep), alike in groupby(acks, key=attrgetter("reason", "keep")):
-            ended = self._ending(_End(owner, "completed", at, 1, 0, 0, reason, int(keep)))
+            ended = self._finished[_End(owner, "completed", at, 1, 0, 0, reason, int(keep))]
             for ack in alike:
                 ended.add(ack.lease.envelope.id, ack.lease.token, ack.result if keep else None)
 
@@ -101,7 +102,7 @@ class Moves:
         if what.to in FINISHED:
             counters = what.attempts, what.crashes, what.interruptions
             end = _End(owner, _WORD[what.to], now, *counters, what.reason, int(settlement.keep))
-            self._ending(end).add(job_id, token, settlement.result if settlement.keep else None)
+            self._finished[end].add(job_id, token, settlement.result if settlement.keep else None)
         elif what.due is None:
             self._released.append(fence)
         elif what.crashes:
@@ -110,9 +111,6 @@ class Moves:
             waiting = what.attempts, what.waits, what.spent, what.parked_since
             self._put_back.append((*fence, _WORD[what.to], what.due, *waiting))
         return what.to
-
-    def _ending(self, end: _End) -> _Ended:
-        return self._finished.setdefault(end, _Ended())
 
     def apply(self, tx: Transaction) -> bool:
         """Write them all.  False if a fence did not match: undo then."""

@@ -11,7 +11,7 @@ from onward.job.lease import Lease
 from onward.job.settlement import Leased, Settled, Settlement, applied, is_due_at_once, judge
 from onward.job.states import State
 
-__all__ = ["LeaseLost", "classify", "released", "settle"]
+__all__ = ["LeaseNotHeld", "classify", "released", "settle"]
 
 
 Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and why
@@ -19,7 +19,7 @@ Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and 
 _COMPLETED = applied(State.COMPLETED)
 
 
-class LeaseLost(Exception):
+class LeaseNotHeld(Exception):
     """Some settlement of the batch matches no lease: the transaction must be undone, and the batch settled one by one."""
 
 
@@ -34,8 +34,8 @@ def settle(
 ) -> list[Settled]:
     """Apply those whose fence holds and say what the evidence says of the others.
 
-    All at once, unless it was found that not every fence holds: it raises `LeaseLost` then.  ``any_asked``, ``any_keyed``:
-    whether any lease of this session was asked to cancel, or carries keys.
+    All at once, unless it was found that not every fence holds: it raises `LeaseNotHeld` then.  ``any_asked`` and
+    ``any_keyed``: whether any lease of this session was asked to cancel, or carries keys.
     """
     asked: Asked = {}
     if any_asked:
@@ -69,11 +69,11 @@ def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> f
 
 def _all_at_once(tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked) -> list[Settled]:
     if any(each.lease.owner != owner for each in settlements):
-        raise LeaseLost
+        raise LeaseNotHeld
     moves = Moves()
     answers = _gather(moves, tx, owner, settlements, asked)
     if not moves.apply(tx):
-        raise LeaseLost
+        raise LeaseNotHeld
     return answers
 
 

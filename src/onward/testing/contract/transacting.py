@@ -249,7 +249,7 @@ class CompletingContract:
             tx.commit()
         failure = Failure("RuntimeError", "too late", "Traceback ...")
 
-        assert backend.remark(lease, failure, duration_ms=3)
+        assert backend.note_after_completion(lease, failure, duration_ms=3)
 
         job = backend.get(lease.envelope.id)
         (run,) = job.runs
@@ -260,5 +260,5 @@ class CompletingContract:
     def test_nothing_is_put_on_record_of_a_job_that_was_not_completed(self, backend):
         lease = a_lease(backend)
 
-        assert not backend.remark(lease, Failure("RuntimeError", "no"), duration_ms=0)
+        assert not backend.note_after_completion(lease, Failure("RuntimeError", "no"), duration_ms=0)
         assert backend.get(lease.envelope.id).runs == ()

@@ -1,4 +1,4 @@
-"""How long a handler may wait for somebody else: until its time is over, or its job is to stop.
+"""How long a handler may wait for another program: until its time is over, or its job is to stop.
 
 An exception raised in a thread from outside waits until the thread runs Python again.  A handler that sleeps in the kernel
 does not, so it sleeps in short naps and looks around between them.
@@ -11,7 +11,7 @@ import time
 from onward.base.clock import to_micros
 from onward.job.context import JobContext
 
-__all__ = ["Patience", "Stopped"]
+__all__ = ["Stopped", "TimeLeft"]
 
 _NAP = 0.25
 
@@ -20,7 +20,7 @@ class Stopped(Exception):
     """The job was cancelled, or its lease is lost: what it had begun was ended."""
 
 
-class Patience:
+class TimeLeft:
     """The time that is left to one run."""
 
     def __init__(self, ctx: JobContext, limit: float | None = None) -> None:

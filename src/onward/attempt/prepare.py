@@ -1,0 +1,170 @@
+"""The part of an attempt before its handler: verify → open → decrypt → resolve → allow → hold.
+
+What is wrong with a job here is that job's outcome: it is discarded, parked, put back or skipped without a run.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, parked, scrubber, undecided
+from onward.base.backoff import doubling
+from onward.base.clock import SECOND, Clock, from_micros
+from onward.base.failure import Failure, describe, storable
+from onward.base.wording import counted
+from onward.errors import (
+    DecryptionFailed,
+    DecryptionKeyMissing,
+    EnvelopeError,
+    EnvelopeTooNew,
+    SignatureRejected,
+)
+from onward.job.context import JobContext
+from onward.job.envelope import Letter, open_sealed
+from onward.job.lease import LARGEST_COUNT, Hold, Lease
+from onward.job.outcome import Cancelled, Dead, Outcome, Skipped, Snoozed
+from onward.job.registry import Entry
+
+__all__ = ["prepare"]
+
+_LONGEST_HOLD_WAIT = 30.0
+
+
+def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
+    """Take a lease as far as it goes without running a handler."""
+    counters = lease.attempts, lease.crashes, lease.interruptions, lease.waits
+    if not (0 < lease.token <= LARGEST_COUNT and min(counters) >= 0 and max(counters) <= LARGEST_COUNT):
+        return _impossible(lease)
+    try:
+        return _prepared(lease, runtime)
+    except Exception as error:  # noqa: BLE001  the last net: one job's bytes do not end a worker
+        return undecided(lease, runtime.default_max_retries, describe(error))
+
+
+def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
+    try:
+        letter = open_sealed(lease.envelope, namespace=runtime.namespace, verify=runtime.verify)
+        if letter.enc is not None:
+            letter = runtime.encryption.open(letter)
+            lease = msgspec.structs.replace(lease, private=True)
+    except EnvelopeTooNew as error:
+        return _too_new(lease, error, runtime)
+    except DecryptionKeyMissing as error:
+        return _locked(lease, error, runtime)
+    except EnvelopeError as error:
+        return _rejected(lease, error, runtime)
+    if lease.spent is not None:
+        return _spent(lease, lease.spent, letter, runtime)
+    entry = runtime.registry.find(letter.job)
+    if entry is None:
+        return _unknown(lease, letter, runtime)
+    refused = runtime.registry.refusal(entry, letter.job, letter.queue)
+    if refused is not None:
+        failure = Failure("NotAllowed", refused)
+        return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
+    terms = _terms(letter, entry, runtime)
+    outcome = _not_now(lease, letter, terms, runtime.clock)
+    if outcome is not None:
+        return Attempt(lease=lease, letter=letter, outcome=outcome)
+    context = _context(lease, letter, terms, runtime) if entry.takes_context else None
+    return Ready(lease, letter, entry, terms, context)
+
+
+def _impossible(lease: Lease) -> Attempt:
+    counters = (
+        f"delivery {lease.token}, attempts {lease.attempts}, crashes {lease.crashes}, "
+        f"interruptions {lease.interruptions}, waits {lease.waits}"
+    )
+    reason = f"its counters hold what no worker writes: {counters}"
+    return Attempt(
+        lease=lease, outcome=Dead(reason, cause="rejected", ran=False), failure=Failure("ImpossibleCounters", reason)
+    )
+
+
+def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
+    """Discard bytes that are no job of ours.  Where signatures are required, what cannot be verified was not signed."""
+    cause = "unreadable"
+    if isinstance(error, DecryptionFailed):
+        cause = "undecryptable"
+    elif isinstance(error, SignatureRejected) or runtime.requires_signatures:
+        cause = "rejected"
+    failure = Failure(type(error).__name__, storable(str(error)))
+    return Attempt(lease=lease, outcome=Dead(str(error), cause=cause, ran=False), failure=failure)
+
+
+def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
+    """Park it for a worker of its version.  Where signatures are required, not for ever: its writer cannot be verified."""
+    if runtime.requires_signatures and has_waited(lease, runtime):
+        return _rejected(lease, error, runtime)
+    return Attempt(lease=lease, outcome=parked(lease, str(error)))
+
+
+def _locked(lease: Lease, error: DecryptionKeyMissing, runtime: Runtime) -> Attempt:
+    """Park what a worker with the keys could run, but not for ever."""
+    if has_waited(lease, runtime):
+        return _rejected(lease, error, runtime)
+    return Attempt(lease=lease, outcome=parked(lease, str(error)))
+
+
+def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attempt:
+    """Store only its dead letter: the job was given up before."""
+    reason = runtime.encryption.read_reason(letter.id, letter.queue, stored) or stored
+    dead = Dead(reason, cause="spent", ran=False, quotes=reason != stored)
+    return Attempt(lease=lease, letter=letter, outcome=dead)
+
+
+def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
+    """Park it for a worker that knows the job, but not for ever: a half-deployed fleet must lose nothing."""
+    reason = f"job {letter.job!r} is not registered here: is its module imported?"
+    if has_waited(lease, runtime):
+        failure = Failure("UnknownJob", reason)
+        return Attempt(lease=lease, letter=letter, outcome=Dead(reason, cause="unknown", ran=False), failure=failure)
+    return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
+
+
+def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
+    definition = entry.definition
+    retries = letter.max_retries if letter.max_retries is not None else definition.max_retries
+    retry = letter.retry if letter.retry is not None else definition.retry
+    if retry is None:
+        retry = runtime.queue_retry.get(letter.queue, runtime.default_retry)
+    return Terms(
+        max_retries=runtime.default_max_retries if retries is None else retries,
+        retry=retry,
+        discard_on=definition.discard_on,
+        retry_on=definition.retry_on,
+        timeout=letter.timeout if letter.timeout is not None else definition.timeout,
+    )
+
+
+def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcome | None:
+    if letter.expires_at is not None and letter.expires_at <= clock.micros():
+        return Cancelled("expired")
+    if lease.hold is Hold.DONE:
+        return Skipped(f"its idempotency key was done by job {lease.holder}")
+    if lease.hold is Hold.BUSY:
+        return Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
+    if lease.attempts > terms.max_retries:
+        return Dead(f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent", cause="spent", ran=False)
+    return None
+
+
+def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> JobContext:
+    deadline = None
+    if terms.timeout is not None:
+        deadline = from_micros(runtime.clock.micros() + round(terms.timeout * SECOND))
+    return JobContext(
+        id=letter.id,
+        job=letter.job,
+        name=letter.name or letter.job,
+        queue=letter.queue,
+        attempt=lease.attempts + 1,
+        max_retries=terms.max_retries,
+        payload=letter.payload,
+        meta=letter.meta,
+        delivery=lease.token,
+        deadline=deadline,
+        report=lambda fraction, note: runtime.report(lease, fraction, note),
+        transact=lambda context: runtime.transact(lease, context),
+        scrub=lambda: scrubber(letter, runtime),
+    )
