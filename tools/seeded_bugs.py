@@ -306,8 +306,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (
             Edit(
                 f"{SQLITE}/backend.py",
-                "            if watch.rung or version != seen:\n",
-                "            if watch.rung or seen is None:\n",
+                "            if sleeper.woken or version != seen:\n",
+                "            if sleeper.woken or seen is None:\n",
             ),
         ),
         ("tests/backends/sqlite/test_wake.py::TestWaiting::test_looking_ends_it_where_there_is_no_bell",),

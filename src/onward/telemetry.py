@@ -18,7 +18,7 @@ import msgspec
 
 from onward.base import forks
 from onward.base.failure import kind_of, user_part
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
 from onward.errors import OptionError
 
@@ -218,7 +218,7 @@ class Telemetry:
         if not self._listeners(type(event)):
             return
         try:
-            with shield():  # a handler's time-out must not tear the queue's lock apart
+            with uninterrupted():  # a handler's time-out must not tear the queue's lock apart
                 self._ensure_thread()
                 self._queue.put_nowait(event)
         except queue.Full:

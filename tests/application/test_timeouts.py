@@ -10,7 +10,7 @@ import time
 import pytest
 
 from onward import JobContext, JobTimeout, NoDelay, Onward
-from onward.base import interruption as shields
+from onward.base import interruption
 from onward.worker import interrupt
 
 
@@ -135,7 +135,7 @@ def test_code_after_the_run_is_never_hit(jobs, monkeypatch):
     states = {handle.state() for handle in handles}
     assert states <= {"completed", "discarded"}
     assert {error.kind for handle in handles for error in handle.record().errors} <= {"JobTimeout"}
-    assert shields._own.guard is None
+    assert interruption._own.guard is None
 
 
 def test_each_thread_has_its_own_time_out(jobs, in_threads):
@@ -170,7 +170,7 @@ class TestAHandlerThatRunsOtherJobs:
         jobs.process_once()
 
         assert handle.result() == "discarded"
-        assert shields._own.guard is None
+        assert interruption._own.guard is None
 
     @pytest.mark.parametrize("timeout", [None, 30])
     def test_the_outer_time_out_waits_for_the_inner_job_and_hits_the_outer(self, jobs, timeout):
@@ -244,7 +244,7 @@ class TestCtrlC:
             jobs.drain()
 
         assert (handle.state(), handle.record().attempts) == ("available", 0)
-        assert shields._own.guard is None
+        assert interruption._own.guard is None
 
     def test_it_is_not_lost_while_a_time_out_is_under_way(self, jobs, press):
         """Handlers end at their time-outs all the time, and Ctrl-C comes wherever it likes."""
@@ -258,17 +258,17 @@ class TestCtrlC:
         with pytest.raises(KeyboardInterrupt):
             jobs.drain()
 
-        assert shields._own.guard is None
+        assert interruption._own.guard is None
         spin(0.05)  # nothing is on its way any more
 
-    def test_a_signal_s_handler_may_enqueue_wherever_it_comes_in_the_code_that_shields(self, jobs, press):
+    def test_a_signal_s_handler_may_enqueue_wherever_it_comes_in_an_uninterrupted_block(self, jobs, press):
         @jobs.job(queue="told")
         def tell(): ...
 
         @jobs.job(timeout=30)
         def work():
             while not told:
-                with shields.shield():
+                with interruption.uninterrupted():
                     pass
 
         told = []

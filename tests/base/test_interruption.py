@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from onward.base.interruption import Guard, shield
+from onward.base.interruption import Guard, uninterrupted
 
 
 class Stop(Exception):
@@ -77,13 +77,13 @@ def test_another_run_is_not_hit(in_a_thread):
     assert in_a_thread(thread) is False
 
 
-def test_in_a_shielded_block_it_waits(in_a_thread):
+def test_in_an_uninterrupted_block_it_waits(in_a_thread):
     def thread():
         guard = Guard()
         guard.enter("run")
         seen = []
         try:
-            with shield():
+            with uninterrupted():
                 seen.append(send(guard, "run"))
                 for number in range(1_000):
                     seen.append(number)  # noqa: PERF402  a thousand chances to be hit
@@ -102,8 +102,8 @@ def test_blocks_within_blocks_are_one(in_a_thread):
         guard.enter("run")
         seen = []
         try:
-            with shield():
-                with shield():
+            with uninterrupted():
+                with uninterrupted():
                     send(guard, "run")
                 seen.append("between")
         except Stop:
@@ -125,7 +125,7 @@ def test_a_block_after_the_interruption_runs(in_a_thread):
             send(guard, "run")
             spin()
         except Stop:
-            with shield():
+            with uninterrupted():
                 seen.append("tidied up")
         guard.leave()
         return seen
@@ -133,8 +133,8 @@ def test_a_block_after_the_interruption_runs(in_a_thread):
     assert in_a_thread(thread) == ["tidied up"]
 
 
-def test_where_no_handler_runs_there_is_nothing_to_shield():
-    with shield() as nothing:
+def test_where_no_handler_runs_there_is_nothing_to_keep_away():
+    with uninterrupted() as nothing:
         assert nothing is None
 
 

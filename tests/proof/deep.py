@@ -15,7 +15,7 @@ import psycopg
 from onward.backend import Claim, Lease, Session, Settlement, Turn
 from onward.backends.postgres import PostgresBackend, queries
 from onward.backends.postgres.arrays import as_array
-from onward.backends.postgres.queue_marks import Marks
+from onward.backends.postgres.queue_marks import QueueMarks
 from onward.testing.contract.builders import some_envelopes
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
@@ -118,7 +118,7 @@ def _pages(backend: PostgresBackend) -> int:
     """What a claim looks at, in pages of the server's memory."""
     backend.enqueue(some_envelopes(_BATCH))
     given: dict[str, Any] = {"now": None, "owner": _OWNER, "queues": ["default"], "at_most": [_BATCH], "limit": _BATCH}
-    given |= {"released": [], **Marks().for_claim(["default"])}
+    given |= {"released": [], **QueueMarks().for_claim(["default"])}
     sql, names = backend._sql["claim"]
     values = [as_array(given[name]) if isinstance(given[name], list) else given[name] for name in names]
     with backend._connections.borrowed() as connection:

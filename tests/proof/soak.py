@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from onward import JobContext, NoDelay, Onward, Snooze, State
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.client.handle import JobHandle
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger, damage_of, scheme_of
@@ -123,7 +123,7 @@ class _Labour:
 
         @jobs.job(timeout=0.002)
         def timed_out(ctx: JobContext) -> None:
-            with shield():
+            with uninterrupted():
                 self._note(ctx)
             while True:
                 pass

@@ -63,7 +63,7 @@ class WarmClients:
             connections.close()
 
     def _take_back(self, backend):
-        backend._ear.close()
+        backend._waiting.close()
         backend._lender.close()
         connections = backend._connections
         if connections.closed or connections._borrowed:  # the test has closed it, or left it in the middle of something

@@ -27,8 +27,8 @@ IMPATIENT = (
 )
 
 
-# A worker that takes into its hand all that it finds and keeps it, however slow the machine is.
-HOARDER = "from onward.worker import prefetch, pump; prefetch._AHEAD = 60; pump._LONGEST_WAIT_IN_HAND = 600"
+# A worker that claims all that it finds and keeps it, however slow the machine is.
+CLAIMS_ALL = "from onward.worker import claim_size, pump; claim_size._AHEAD = 60; pump._LONGEST_WAIT = 600"
 
 
 def let_pass(seconds):
@@ -115,7 +115,7 @@ class Shop:
             (self.folder / f"{name}.go").touch()
 
     def hand_full(self, name="work"):
-        """Give a hoarder with one slot a job that it holds, and many short ones that it takes into its hand meanwhile.
+        """Give such a worker with one slot a job that it holds, and many short ones that it claims meanwhile.
 
         Returns when it has begun the one and claimed some of the others; they are numbered from 300 to 399.
         """

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from onward import State
-from tests.supervisor.fleets import HOARDER, alive, eventually, gone
+from tests.supervisor.fleets import CLAIMS_ALL, alive, eventually, gone
 
 pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("crashes of processes")]
 
@@ -115,7 +115,7 @@ def test_a_discard_by_the_supervisor_reaches_those_who_subscribed_and_the_dead_l
 @pytest.mark.promise("A10", "A11", "F16", "F69")
 def test_what_had_not_begun_goes_back_unharmed(shop, start):
     """The board tells what had begun: what was only claimed is nobody's crash, and nothing stays behind."""
-    shop.add(HOARDER)
+    shop.add(CLAIMS_ALL)
     fleet = start(shop, "--concurrency", 1)
     first = shop.plain.enqueue_many([(n,) for n in range(300)])  # short ones, so it takes many at a time
     bomb = shop.die_at.enqueue("bomb")

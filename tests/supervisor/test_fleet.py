@@ -46,7 +46,7 @@ def hello():
     return Hello(settings=None, jobs=[], queues=[], files=[])
 
 
-def bury(fleet, process, *, polite=False):
+def collect(fleet, process, *, polite=False):
     process.kill("by the test")
     code = process.collect_exited()
     fleet.remove(process, polite=polite)
@@ -61,7 +61,7 @@ def test_the_first_death_is_followed_by_a_start_at_once_and_the_next_ones_by_pau
     for _ in range(10):
         (process,) = fleet.start_due()
         clock.now += 1
-        bury(fleet, process)
+        collect(fleet, process)
         pauses.append(fleet.next_start() - clock.now)
         assert pauses[-1] == 0 or list(fleet.start_due()) == []
         clock.now = fleet.next_start()
@@ -74,11 +74,11 @@ def test_who_lived_for_long_or_left_politely_does_not_make_the_next_one_wait(fle
     for _ in range(3):
         (process,) = fleet.start_due()
         clock.now += 11
-        bury(fleet, process)
+        collect(fleet, process)
         assert fleet.next_start() == clock.now
     for _ in range(3):
         (process,) = fleet.start_due()
-        bury(fleet, process, polite=True)
+        collect(fleet, process, polite=True)
         assert fleet.next_start() == clock.now
 
 
@@ -89,7 +89,7 @@ def test_who_retires_is_replaced_at_once_and_lives_on(fleet_of):
     (third,) = fleet.start_due()
 
     assert set(fleet) == {first, second, third}
-    bury(fleet, first)
+    collect(fleet, first)
     assert list(fleet.start_due()) == []
     assert fleet.by_pid(second.pid) is second
 
@@ -100,10 +100,10 @@ def test_what_is_done_stays_done_whoever_retires_afterwards(fleet_of):
     first, second = fleet.start_due()
     fleet.end()
     fleet.retire(first)
-    bury(fleet, first)
+    collect(fleet, first)
     fleet.retire(second)
     assert not fleet.done
-    bury(fleet, second)
+    collect(fleet, second)
 
     assert (list(fleet.start_due()), fleet.next_start(), fleet.done) == ([], NEVER, True)
 
@@ -116,7 +116,7 @@ def test_so_many_jobs_are_shared_out_and_a_successor_gets_what_is_left(fleet_of)
         fleet.retire(process)  # it wants a successor, who has to wait
     assert list(fleet.start_due()) == []
     for process in processes:
-        bury(fleet, process)
+        collect(fleet, process)
     successors = list(fleet.start_due())
 
     assert [slot.options.max_jobs for slot in fleet._slots] == [2, 0, 2]
@@ -129,7 +129,7 @@ def test_those_who_end_before_they_said_hello_are_counted(fleet_of):
     first, second, third = fleet.start_due()
     second.hello = hello()
     for process in (first, second, third):
-        bury(fleet, process)
+        collect(fleet, process)
 
     assert fleet.failed_starts == 2
 
@@ -146,7 +146,7 @@ def test_a_process_that_cannot_be_started_is_tried_again_after_a_pause(fleet_of,
 
     assert pauses == [0.25, 0.5, 1, 2]
     assert len(list(Path("/proc/self/fd").iterdir())) == files
-    assert not fleet.anybody
+    assert list(fleet) == []
 
 
 def test_a_process_that_ends_by_itself_tells_how():

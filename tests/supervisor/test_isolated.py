@@ -15,7 +15,6 @@ from onward.job.outcome import Done
 from onward.supervisor.options import ProcessOptions
 from onward.worker.inflight import Work
 from onward.worker.isolated import IsolatedProcesses
-from onward.worker.run_recorder import NoRecorder
 from tests.supervisor.fleets import eventually
 
 pytestmark = pytest.mark.xdist_group("isolated of processes")
@@ -61,7 +60,7 @@ def test_a_job_that_ends_while_it_is_being_killed_does_not_take_the_next_one_alo
         return True
 
     runtime = dataclasses.replace(shop.jobs.parts().runtime, report=cancel)
-    isolated = IsolatedProcesses(program, runtime, NoRecorder())
+    isolated = IsolatedProcesses(program, runtime, None)
     first = isolated.run(cancelled)
     second = isolated.run(work_of(shop.alone_async))
     isolated.close()

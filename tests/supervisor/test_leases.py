@@ -6,7 +6,7 @@ import signal
 import pytest
 
 from onward import State
-from tests.supervisor.fleets import HOARDER, eventually, gone
+from tests.supervisor.fleets import CLAIMS_ALL, eventually, gone
 
 pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("leases of processes")]
 
@@ -54,7 +54,7 @@ def test_a_handler_that_holds_the_interpreter_or_blocks_the_loop_keeps_its_lease
 @pytest.mark.promise("A4", "F17")
 def test_a_worker_that_stood_still_past_its_lease_changes_nothing_and_begins_nothing_that_it_lost(shop, start):
     """A settlement that comes late is refused by the store; a handler that begins late would be refused by nobody."""
-    shop.add(HOARDER)
+    shop.add(CLAIMS_ALL)
     fleet = start(shop, "--concurrency", 1)
     held, waiting = shop.hand_full()
     fleet.pause()
@@ -80,7 +80,7 @@ def test_a_worker_that_stood_still_past_its_lease_changes_nothing_and_begins_not
 
 @pytest.mark.promise("A17", "F24")
 def test_a_process_that_loses_its_supervisor_finishes_what_runs_and_takes_nothing_new(shop, start):
-    shop.add(HOARDER)
+    shop.add(CLAIMS_ALL)
     fleet = start(shop, "--concurrency", 1)
     held, _ = shop.hand_full()
     worker = shop.diary("holding", name="work")[0]["pid"]

@@ -20,7 +20,7 @@ class Process(SimpleNamespace):
     __eq__ = object.__eq__
 
 
-def test_each_errand_is_given_to_one_process_once():
+def test_each_message_is_sent_to_one_process_once():
     pending, first, second = PendingMessages(), Process(), Process()
     news = [Rescued(number=number, reaped=[]) for number in range(3)]
     pending.add(0, news[0])
@@ -50,19 +50,19 @@ def test_what_somebody_died_over_is_given_to_the_next_and_what_is_done_is_not():
 
 
 @pytest.mark.promise("F83")
-def test_a_bequest_waits_for_an_heir_that_says_it_has_it():
-    handovers, heir, next_heir = SessionHandovers(), Process(), Process()
-    handovers.leave(["old", "new"], [("late", 1)], [("innocent", 2)])
-    handovers.assign(heir)
+def test_a_handover_is_kept_until_a_process_reports_the_adoption():
+    handovers, first, second = SessionHandovers(), Process(), Process()
+    handovers.hand_over(["old", "new"], [("late", 1)], [("innocent", 2)])
+    handovers.assign(first)
     handovers.done("old")
-    handovers.died(heir)
-    handovers.assign(next_heir)
+    handovers.died(first)
+    handovers.assign(second)
 
-    inherit = [
+    adopt = [
         AdoptSession(owner=owner, overdue=[("late", 1)], interrupted=[("innocent", 2)]) for owner in ("old", "new")
     ]
-    assert heir.heard == inherit
-    assert next_heir.heard == inherit[1:]
+    assert first.heard == adopt
+    assert second.heard == adopt[1:]
     assert handovers.open() == ["new"]
     assert handovers.give_up() == ["new"]
     assert handovers.open() == []

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from onward import State
-from tests.supervisor.fleets import HOARDER, alive, eventually, let_pass
+from tests.supervisor.fleets import CLAIMS_ALL, alive, eventually, let_pass
 
 pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("stopping of processes")]
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("stopping of proc
 @pytest.mark.redis_too
 @pytest.mark.promise("F24", "F69", "F82")
 def test_what_has_begun_is_finished_and_what_has_not_goes_back(shop, start):
-    shop.add(HOARDER)
+    shop.add(CLAIMS_ALL)
     fleet = start(shop, "--concurrency", 1)
     held, waiting = shop.hand_full()
     fleet.tell(signal.SIGTERM)

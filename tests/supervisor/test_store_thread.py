@@ -44,13 +44,13 @@ def backend(weather):
 
 @pytest.fixture
 def told():
-    """What the keeper says: the sessions it renewed, the leases it gave back, and what it died of."""
+    """What the store thread reports: the sessions it renewed, the leases it gave back, and what it died of."""
     return {"renewed": [], "rescued": [], "gave_back": [], "died": []}
 
 
 @pytest.fixture
 def keep(backend, told):
-    """Start a keeper: ``keep("owner", …)`` of these sessions."""
+    """Start a store thread: ``keep("owner", …)`` of these sessions."""
     started = []
 
     def keep(*owners, open_store=None):
@@ -115,7 +115,7 @@ def test_what_is_owed_is_paid_when_the_store_is_back(backend, keep, told, weathe
 
 
 @pytest.mark.promise("F11")
-def test_an_estate_that_cannot_be_given_back_keeps_neither_the_others_nor_the_living(backend, keep, told):
+def test_a_session_that_cannot_be_ended_delays_neither_the_others_nor_the_renewals(backend, keep, told):
     lease(backend, "poison")
     other = lease(backend, "dead", queue="other")
 

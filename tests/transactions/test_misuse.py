@@ -10,7 +10,7 @@ import pymysql
 import pytest
 
 from onward import JobContext, JobDiscardedError, State
-from onward.base import interruption as shields
+from onward.base import interruption
 from onward.errors import JobTimeout, TransactionError
 
 pytestmark = pytest.mark.promise("A12")
@@ -326,7 +326,7 @@ def test_an_interruption_waits_until_it_is_known_what_became_of_it(jobs, databas
     def interrupted_after(act):
         def go(*args, **options):
             done = act(*args, **options)
-            guard = shields._own.guard
+            guard = interruption._own.guard
             assert guard.interrupt(guard._run, JobTimeout)
             return done
 

@@ -18,11 +18,11 @@ import pytest
 
 from onward import JobContext, Onward, State
 from onward.backends import opening
+from onward.base.clock import boottime
 from onward.telemetry import Event
 from onward.testing import FakeClock
 from onward.worker import pump
 from onward.worker.options import WorkerOptions
-from onward.worker.session import boottime
 from onward.worker.worker import Worker
 from tests.worker.stores import Weather, weathered
 
@@ -220,7 +220,7 @@ def boot():
 
 @pytest.fixture
 def patient(monkeypatch):
-    """What waits in hand may wait for ever."""
+    """Claimed jobs may wait for ever."""
     monkeypatch.setattr(pump, "_LONGEST_WAIT", 3600)
 
 

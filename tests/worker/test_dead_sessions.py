@@ -6,8 +6,8 @@ import pytest
 
 from onward import JobContext
 from onward.backend import Claim
+from onward.base.clock import boottime
 from onward.telemetry import JobLeaseLost
-from onward.worker.session import boottime
 
 
 @pytest.fixture
@@ -98,7 +98,7 @@ def test_limits_are_not_used_up_by_what_was_lost(jobs, clock, full_worker, gate,
     gate.open()
 
     eventually(lambda: jobs.counts()["completed"] == 1_101)
-    eventually(lambda: not inflight.worker._pump._known)
+    eventually(lambda: not inflight.worker._inflight.unsettled)
 
 
 @pytest.mark.parametrize("store", ["sqlite"])

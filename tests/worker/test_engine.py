@@ -92,7 +92,7 @@ class TestDying:
         def broken(work):
             raise Bug("in a runner")
 
-        monkeypatch.setattr(worker._handler_threads, "_started", broken)
+        monkeypatch.setattr(worker, "on_started", broken)
         work.enqueue()
         dying(worker.start(), "in a runner")
 
@@ -105,7 +105,7 @@ class TestDying:
         def broken(work):
             raise Bug("in a task")
 
-        monkeypatch.setattr(worker._handler_tasks, "_started", broken)
+        monkeypatch.setattr(worker, "on_started", broken)
         work.enqueue()
         dying(worker.start(), "in a task")
 
@@ -274,7 +274,7 @@ class TestHooks:
             work.enqueue_many([(n,) for n in range(50)])
             worker = work_on(jobs)
             worker.milestones.wait_for("settled", 100)
-            worker._pump.session_died(worker._session.owner)  # which is logged, too
+            worker._session.declare_dead()  # which is logged, too
             worker.milestones.wait_for("reopened")
             work.enqueue(1)
             worker.milestones.wait_for("settled", 102)

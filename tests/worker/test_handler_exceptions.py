@@ -157,4 +157,4 @@ def test_failures_of_handlers_do_not_slow_the_worker_down(open_app_on, work_on):
     worker.milestones.wait_for("settled", 300)
 
     assert worker.milestones.count("unanswered") == 0
-    assert not worker._pump._breaker.open
+    assert not worker._pump.recovery.breaker.open

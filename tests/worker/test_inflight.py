@@ -26,8 +26,8 @@ def calls():
 @pytest.fixture
 def inflight(fresh, calls):
     inflight = Inflight(2, lambda: fresh[0])
-    inflight.calls.call = lambda count: calls.append(("calls", count))
-    inflight.coroutines.call = lambda count: calls.append(("coroutines", count))
+    inflight.calls.wake = lambda count: calls.append(("calls", count))
+    inflight.coroutines.wake = lambda count: calls.append(("coroutines", count))
     return inflight
 
 

@@ -119,7 +119,7 @@ def test_a_store_that_answers_with_errors_is_left_alone_and_probed_once(open_app
     weather.error = None
 
     worker.milestones.wait_for("settled")
-    assert not worker._pump._breaker.open
+    assert not worker._pump.recovery.breaker.open
 
 
 @pytest.mark.promise("S41")
@@ -278,7 +278,7 @@ def test_an_outage_is_told_when_it_begins_and_when_it_is_over(open_app_on, work_
         worker.milestones.wait_for("unanswered", 4)
         weather.error = None
         worker.milestones.wait_for("adopted")
-        eventually(lambda: not worker._pump.outage.lasts)
+        eventually(lambda: not worker._pump.recovery.outage.lasts)
 
     first, last = [record.getMessage() for record in caplog.records if record.name == "onward.worker"]
     assert first == "the store did not answer (BackendUnavailable: away); it is asked again until it does"

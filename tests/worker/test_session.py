@@ -7,6 +7,7 @@ import pytest
 from onward.backend import Renewal
 from onward.errors import BackendUnavailable
 from onward.worker.session import WorkerSession
+from onward.worker.store_contact import StoreContact
 
 
 class Store:
@@ -30,8 +31,17 @@ class Store:
         return self.answer
 
 
-class Hands:
-    """A clock moved by inflight."""
+class Events:
+    """Writes down what a session reports."""
+
+    def __init__(self, events):
+        self.on_renewal = lambda owner, renewal: events.append((owner, renewal.alive))
+        self.on_fresh = lambda: events.append("fresh")
+        self.on_died = events.append
+
+
+class ManualClock:
+    """A clock moved by the test."""
 
     def __init__(self, now=1_000.0):
         self.now = now
@@ -42,12 +52,12 @@ class Hands:
 
 @pytest.fixture
 def clock():
-    return Hands()
+    return ManualClock()
 
 
 @pytest.fixture
 def wall():
-    return Hands(1_700_000_000.0)
+    return ManualClock(1_700_000_000.0)
 
 
 @pytest.fixture
@@ -65,11 +75,8 @@ def session(store, clock, wall, events):
     return WorkerSession(
         store,
         timedelta(seconds=30),
-        on_renewal=lambda owner, renewal: events.append((owner, renewal.alive)),
-        on_fresh=lambda: events.append("fresh"),
-        died=events.append,
-        clock=clock,
-        wall=wall,
+        Events(events),
+        contact=StoreContact(30.0, clock=clock, wall=wall),
     )
 
 
@@ -210,11 +217,11 @@ class TestJudging:
     def test_after_one_lease_of_contact(self, session, clock, wall):
         session.open("me")
         for _ in range(3):
-            assert not session.may_judge()
+            assert not session.contact.may_reap()
             pass_time(10, clock, wall)
             session.renew()
 
-        assert session.may_judge()
+        assert session.contact.may_reap()
 
     @pytest.mark.parametrize("gap", ["a failed call", "a pause of its own", "a step of the clock"])
     def test_a_gap_begins_it_anew(self, session, store, clock, wall, gap):
@@ -222,7 +229,7 @@ class TestJudging:
         for _ in range(4):
             pass_time(10, clock, wall)
             session.renew()
-        assert session.may_judge()
+        assert session.contact.may_reap()
 
         match gap:
             case "a failed call":
@@ -235,11 +242,11 @@ class TestJudging:
                 wall.now += 3600
         session.renew()
 
-        assert not session.may_judge()
+        assert not session.contact.may_reap()
         for _ in range(3):
             pass_time(10, clock, wall)
             session.renew()
-        assert session.may_judge()
+        assert session.contact.may_reap()
 
     def test_a_call_of_the_pump_that_failed_is_a_gap_too(self, session, clock, wall):
         session.open("me")
@@ -252,4 +259,4 @@ class TestJudging:
         assert not session.fresh()
         session.renew()
         assert session.fresh()
-        assert not session.may_judge()
+        assert not session.contact.may_reap()

@@ -22,7 +22,7 @@ def now():
 def inflight(now):
     inflight = Inflight(10, lambda: True, clock=lambda: now.now)
     inflight.called = []
-    inflight.calls.call = inflight.called.append
+    inflight.calls.wake = inflight.called.append
     return inflight
 
 

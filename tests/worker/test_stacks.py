@@ -80,7 +80,7 @@ def test_a_job_that_ends_while_its_stack_is_taken_is_not_mistaken_for_the_next(i
 
 
 def test_where_nobody_listens_nobody_is_waited_for(in_files):
-    assert why_not(NO_SUCH_PID, in_files, patience=60) is Silence.NOBODY
+    assert why_not(NO_SUCH_PID, in_files, timeout=60) is Silence.NOT_LISTENING
 
 
 def test_a_job_in_a_process_of_its_own_is_asked_there_and_that_process_is_named(answering, in_files):
@@ -89,7 +89,7 @@ def test_a_job_in_a_process_of_its_own_is_asked_there_and_that_process_is_named(
     with pytest.raises(NoStack) as raised:
         ask(os.getpid(), "a", in_files=in_files)
 
-    assert (raised.value.silence, raised.value.pid) == (Silence.NOBODY, NO_SUCH_PID)
+    assert (raised.value.silence, raised.value.pid) == (Silence.NOT_LISTENING, NO_SUCH_PID)
 
 
 def test_a_process_that_ended_leaves_its_name_to_the_next(in_files, tmp_path):
@@ -106,7 +106,7 @@ os._exit(0)
     heard = [subprocess.run([sys.executable, "-c", program], check=True, stdout=-1).stdout for _ in range(2)]
 
     assert heard == [b"listens\n"] * 2
-    assert why_not(NO_SUCH_PID, in_files) is Silence.NOBODY
+    assert why_not(NO_SUCH_PID, in_files) is Silence.NOT_LISTENING
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has sockets without a file")
@@ -119,7 +119,7 @@ def test_a_process_under_the_name_of_another_is_not_believed():
     with subprocess.Popen([sys.executable, "-c", taker, str(NO_SUCH_PID)], stdin=-1, stdout=-1, text=True) as process:
         assert process.stdout.readline() == "taken\n"
 
-        assert why_not(NO_SUCH_PID, in_files=False) is Silence.NOBODY
+        assert why_not(NO_SUCH_PID, in_files=False) is Silence.NOT_LISTENING
         process.stdin.close()
 
 
@@ -138,7 +138,7 @@ def test_another_user_is_not_answered(handler):
                 os._exit(99)
         code = os.waitstatus_to_exitcode(os.waitpid(asking, 0)[1])
 
-    assert list(Silence)[code] is Silence.STRANGER
+    assert list(Silence)[code] is Silence.OTHER_USER
 
 
 @pytest.mark.promise("CVE-2022-38170")
@@ -157,7 +157,7 @@ def test_a_folder_that_others_can_enter_is_not_used(in_files, tmp_path, caplog):
     (tmp_path / f"onward-{os.geteuid()}").mkdir(mode=0o755)
 
     with caplog.at_level(logging.WARNING, "onward.worker"), Stacks({}.get, in_files=True):
-        assert why_not(os.getpid(), in_files) is Silence.STRANGER
+        assert why_not(os.getpid(), in_files) is Silence.OTHER_USER
 
     assert "only its owner can enter" in caplog.text
 
@@ -183,12 +183,12 @@ def test_a_visitor_who_talks_nonsense_or_nothing_disturbs_nobody(answering, in_f
         with contextlib.suppress(OSError):
             visitor.shutdown(socket.SHUT_WR)
 
-        assert ask(os.getpid(), "a", in_files=in_files, patience=60).frames
+        assert ask(os.getpid(), "a", in_files=in_files, timeout=60).frames
 
 
 def test_a_process_that_does_not_come_to_answer_is_not_waited_for_long(in_files):
     with contextlib.closing(private_socket.listen(in_files=in_files)):
-        assert why_not(os.getpid(), in_files, patience=0.1) is Silence.NO_ANSWER
+        assert why_not(os.getpid(), in_files, timeout=0.1) is Silence.NO_ANSWER
 
 
 def test_nor_one_whose_line_of_visitors_is_full(in_files):
@@ -199,4 +199,4 @@ def test_nor_one_whose_line_of_visitors_is_full(in_files):
                 visitor.setblocking(False)
                 private_socket.connect(visitor, os.getpid(), in_files=in_files)
 
-        assert why_not(os.getpid(), in_files, patience=0.1) is Silence.NO_ANSWER
+        assert why_not(os.getpid(), in_files, timeout=0.1) is Silence.NO_ANSWER

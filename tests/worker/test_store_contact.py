@@ -2,7 +2,7 @@
 
 import pytest
 
-from onward.worker.store_contact import Contact
+from onward.worker.store_contact import StoreContact
 
 
 class Clocks:
@@ -23,63 +23,63 @@ def clocks():
 
 @pytest.fixture
 def contact(clocks):
-    return Contact(30.0, clock=lambda: clocks.boot, wall=lambda: clocks.wall)
+    return StoreContact(30.0, clock=lambda: clocks.boot, wall=lambda: clocks.wall)
 
 
 def keep_in_contact(contact, clocks, seconds):
     for _ in range(seconds // 10):
-        contact.made(clocks.boot)
+        contact.answered(clocks.boot)
         clocks.pass_(10)
-    contact.made(clocks.boot)
+    contact.answered(clocks.boot)
 
 
 @pytest.mark.promise("F25")
 class TestMayJudge:
     def test_nobody_who_has_not_been_in_contact_for_a_whole_lease(self, contact, clocks):
-        assert not contact.may_judge()
+        assert not contact.may_reap()
         keep_in_contact(contact, clocks, 20)
-        assert not contact.may_judge()
+        assert not contact.may_reap()
         keep_in_contact(contact, clocks, 10)
-        assert contact.may_judge()
+        assert contact.may_reap()
 
     def test_nobody_whose_call_has_failed_since(self, contact, clocks):
         keep_in_contact(contact, clocks, 60)
-        contact.broken()
-        assert not contact.may_judge()
+        contact.failed()
+        assert not contact.may_reap()
         keep_in_contact(contact, clocks, 20)
-        assert not contact.may_judge()
+        assert not contact.may_reap()
         keep_in_contact(contact, clocks, 10)
-        assert contact.may_judge()
+        assert contact.may_reap()
 
     def test_nobody_who_was_paused_before_or_after_the_last_call(self, contact, clocks):
         keep_in_contact(contact, clocks, 60)
         clocks.pass_(31)
-        assert not contact.may_judge()
-        contact.made(clocks.boot)
-        assert not contact.may_judge()
+        assert not contact.may_reap()
+        contact.answered(clocks.boot)
+        assert not contact.may_reap()
         keep_in_contact(contact, clocks, 30)
-        assert contact.may_judge()
+        assert contact.may_reap()
 
     @pytest.mark.parametrize("step", [-6, 6])
     def test_nobody_on_whose_machine_the_clock_was_set(self, contact, clocks, step):
         keep_in_contact(contact, clocks, 60)
         clocks.pass_(10, wall=10 + step)
-        contact.made(clocks.boot)
-        assert not contact.may_judge()
+        contact.answered(clocks.boot)
+        assert not contact.may_reap()
         keep_in_contact(contact, clocks, 30)
-        assert contact.may_judge()
+        assert contact.may_reap()
 
     def test_nobody_whose_last_answer_was_on_its_way_for_a_lease(self, contact, clocks):
         keep_in_contact(contact, clocks, 60)
         asked = clocks.boot
         clocks.pass_(40)
-        contact.made(asked)
-        assert not contact.may_judge()
-        contact.made(clocks.boot)
-        assert not contact.may_judge()
+        contact.answered(asked)
+        assert not contact.may_reap()
+        contact.answered(clocks.boot)
+        assert not contact.may_reap()
 
     def test_a_small_difference_between_the_clocks_says_nothing(self, contact, clocks):
         keep_in_contact(contact, clocks, 60)
         clocks.pass_(10, wall=12)
-        contact.made(clocks.boot)
-        assert contact.may_judge()
+        contact.answered(clocks.boot)
+        assert contact.may_reap()

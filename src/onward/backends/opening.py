@@ -1,4 +1,4 @@
-"""Which store a URL means, which stands beside a broker, and which tables."""
+"""Opening the store that a URL names, the store beside a broker, and the tables of either."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ _REDIS = (
 
 
 def open_store(settings: Settings, clock: Clock | None = None) -> Backend:
-    """The backend that the settings name; a broker together with the store beside it, if they name one.
+    """Open the backend that the settings name; a broker together with the store beside it, if they name one.
 
-    Settings, URL and driver are checked; the server is reached by whoever uses it first, or asks it to `connect`.
+    Settings, URL and driver are checked; the server is reached at the first use, or by `connect`.
     """
     with _discreet(settings):
         return _open_both(settings, clock)
@@ -56,7 +56,7 @@ def _open_both(settings: Settings, clock: Clock | None) -> Backend:
 
 
 def located(settings: Settings, backend: Backend) -> Settings:
-    """The same settings, from whatever folder one looks: whoever opened the store may have left the one it was named in."""
+    """Return the settings with absolute paths: the process may have left the folder in which the store was named."""
     beside = getattr(backend, "store", None)
     return replace(
         settings,
@@ -127,7 +127,7 @@ def _refuse_unquoted(url: str) -> None:
 
 
 def tables_of(settings: Settings) -> Tables:
-    """The tables of the store that the settings name, which is not opened; of a broker, those of the store beside it."""
+    """Return the tables of the store that the settings name, or of the store beside a broker, without opening it."""
     with _discreet(settings):
         return _tables_of(settings)
 
@@ -149,7 +149,7 @@ def _tables_of(settings: Settings) -> Tables:
 
 
 def scheme_of(url: str) -> str:
-    """What a URL begins with, whatever else is wrong with it.
+    """Return what a URL begins with, whatever else is wrong with it.
 
     >>> scheme_of("redis://[::1/0"), scheme_of("jobs.db")
     ('redis', '')
@@ -180,7 +180,7 @@ _PORTS = {
 
 
 def _meant(url: str) -> str | None:
-    """The URL that somebody meant who wrote a path, or a server's address.
+    """Return the URL that a user means by a path, or by a server's address.
 
     >>> _meant("jobs.db"), _meant("/tmp/jobs"), _meant("localhost:6379"), _meant("me:secret@host:5432")
     ('sqlite:///jobs.db', 'sqlite:////tmp/jobs', 'redis://localhost:6379', None)
@@ -198,7 +198,7 @@ def _meant(url: str) -> str | None:
 
 
 def _open_postgres(settings: Settings, clock: Clock | None) -> Backend:
-    # Imported by those who use it: its driver is an extra, and takes longer to load than all of Onward.
+    # Imported where it is used: its driver is an extra, and takes longer to load than all of Onward.
     from onward.backends.postgres import PostgresBackend
 
     return PostgresBackend.from_url(settings.url, clock=clock, namespace=settings.namespace)

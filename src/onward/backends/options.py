@@ -9,6 +9,7 @@ __all__ = ["flag", "number"]
 
 
 def number(name: str, value: str, least: int, most: int) -> int:
+    """Read a number within limits."""
     read = whole(value)
     if read is None or not least <= read <= most:
         raise BackendMisconfigured(f"{name} is {value[:40]!r}: use a number from {least} to {most}")
@@ -16,6 +17,7 @@ def number(name: str, value: str, least: int, most: int) -> int:
 
 
 def flag(name: str, value: str) -> bool:
+    """Read true or false."""
     if value.lower() not in ("true", "false", "1", "0", "yes", "no"):
         raise BackendMisconfigured(f"{name} is {value[:40]!r}: use 'true' or 'false'")
     return value.lower() in ("true", "1", "yes")

@@ -1,11 +1,11 @@
 """A few connections that the threads of a process share, each used by one at a time; and what a fork leaves of them.
 
-One that was broken, or left in the middle of something, is thrown away, so that no answer is ever read by somebody else.
+One that was broken, or left in the middle of something, is thrown away, so that no answer is ever read by another thread.
 How a connection is opened, closed and looked at is its driver's to say.
 
-A fork copies the sockets.  Two processes talking over one would mix their sentences, and a child that merely keeps it open
-would let the server wait for its dead parent.  So the child puts /dev/null in the place of every socket that it inherited:
-whatever is left of these connections can then say nothing and is not missed.
+A fork copies the sockets.  Two processes that send over one would mix their statements, and a child that merely keeps it
+open would let the server wait for its dead parent.  So the child puts /dev/null in the place of every inherited socket:
+whatever is left of these connections then sends nothing.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from types import TracebackType
 from typing import Generic, TypeVar
 
 from onward.base import forks, time_limit
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendUnreachable
 
-__all__ = ["Pool", "silence"]
+__all__ = ["Pool"]
 
 Connection = TypeVar("Connection")
 
-_PATIENCE = 30.0  # seconds to wait for a connection that another thread uses
+# What another thread was using at a fork: its state is unknown, so nothing of it is touched, not even at its end.
+_left_to_parent: list[object] = []
 
 
 class Pool(Generic[Connection]):
@@ -37,8 +38,10 @@ class Pool(Generic[Connection]):
     place: str  # where it is, without its password
     _slow = "a statement that waits for a lock"  # what keeps connections
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, size: int, *, borrow_timeout: float = 30.0) -> None:
+        """``borrow_timeout``: how many seconds a thread waits for a connection that another one uses."""
         self._size = size
+        self.borrow_timeout = borrow_timeout
         self._pid = os.getpid()
         self._closed = False
         # Reentrant, because a signal handler may come in here while its own thread is in here.
@@ -53,38 +56,38 @@ class Pool(Generic[Connection]):
         """A new one, fit for use."""
 
     @abstractmethod
-    def _hang_up(self, connection: Connection) -> None:
-        """Close it; nothing that goes wrong is worth a word."""
+    def _close_connection(self, connection: Connection) -> None:
+        """Close it; errors are ignored."""
 
     @abstractmethod
-    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
-        """Let go of our copy of its socket after a fork, without a word to the server."""
+    def _socket(self, connection: Connection) -> int | None:
+        """The number of its socket; None if it is closed."""
 
     @abstractmethod
     def _is_quiet(self, connection: Connection) -> bool:
-        """Whether an idle one is still there: a server that says something unasked says good-bye, and hangs up."""
+        """Whether an idle one is still open: a server that sends something unasked is about to close it."""
 
     @abstractmethod
-    def _is_as_new(self, connection: Connection) -> bool:
-        """Nothing is left in it: no transaction, no answer that nobody read."""
+    def _is_reusable(self, connection: Connection) -> bool:
+        """Whether nothing is left in it: no transaction, no unread answer."""
 
     @property
     def closed(self) -> bool:
         return self._closed
 
     def borrowed(self) -> Borrowing[Connection]:
-        """``with pool.borrowed() as connection:`` one that nobody else uses meanwhile."""
+        """``with pool.borrowed() as connection:`` one that no other thread uses meanwhile."""
         return Borrowing(self._take, self._give_back)
 
     def connect(self) -> Connection:
-        """A connection beside the shared ones; whoever asks for it discards it."""
+        """Open a connection beside the shared ones; the caller discards it."""
         self._refuse_if_closed()
         connection = self._opened()
         self._beside(connection)
         return connection
 
     def _beside(self, connection: Connection) -> None:
-        """Know of it, for a fork's sake."""
+        """Know of it, so that a fork lets go of it."""
         with self._changed:
             self._open[id(connection)] = connection
 
@@ -95,7 +98,7 @@ class Pool(Generic[Connection]):
     def discard(self, connection: Connection) -> None:
         with self._changed:
             self._open.pop(id(connection), None)
-        self._hang_up(connection)
+        self._close_connection(connection)
 
     def discard_idle(self) -> None:
         """Those that are in use are looked at when they are given back."""
@@ -118,26 +121,31 @@ class Pool(Generic[Connection]):
     def after_fork(self, *, in_child: bool) -> None:
         changed = self._changed
         if in_child:
-            self._disown()
+            self._drop_inherited()
             self._changed = threading.Condition()  # threads that waited for the old one are not here
         changed.release()
 
-    def _disown(self) -> None:
-        """Forget what belongs to the parent."""
+    def _drop_inherited(self) -> None:
+        """Forget what belongs to the parent, and send nothing over its sockets."""
         idle = {id(connection) for connection in self._idle}
         for key, connection in self._open.items():
-            self._leave_to_parent(connection, idle=key in idle)
+            if (number := self._socket(connection)) is not None:
+                _put_dev_null(number)
+            if key in idle:
+                self._close_connection(connection)
+            else:
+                _left_to_parent.append(connection)
         self._open, self._idle, self._borrowed = {}, [], 0
         self._pid = os.getpid()
 
     # Borrowing
 
     def _take(self) -> Connection:
-        patience = time_limit.left(_PATIENCE)
-        deadline = time.monotonic() + patience
+        timeout = time_limit.left(self.borrow_timeout)
+        deadline = time.monotonic() + timeout
         with self._changed:
             if self._pid != os.getpid():  # some servers fork without telling Python
-                self._disown()
+                self._drop_inherited()
             while True:
                 self._refuse_if_closed()
                 while self._idle:
@@ -151,7 +159,7 @@ class Pool(Generic[Connection]):
                     break
                 if not self._changed.wait(deadline - time.monotonic()):
                     raise BackendUnreachable(
-                        f"{self.place}: all {self._size} connections of this process were in use for {patience:.3g} s: "
+                        f"{self.place}: all {self._size} connections of this process were in use for {timeout:.3g} s: "
                         f"raise pool_size, or look for {self._slow}"
                     )
         try:
@@ -167,7 +175,7 @@ class Pool(Generic[Connection]):
             if self._open.get(id(connection)) is not connection:
                 return  # a fork in the middle: it is our parent's
             self._borrowed -= 1
-            reusable = not self._closed and self._is_as_new(connection)
+            reusable = not self._closed and self._is_reusable(connection)
             if reusable:
                 self._idle.append(connection)
             self._changed.notify()
@@ -178,19 +186,19 @@ class Pool(Generic[Connection]):
 class Borrowing(Generic[Connection]):
     """A connection for one block, which is not torn apart.  Written out: every call of every verb goes through it."""
 
-    __slots__ = ("_connection", "_give_back", "_shield", "_take")
+    __slots__ = ("_connection", "_give_back", "_take", "_uninterrupted")
 
     def __init__(self, take: Callable[[], Connection], give_back: Callable[[Connection], None]) -> None:
         self._take = take
         self._give_back = give_back
-        self._shield = shield()
+        self._uninterrupted = uninterrupted()
 
     def __enter__(self) -> Connection:
-        self._shield.__enter__()
+        self._uninterrupted.__enter__()
         try:
             self._connection = self._take()
         except BaseException:
-            self._shield.__exit__(*sys.exc_info())
+            self._uninterrupted.__exit__(*sys.exc_info())
             raise
         return self._connection
 
@@ -200,11 +208,11 @@ class Borrowing(Generic[Connection]):
         try:
             self._give_back(self._connection)
         finally:
-            self._shield.__exit__(kind, error, traceback)
+            self._uninterrupted.__exit__(kind, error, traceback)
 
 
-def silence(fileno: int) -> None:
-    """Put /dev/null in the place of a socket that we inherited."""
+def _put_dev_null(fileno: int) -> None:
+    """Put /dev/null in the place of an inherited socket."""
     nothing = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
     with contextlib.suppress(OSError):
         os.dup2(nothing, fileno, inheritable=False)

@@ -1,4 +1,4 @@
-"""The one back-off: each failure in a row doubles the pause, up to a limit, and chance spreads those who wait."""
+"""The one back-off: each failure in a row doubles the pause, up to a limit, and jitter spreads processes that wait."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Time as a collaborator: the store's clock in production, one that tests can move elsewhere.
+"""Clocks as objects that can be replaced: the system's in production, one that a test moves elsewhere.
 
 Inside Onward an instant is an ``int``, microseconds since the epoch in UTC; people get aware datetimes.
 """
@@ -9,7 +9,7 @@ import time
 from datetime import UTC, datetime, timedelta
 from typing import Protocol, runtime_checkable
 
-__all__ = ["EPOCH", "SECOND", "Clock", "JumpingClock", "SystemClock", "from_micros", "to_micros"]
+__all__ = ["EPOCH", "SECOND", "Clock", "JumpingClock", "SystemClock", "boottime", "from_micros", "to_micros"]
 
 SECOND = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -18,7 +18,7 @@ _MICROSECOND = timedelta(microseconds=1)
 
 @runtime_checkable
 class Clock(Protocol):
-    """Tells the time twice: for people and for the store."""
+    """Tells the time in two forms: for people and for the store."""
 
     def now(self) -> datetime: ...
 
@@ -36,7 +36,7 @@ class SystemClock:
 
 
 class JumpingClock:
-    """A clock that runs, and that can jump ahead so that nothing due later has to be waited for."""
+    """A clock that runs, and that can jump ahead to the next job that is due."""
 
     def __init__(self, base: Clock | None = None) -> None:
         self._base = base or SystemClock()
@@ -52,8 +52,14 @@ class JumpingClock:
         self._ahead += max(0, instant - self.micros())
 
 
+def boottime() -> float:
+    """Return seconds on a clock that does not stop while the machine is suspended."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME)
+
+
 def from_micros(instant: int) -> datetime:
-    """
+    """Return an instant as an aware datetime.
+
     >>> from_micros(1_000_000).isoformat()
     '1970-01-01T00:00:01+00:00'
     """
@@ -61,7 +67,7 @@ def from_micros(instant: int) -> datetime:
 
 
 def to_micros(instant: datetime) -> int:
-    """Exact, where ``timestamp() * 1e6`` would round.
+    """Return a datetime as an instant.  Exact, where ``timestamp() * 1e6`` would round.
 
     >>> to_micros(from_micros(1_700_000_000_123_457))
     1700000000123457

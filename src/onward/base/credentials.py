@@ -41,7 +41,7 @@ _PARTS = re.compile(r"[@/:?#&,;\[\]]")
 
 
 def without_credentials(text: str) -> str:
-    """A text that may be shown.
+    """Mask the credentials of a text.
 
     >>> without_credentials("postgresql://ann:hun@ter/2@db/shop?sslpassword=x")
     'postgresql://ann:***@db/shop?sslpassword=***'
@@ -54,14 +54,14 @@ def without_credentials(text: str) -> str:
 
 
 def looked_at(text: str, clean: Callable[[str], str], longest: int) -> str:
-    """The beginning of a text, cleaned.  At the edge there may be half of a secret, which nothing would find."""
+    """Return the beginning of a long text, cleaned.  At its end half of a secret may stand, which no pattern finds."""
     if len(text) <= _LOOKED_AT:
         return clean(text)
     return clean(text[: _LOOKED_AT + longest])[:-longest] + "…"
 
 
 def secrets_of_url(url: str) -> list[str]:
-    """The secret parts of a store's URL in the forms in which an error may quote them, the longest first.
+    """Return the secret parts of a store's URL in the forms in which an error may quote them, the longest first.
 
     A URL whose password is not quoted as it should be is taken apart at the wrong places, so every piece counts.
 
@@ -73,7 +73,7 @@ def secrets_of_url(url: str) -> list[str]:
 
 
 def shown_url(url: str) -> str:
-    """A store's URL as it may be shown: whatever its password holds, it ends at the last `@`.
+    """Mask the password of a store's URL: whatever it holds, it ends at the last `@`.
 
     >>> shown_url("mysql://ann:hunter 2@db/shop"), shown_url("sqlite:////srv/a:b@c.db")
     ('mysql://ann:***@db/shop', 'sqlite:////srv/a:b@c.db')
@@ -89,7 +89,7 @@ def shown_url(url: str) -> str:
 
 
 def unquoted(url: str) -> str | None:
-    """The character in a URL's password that ends it too soon, because it should be quoted.
+    """Return the character in a URL's password that ends it too soon, because it is not quoted.
 
     >>> (
     ...     unquoted("redis://ann:hun/ter@cache/0"),

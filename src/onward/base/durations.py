@@ -1,4 +1,4 @@
-"""How users may say a length of time or an instant, and what it becomes: seconds, or microseconds UTC."""
+"""Lengths of time and instants as users write them, turned into seconds or microseconds UTC."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ LONGEST = 100 * 366 * 86_400.0  # a century: more is a slip of units, and would 
 
 
 def seconds(value: Duration, what: str = "duration") -> float:
-    """A length of time in seconds.
+    """Return a length of time in seconds.
 
     >>> seconds("1h 30m"), seconds(timedelta(minutes=2)), seconds(1.5)
     (5400.0, 120.0, 1.5)
@@ -37,7 +37,7 @@ def seconds(value: Duration, what: str = "duration") -> float:
 
 
 def instant(value: datetime, what: str = "time") -> int:
-    """An aware datetime as microseconds UTC."""
+    """Return an aware datetime as microseconds UTC."""
     if not isinstance(value, datetime):
         raise InvalidTime(f"{what} must be an aware datetime, not {type(value).__name__}")
     if value.tzinfo is None or value.utcoffset() is None:
@@ -48,7 +48,7 @@ def instant(value: datetime, what: str = "time") -> int:
 
 
 def spoken(length: float) -> str:
-    """A length of time in seconds as a person says it, in two units at most.
+    """Return a length of time in words, in two units at most.
 
     >>> spoken(0.34), spoken(1.1), spoken(123), spoken(3720)
     ('340 ms', '1.1 s', '2 min 3 s', '1 h 2 min')

@@ -38,13 +38,13 @@ class Failure(msgspec.Struct, frozen=True):
 
 
 def describe(error: BaseException, scrub: Scrub = without_credentials) -> Failure:
-    """An exception as a record.  ``scrub`` takes out of its texts what must not be kept, before anything is cut."""
+    """Make the record of an exception.  ``scrub`` removes what must not be kept from its texts, before they are cut."""
     said = _said(error, scrub)
     return Failure(kind_of(error, scrub), storable(said), _traceback(error, said, scrub))
 
 
 def kind_of(thing: object, scrub: Scrub = without_credentials) -> str:
-    """The name of its class."""
+    """Return the name of an object's class."""
     try:
         name = _plain(type(thing).__qualname__)
         return storable(name if scrub is without_credentials else scrub(name), 200)
@@ -53,12 +53,12 @@ def kind_of(thing: object, scrub: Scrub = without_credentials) -> str:
 
 
 def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
-    r"""Text that any store accepts: no NUL, no lone surrogates, bounded.
+    r"""Make text that any store accepts: no NUL, no lone surrogates, bounded.
 
     >>> storable("a\x00b\ud800")
     'a\\x00b\\ud800'
     """
-    text = _plain(text)[: limit + 1]  # of a huge text the rest is never looked at
+    text = _plain(text)[: limit + 1]  # the rest of a huge text is never read
     if "\x00" in text:
         text = text.replace("\x00", "\\x00")
     if not text.isascii():
@@ -67,7 +67,7 @@ def storable(text: str, limit: int = MESSAGE_LIMIT) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""The text with everything written out that is not plainly visible.
+    r"""Escape every character that is not printable.
 
     >>> escaped("\x1b[2J done")
     '\\x1b[2J done'
@@ -78,12 +78,12 @@ def escaped(text: str) -> str:
 
 
 def escaped_lines(text: str) -> str:
-    """The same, for text that may have lines, such as a traceback."""
+    """Escape text that may have several lines, such as a traceback."""
     return "\n".join(map(escaped, text.split("\n")))
 
 
 def message_of(error: BaseException, scrub: Scrub = without_credentials) -> str:
-    """What it says, as it may be kept."""
+    """Return the message of an exception, as it may be kept."""
     return storable(_said(error, scrub))
 
 
@@ -95,7 +95,7 @@ def _said(error: BaseException, scrub: Scrub) -> str:
 
 
 def _plain(text: str) -> str:
-    """A subclass may have methods of its own."""
+    """Turn a subclass of `str`, which may have methods of its own, into a plain one."""
     return text if type(text) is str else str.__str__(text)
 
 
@@ -107,7 +107,7 @@ def _traceback(error: BaseException, said: str, scrub: Scrub) -> str:
 
 
 def _told_whole(error: BaseException, said: str, scrub: Scrub) -> str:
-    """What led to it first, itself last.  Each link has an equal share of the room and fills it from its end."""
+    """Format the causes first and the exception last.  Each gets an equal share of the room and fills it from its end."""
     links = _links(error)
     room = TRACEBACK_LIMIT // len(links)
     parts: list[str] = []
@@ -118,9 +118,9 @@ def _told_whole(error: BaseException, said: str, scrub: Scrub) -> str:
 
 
 def _links(error: BaseException) -> list[tuple[BaseException, str]]:
-    """The exception and what led to it, with the words between that and what it led to."""
+    """Return the exception and its causes, each with the words that lead to the next."""
     links = [(error, "")]
-    for link, _ in links:  # which grow while they are walked
+    for link, _ in links:  # the list grows while it is walked
         for origin, joint in _origins(link):
             if len(links) < _CHAIN and all(origin is not known for known, _ in links):
                 links.append((origin, joint))
@@ -138,7 +138,7 @@ def _origins(error: BaseException) -> Iterator[tuple[BaseException, str]]:
 
 
 def user_part(traceback: TracebackType | None) -> TracebackType | None:
-    """The traceback from where code begins that is not the engine's; all of it, if there is none."""
+    """Return the traceback from the first frame that is not the engine's; all of it, if there is none."""
     first = traceback
     while first is not None and _is_engine(first.tb_frame.f_code.co_filename):
         first = first.tb_next
@@ -155,7 +155,7 @@ _HANDLERS = tuple(f"{_PACKAGE}{Path(*folder)}{os.sep}" for folder in (("handlers
 
 
 def _frames(traceback: TracebackType | None, scrub: Scrub) -> str:
-    """The innermost frames: those of the engine are left out, the last ones tell what went wrong."""
+    """Format the innermost frames, without those of the engine."""
     traceback = user_part(traceback)
     last: list[TracebackType] = []
     dropped = 0
@@ -171,8 +171,8 @@ def _frames(traceback: TracebackType | None, scrub: Scrub) -> str:
 
 
 def _told(entry: TracebackType, scrub: Scrub) -> str:
-    """Where it was.  The same places fail again and again, and to find out what stands there takes longest."""
-    if scrub is not without_credentials:  # what it hides is one job's
+    """Format one frame.  Remembered: the same places fail again and again, and reading the source takes longest."""
+    if scrub is not without_credentials:  # its secrets belong to one job, so the line is not remembered
         return _place(entry, scrub)
     code = entry.tb_frame.f_code
     place = (code.co_filename, entry.tb_lineno, code.co_name)

@@ -1,4 +1,4 @@
-"""What must happen around ``os.fork``: one hook for the process, weak references to whoever needs it.
+"""What must happen around ``os.fork``: one hook for the process, weak references to the objects that need it.
 
 ``os.register_at_fork`` cannot be undone, so registering objects there would keep every closed application alive.
 """
@@ -18,7 +18,7 @@ logger = get_logger("onward")
 
 
 class ForkAware(Protocol):
-    """Something with state that a fork would break: locks held by other threads, open files."""
+    """An object with state that a fork would break: locks held by other threads, open files."""
 
     def before_fork(self) -> None: ...
 
@@ -29,7 +29,7 @@ _watched: dict[int, weakref.ref[ForkAware]] = {}  # the oldest first, so that al
 
 
 class _Forking(threading.local):
-    """Threads may fork at once: each undoes what it did itself."""
+    """The objects that this thread has prepared: several threads may fork at once."""
 
     def __init__(self) -> None:
         self.subjects: list[ForkAware] = []

@@ -36,17 +36,17 @@ class IdMaker:
         forks.watch(self)
 
     def before_fork(self) -> None:
-        """Nothing to do; the state may be copied."""
+        """Do nothing: the state may be copied."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
-            # Another thread may have held the lock: the child would wait for it for ever.
+            # Another thread of the parent may have held the lock: the child would wait for it for ever.
             self._lock = threading.Lock()
 
     def __call__(self) -> str:
         with self._lock:
-            # Randomness is fetched for many ids at a time: the system's source lets go of the interpreter's lock, and a
-            # thread among many waits long for it.  A fork that Python was not told of must not go on with its parent's.
+            # Randomness is fetched for many ids at a time: the system call releases the interpreter's lock, and a
+            # thread among many waits long for it.  A fork that Python does not know of must not use its parent's numbers.
             if not self._pool or self._pid != os.getpid():
                 self._pool, self._pid = _random_numbers(_AT_A_TIME), os.getpid()
             return self._next(self._clock.micros() // 1000, self._pool.pop())
@@ -77,15 +77,15 @@ def _random_numbers(count: int) -> list[int]:
 
 
 def earliest_id(micros: int) -> str:
-    """The smallest id of that millisecond: where a walk over ids can start or stop."""
+    """Return the smallest id of a millisecond, at which a walk over ids can start or stop."""
     return f"{max(0, micros) // 1000 << 80:032x}"
 
 
 def derived_id(job_id: str, token: int, purpose: str) -> str:
-    """An id that is the same whenever it is derived again, so repeating the enqueue is harmless."""
+    """Return an id that is the same whenever it is derived again, so repeating the enqueue is harmless."""
     return uuid.uuid5(_NAMESPACE, f"{purpose}:{job_id}:{token}").hex
 
 
 def random_owner() -> str:
-    """A session's name.  Random: host names and pids come back after a restart and would revive dead leases."""
+    """Make a session's name.  Random: host names and pids come back after a restart and would revive dead leases."""
     return os.urandom(16).hex()

@@ -1,17 +1,18 @@
-"""Raising an exception in a thread from outside, and keeping our own code out of its way.
+"""Raising an exception in a handler's thread from outside, and never in our own code.
 
-A handler that runs past its time-out gets an exception at its next byte-code.  That may be anywhere: after the handler was
-left, or in the middle of an enqueue that it calls, where it would tear a lock or a store apart.  So there are two rules.
+A handler that runs past its time-out gets an exception at its next byte-code.  That may be anywhere: after the handler has
+returned, or in the middle of an enqueue that it calls, where a lock or a store would be left half changed.  So there are
+two rules.
 
-A `Guard` is entered when its thread calls a handler, and left with it.  Sending and leaving take the same lock: once the
-handler was left nothing can be sent.  Whoever is hit while leaving leaves again, undisturbed: senders let seconds pass
-before they send another.  A guard remembers what it has sent: a handler that returns all the same has swallowed it.
+A `Guard` is entered when its thread calls a handler, and left with it.  Sending and leaving take the same lock: after
+leaving, nothing can be sent.  A thread that gets the exception while it leaves must leave again; seconds pass before the
+next one is sent.  A guard remembers what it has sent: a handler that returns all the same has swallowed it.
 
-Code that must not be torn apart runs under ``with shield():``.  What is sent meanwhile is kept, and raised when the block
-ends.  Where no handler runs, that costs a look at a thread's own variable.
+Code that must not be interrupted runs under ``with uninterrupted():``.  What is sent meanwhile is kept, and raised when the
+block ends.  Where no handler runs, that costs reading one thread-local variable.
 
-A handler may run another job in its own thread (``jobs.drain()``).  That run has a guard of its own, which stands in front
-of the handler's until it is removed, and all of it is a shielded block of the handler's.
+A handler may run another job in its own thread (``jobs.drain()``).  That run has a guard of its own, which replaces
+the handler's until it is removed, and all of it is an uninterrupted block of the handler's.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import threading
 from contextlib import AbstractContextManager
 from types import TracebackType
 
-__all__ = ["Guard", "shield"]
+__all__ = ["Guard", "uninterrupted"]
 
 
 class Guard:
@@ -31,7 +32,7 @@ class Guard:
     __slots__ = ("_depth", "_kept", "_lock", "_outer", "_run", "_sent", "_thread")
 
     def __init__(self) -> None:
-        # In the main thread a signal's handler may come in between, and enqueue.
+        # Reentrant: in the main thread a signal's handler may run in between, and enqueue.
         self._lock = threading.RLock()
         self._thread = threading.get_ident()
         self._run: object = None
@@ -42,29 +43,29 @@ class Guard:
         _own.guard = self
 
     def enter(self, run: object) -> None:
-        """A handler is about to be called."""
+        """Allow interruptions: a handler is about to be called."""
         self._run = run
 
     def leave(self) -> type[BaseException] | None:
-        """The handler was left.  What was on its way is raised in here: then this must be called again, and only then.
+        """Allow no more interruptions.  One that was sent before is raised in here: then, and only then, call this again.
 
-        Gives what was sent to the handler.
+        Returns what was sent to the handler.
         """
         with self._lock:
             self._run = self._kept = None
             self._depth = 0
             sent = self._sent
             if sent is not None:
-                _raise_what_is_on_its_way()
+                _raise_pending()
                 self._sent = None
             return sent
 
     def remove(self) -> None:
-        """Let the guard that stood here before be the thread's again."""
+        """Make the guard that this one replaced the thread's own again."""
         _own.guard = self._outer
 
     def interrupt(self, run: object, kind: type[BaseException]) -> bool:
-        """Raise ``kind`` in the handler.  False if it was left, or not entered yet."""
+        """Raise ``kind`` in the handler.  False if it has returned, or was not called yet."""
         with self._lock:
             if self._run is not run:
                 return False
@@ -75,11 +76,11 @@ class Guard:
                 _raise_in(self._thread, kind)
             return True
 
-    # The block that must not be torn apart; in the guard's own thread
+    # The uninterrupted block; in the guard's own thread
 
     def __enter__(self) -> None:
         with self._lock:
-            _raise_what_is_on_its_way()
+            _raise_pending()
             self._depth += 1
 
     def __exit__(
@@ -102,8 +103,8 @@ _own = _Own()
 _NOTHING: AbstractContextManager[None] = contextlib.nullcontext()
 
 
-def shield() -> AbstractContextManager[None]:
-    """``with shield():`` nothing that is sent to this thread is raised in the block."""
+def uninterrupted() -> AbstractContextManager[None]:
+    """Return a block in which no interruption is raised: ``with uninterrupted(): ...``."""
     return _own.guard or _NOTHING
 
 
@@ -111,5 +112,5 @@ def _raise_in(thread: int, kind: type[BaseException]) -> None:
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(kind))
 
 
-def _raise_what_is_on_its_way() -> None:
-    """Python looks for it whenever a function is entered, so here at the latest."""
+def _raise_pending() -> None:
+    """Do nothing: Python raises a pending exception whenever a function is entered, so here at the latest."""

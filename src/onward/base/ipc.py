@@ -13,16 +13,16 @@ import msgspec
 __all__ = ["IpcChannel", "IpcMessage", "MalformedMessage"]
 
 _LENGTH = struct.Struct("<I")
-_LONGEST = 1 << 28  # bytes of a message: nothing that we say comes near
+_LONGEST = 1 << 28  # bytes of a message: ours are far shorter
 _encoder = msgspec.msgpack.Encoder()
 
 
 class IpcMessage(msgspec.Struct, frozen=True, tag=True):
-    """Something one process tells another."""
+    """A message from one process to another."""
 
 
 class MalformedMessage(Exception):
-    """What came over a line is not what the other end would say: a handler wrote to a file that it did not open."""
+    """The other end cannot have sent this: a handler wrote to a file that it did not open."""
 
 
 class IpcChannel:
@@ -30,17 +30,17 @@ class IpcChannel:
 
     def __init__(self, end: socket.socket, decoder: msgspec.msgpack.Decoder[IpcMessage]) -> None:
         self._end = end
-        self._decoder = decoder  # of what the other end says
+        self._decoder = decoder  # of the other end's messages
         self._sending = threading.Lock()
         self._received = bytearray()
         self._waiting = bytearray()
-        self._garbled: MalformedMessage | None = None
+        self._malformed: MalformedMessage | None = None
 
     def fileno(self) -> int:
         return self._end.fileno()
 
     def send(self, message: IpcMessage) -> None:
-        """Wait until it is on its way, if somebody listens."""
+        """Send a message, and wait until the socket has it.  Does nothing if the other end is gone."""
         with self._sending, contextlib.suppress(OSError):
             self._end.sendall(_framed(message))
 
@@ -56,16 +56,16 @@ class IpcChannel:
                 del self._waiting[:sent]
 
     def messages(self) -> Iterator[IpcMessage]:
-        """Wait for messages until the other end is gone, or as good as gone."""
+        """Yield messages until the other end is gone, or sends what is no message."""
         with contextlib.suppress(MalformedMessage):
             while chunk := self._read():
                 self._received += chunk
                 yield from self._complete()
 
     def arrived(self) -> list[IpcMessage] | None:
-        """What a look without waiting finds; None once the other end is gone.  May raise `MalformedMessage`."""
-        if self._garbled is not None:
-            raise self._garbled
+        """Return the messages that are there; None once the other end is gone.  May raise `MalformedMessage`."""
+        if self._malformed is not None:
+            raise self._malformed
         try:
             chunk = self._end.recv(65536, socket.MSG_DONTWAIT)
         except BlockingIOError:
@@ -81,7 +81,7 @@ class IpcChannel:
         except MalformedMessage as error:
             if not messages:
                 raise
-            self._garbled = error  # what came before it counts
+            self._malformed = error  # the messages before it count
         return messages
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
-"""The one way into the log, which cannot hurt.
+"""The one way into the log: logging never raises.
 
 A log handler or filter that raises costs its line, never a worker.  What a line quotes stays one line and does nothing to a
-terminal, whoever formats it; and it has no password of a URL in it.
+terminal, whatever formats it; and it has no password of a URL in it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ __all__ = ["Once", "QuietLogger", "get_logger"]
 
 
 class QuietLogger(logging.LoggerAdapter[logging.Logger]):
-    """Logs as its logger does, and swallows what that raises; the first time it says so on stderr."""
+    """Logs as its logger does, and swallows what that raises; the first time it prints the traceback to stderr."""
 
     complained = False
 
@@ -42,9 +42,9 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
         self._quietly(level, log)
 
     def log_traceback(self, level: int, msg: object, *args: object, traceback: str, extra: Any = None) -> None:
-        """With a traceback that is text already, which every formatter shows as it shows that of an exception.
+        """Log with a traceback that is text already, which every formatter shows as it shows that of an exception.
 
-        Only that has lines of its own, and none of them looks like the beginning of an entry.
+        Only the traceback has several lines, and none of them looks like the beginning of an entry.
         """
         self._quietly(level, lambda: self._handle(level, msg, args, extra=extra, traceback=traceback, stacklevel=5))
 
@@ -61,7 +61,7 @@ class QuietLogger(logging.LoggerAdapter[logging.Logger]):
         try:
             if self.logger.isEnabledFor(level):
                 log()
-        except BaseException as error:  # it is somebody's handler, filter or formatter, or the text of what it logs
+        except BaseException as error:  # of a log handler, filter or formatter, or of the text of a logged object
             if issubclass(type(error), KeyboardInterrupt) and threading.current_thread() is threading.main_thread():
                 raise  # Ctrl-C
             _complain()
@@ -78,8 +78,8 @@ def _traceback_of(error: object) -> str:
 
 
 def _clean(value: Any) -> Any:
-    """Text, and what errors say, as it may be shown; numbers and the like as they are."""
-    if isinstance(value, dict):  # what a template names
+    """Mask text, and the messages of errors; leave numbers and the like as they are."""
+    if isinstance(value, dict):  # the values of a template with names
         return {name: _clean(each) for name, each in value.items()}
     if isinstance(value, BaseException):
         value = message_of(value)
@@ -87,7 +87,7 @@ def _clean(value: Any) -> Any:
 
 
 class Once:
-    """Remembers what was said: ``if once("resize", "its result"): logger.warning(...)``.  It forgets all of too much."""
+    """Remembers what was said: ``if once("resize", "its result"): logger.warning(...)``.  It keeps at most a thousand."""
 
     _MOST = 1_000
 
@@ -95,7 +95,7 @@ class Once:
         self._said: set[tuple[str, ...]] = set()
 
     def __call__(self, *about: str) -> bool:
-        """Whether this was not asked before."""
+        """Whether this is asked for the first time."""
         if about in self._said:
             return False
         if len(self._said) >= self._MOST:

@@ -30,14 +30,14 @@ _LONGEST_NUMBER = 18  # digits: Python refuses to read thousands of them
 
 
 def queue_name(name: str) -> str:
-    """A queue's name, or `InvalidName`: line protocols must never see a control character."""
+    """Check a queue's name, or raise `InvalidName`: line protocols must never see a control character."""
     return _checked(
         _QUEUE, name, "queue name", "letters, digits, '.', '_' and '-', at most 100, not starting with a sign"
     )
 
 
 def queue_pattern(pattern: str) -> str:
-    """A pattern of queue names, in which ``*`` stands for any part of one, or `InvalidName`."""
+    """Check a pattern of queue names, in which ``*`` stands for any part of one, or raise `InvalidName`."""
     return _checked(
         _QUEUE_PATTERN,
         pattern,
@@ -47,7 +47,7 @@ def queue_pattern(pattern: str) -> str:
 
 
 def matcher(pattern: str) -> re.Pattern[str]:
-    """What names of queues a pattern means.
+    """Return the expression that matches the queues of a pattern.
 
     >>> [name for name in ("tenant.a", "tenants", "tenant.") if matcher("tenant.*").fullmatch(name)]
     ['tenant.a', 'tenant.']
@@ -71,26 +71,26 @@ def job_name(name: str) -> str:
 
 
 def namespace_name(name: str) -> str:
-    """A namespace becomes part of table names, so it is stricter than the others."""
+    """Check a namespace.  It becomes part of table names, so the rule is stricter than for other names."""
     return _checked(
         _NAMESPACE, name, "namespace", "lower-case letters, digits and '_', at most 40, starting with a letter"
     )
 
 
 def key(value: str, what: str) -> str:
-    """A unique or idempotency key: any printable text, bounded so that it fits an index everywhere."""
+    """Check a unique or idempotency key: any printable text, bounded so that it fits every store's index."""
     if not isinstance(value, str) or not 0 < len(value) <= _KEY_LIMIT or not value.isprintable():
         raise InvalidName(f"{what} must be printable text of 1 to {_KEY_LIMIT} characters, not {value!r:.60}")
     return value
 
 
 def suggestion(word: str, known: Iterable[str]) -> str:
-    """What may have been meant, to end an error message with.
+    """Return the end of an error message: the word that may have been meant.
 
     >>> suggestion("prioritee", ["priority", "queue"])
     ": did you mean 'priority'?"
     """
-    words = sorted(map(str, known))  # an enum's member is known by its word
+    words = sorted(map(str, known))  # of an enum's member, its value
     close = difflib.get_close_matches(word, words, n=1)
     return f": did you mean {close[0]!r}?" if close else f"; it knows {', '.join(words)}"
 

@@ -1,4 +1,4 @@
-"""Telling of an outage: a line when it begins, one a minute while it lasts, and one when it is over."""
+"""Logging an outage: a line when it begins, one a minute while it lasts, and one when it is over."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EVERY = 60.0
 
 
 class Outage:
-    """Whether the store answers one thread, and what was said about it."""
+    """Whether the store answers one thread, and what was logged about it."""
 
     def __init__(self, logger: QuietLogger, *, clock: Callable[[], float] = time.monotonic) -> None:
         self._logger = logger
@@ -27,7 +27,7 @@ class Outage:
         return self._began is not None
 
     def failed(self, error: BaseException) -> None:
-        """A call was not answered."""
+        """Log, if it is time: a call was not answered."""
         now = self._clock()
         kind = type(error).__name__
         if self._began is None:
@@ -49,7 +49,7 @@ class Outage:
             )
 
     def over(self) -> None:
-        """A call was answered."""
+        """Log the end of the outage, if there was one: a call was answered."""
         if self._began is not None:
             length = self._clock() - self._began
             self._logger.warning("the store is back after %s", spoken(length), extra={"event": "store.back"})

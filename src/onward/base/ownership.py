@@ -1,5 +1,5 @@
-"""Whom a file belongs to, and who else may touch it: a key that others read signs for them, a setting that others write is
-theirs.
+"""Which users may read and write a file: a user who can read a key can sign with it, and one who can write a setting decides
+it.
 
 Where the owner of a program can put it right, it is refused until that is done.  Where that cannot be helped there is a
 warning: secrets that a container is given lie on a file system that cannot be written, or belong to root; some file systems
@@ -20,7 +20,7 @@ _GROUP_READS, _GROUP_WRITES, _OTHERS_READ, _OTHERS_WRITE = 0o040, 0o020, 0o004, 
 
 
 def intruder(path: Path) -> str | None:
-    """Who beside its user and root decides what is in a file, or which file it is; None if nobody does."""
+    """Name the users beside this one and root that can write a file or replace it; None if there are none."""
     for each in (path, path.parent):
         status = each.stat()
         if status.st_uid not in (0, os.geteuid()):
@@ -31,7 +31,7 @@ def intruder(path: Path) -> str | None:
 
 
 def key_problem(path: Path) -> tuple[str, bool] | None:
-    """What is wrong with the rights on a key file, with the fix; and whether it is refused until that is done."""
+    """Return the problem with the rights on a key file, with the fix; and whether the file is refused until then."""
     status = path.stat()
     mode, user = status.st_mode, os.geteuid()
     if not stat.S_ISREG(mode):  # a pipe from another program: it is read once
@@ -43,7 +43,7 @@ def key_problem(path: Path) -> tuple[str, bool] | None:
     if mode & (_OTHERS_READ | _GROUP_WRITES):
         who = "every user may read it" if mode & _OTHERS_READ else "its group may write it"
         return f"{who}: chmod 600 {path}", ours and not fixed
-    if mode & _GROUP_READS and (ours or status.st_gid not in _our_groups()):  # a group may be there to be lent it
+    if mode & _GROUP_READS and (ours or status.st_gid not in _our_groups()):  # the group may exist to share the key
         return f"its group may read it: chmod 600 {path}, unless that is meant", False
     if status.st_uid not in (0, user):
         return f"it belongs to user {status.st_uid}, who is neither root nor you: chown {user} {path}", False
@@ -55,16 +55,16 @@ def _our_groups() -> set[int]:
 
 
 def _is_fixed(path: Path, device: int) -> bool:
-    """Whether no mode can be changed there: it cannot be written, or knows no modes."""
+    """Whether modes cannot be changed there: the file system is read-only, or has none."""
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY) or _file_system(device) in _WITHOUT_MODES
 
 
 def _file_system(device: int) -> str | None:
-    """Its type, by its number."""
+    """Return the type of a file system, by the number of its device."""
     try:
         mounts = _MOUNTS.read_text(encoding="utf-8", errors="replace")
     except OSError:
-        return None  # not Linux, or no /proc: nothing can be known
+        return None  # not Linux, or no /proc: the type is unknown
     number = f"{os.major(device)}:{os.minor(device)}"
     return next(
         (line.partition(" - ")[2].split(" ")[0] for line in mounts.splitlines() if number in line.split(" ")[2:3]), None

@@ -1,6 +1,6 @@
 """Until when the calls of this thread may wait for the store.
 
-Whoever has no more time says so around a call, and every place that waits in it asks how long it may:
+A caller sets a deadline around a call, and every place in it that waits asks how long it may:
 
     with until(deadline):                    left(30.0)  # seconds: at most 30, and no longer than the deadline
         backend.enqueue(envelopes)
@@ -16,13 +16,13 @@ from types import TracebackType
 
 __all__ = ["is_over", "left", "milliseconds", "until"]
 
-_SHORTEST = 0.001  # seconds: to a socket, 0 means not to wait for anything, not even for what is there
+_SHORTEST = 0.001  # seconds: for a socket, 0 would mean not to wait at all
 
 _deadline: ContextVar[float | None] = ContextVar("onward.base.time_limit", default=None)
 
 
 class until:  # noqa: N801  it reads as a word
-    """``with until(deadline):`` what is called in it waits no longer.  Written out: every enqueue goes through it."""
+    """``with until(deadline):`` no call in the block waits longer.  A class, not a generator: every enqueue uses it."""
 
     __slots__ = ("_at", "_token")
 
@@ -39,13 +39,13 @@ class until:  # noqa: N801  it reads as a word
 
 
 def left(longest: float) -> float:
-    """How many seconds to wait: ``longest``, unless the deadline comes first."""
+    """Return how many seconds to wait: ``longest``, unless the deadline comes first."""
     deadline = _deadline.get()
     return longest if deadline is None else max(_SHORTEST, min(longest, deadline - time.monotonic()))
 
 
 def milliseconds() -> int | None:
-    """The same for `poll`, which without a deadline waits for ever."""
+    """Return the same for `poll`, which without a deadline waits for ever."""
     deadline = _deadline.get()
     return None if deadline is None else max(0, int((deadline - time.monotonic()) * 1000) + 1)
 

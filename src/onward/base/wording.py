@@ -1,4 +1,4 @@
-"""Small pieces of English that messages are made of."""
+"""Articles and plurals for messages."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ __all__ = ["a", "counted"]
 
 
 def a(noun: str) -> str:
-    """A noun with its article.
+    """Return a noun with its article.
 
     >>> a("tuple"), a("async_generator"), a("Onward")
     ('a tuple', 'an async_generator', 'an Onward')
@@ -15,7 +15,7 @@ def a(noun: str) -> str:
 
 
 def counted(number: int, noun: str, plural: str | None = None) -> str:
-    """A number with its noun.
+    """Return a number with its noun.
 
     >>> counted(1, "job"), counted(2, "job"), counted(1_000, "process", "processes"), counted(0, "time")
     ('1 job', '2 jobs', '1,000 processes', '0 times')

@@ -80,18 +80,18 @@ def _worker_of(app: Onward, record: JobRecord) -> SessionRecord:
 
 
 def _told(silence: NoStack, record: JobRecord) -> CommandError:
-    from onward.worker.diagnostics.stacks import PATIENCE, Silence
+    from onward.worker.diagnostics.stacks import ANSWER_WITHIN, Silence
 
     pid = silence.pid
     match silence.silence:
         case Silence.NO_ANSWER:
             told = (
-                f"process {pid} did not answer within {PATIENCE:g} s: it is stopped, or a job in it holds the interpreter's "
-                f"lock; `py-spy dump --pid {pid}` looks at it from outside"
+                f"process {pid} did not answer within {ANSWER_WITHIN:g} s: it is stopped, or a job in it holds the "
+                f"interpreter's lock; `py-spy dump --pid {pid}` looks at it from outside"
             )
-        case Silence.STRANGER:
+        case Silence.OTHER_USER:
             told = f"process {pid} belongs to another user, and answers only that one: ask as that user"
-        case Silence.NOBODY:
+        case Silence.NOT_LISTENING:
             told = (
                 f"process {pid} cannot be asked: it is a program with a worker inside, it belongs to another container or "
                 f"user, or it has just ended; `py-spy dump --pid {pid}` looks at it from outside"

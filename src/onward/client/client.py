@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 from onward.backend import Backend, Enqueued
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
 from onward.client.group_commit import GroupCommit
 from onward.client.letters import LetterWriter
@@ -52,7 +52,7 @@ class Client:
 
     def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         refuse_to_wait(self._backend)
-        with shield():  # a handler that enqueues may be interrupted, but not here
+        with uninterrupted():  # a handler that enqueues may be interrupted, but not here
             answers = self._commit.submit(envelopes) if envelopes else []
             self.count(envelopes, answers)
             if self._telemetry.wants(JobEnqueued) or self._telemetry.wants(JobDeduplicated):

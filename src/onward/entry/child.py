@@ -1,4 +1,4 @@
-"""``python -m onward.entry.child``: one worker process.  Started by a supervisor, never by hand."""
+"""``python -m onward.entry.child``: one worker process, started by a supervisor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ import msgspec
 from onward import config
 from onward.app import Onward
 from onward.backends.opening import located
-from onward.base.ipc import IpcChannel
+from onward.base.ipc import IpcChannel, IpcMessage
 from onward.cli.application import load
 from onward.cli.exits import CommandError, Exit, code_of
 from onward.cli.log_lines import listen
@@ -30,30 +30,23 @@ from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.run_board import RunBoard
 from onward.supervisor.subreaper import end_with_parent
+from onward.worker.claim_size import Quota
 from onward.worker.diagnostics.stacks import Stacks
 from onward.worker.options import WorkerOptions
-from onward.worker.quota import Quota
 from onward.worker.worker import Worker
 
-__all__ = ["leave_signals_to_others", "load_application", "main"]
+__all__ = ["leave_signals_to_others", "load_application", "main", "prepare_process"]
 
-_LAST_BREATH = 5.0  # seconds for what the application does at exit
+_EXITS_WITHIN = 5.0  # seconds for what the application does at exit
 
 
 def main(channel_fd: str, board_fd: str, options_json: str) -> int:
-    """Import the application, say so, and work until there is nothing to do or nobody to do it for."""
-    end_with_parent()  # while it imports the application it does not listen
-    leave_signals_to_others()
-    for fd in (channel_fd, board_fd):  # a program that a handler starts must not keep the line open
-        os.set_inheritable(int(fd), False)  # noqa: FBT003
-    channel = IpcChannel(socket.socket(fileno=int(channel_fd)), DECODE_ABOVE)
-    options = msgspec.json.decode(options_json, type=ProcessOptions)
-    sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
-    listen(options.log_level, options.log_format)
-    config.unknown_variables()  # which the command has told of
+    """Import the application, report that, and work until there is nothing to do or the supervisor is gone."""
+    os.set_inheritable(int(board_fd), False)  # noqa: FBT003
+    channel, options = prepare_process(channel_fd, options_json, DECODE_ABOVE)
     try:
         app = load_application(options)
-        leave_signals_to_others()  # even if the application wants to hear them
+        leave_signals_to_others()  # even if the application has set handlers
         app.connect()
         worker = _worker(app, options, RunBoard(int(board_fd)))
     except BaseException as error:  # noqa: BLE001  an application may even exit while it is imported
@@ -62,7 +55,7 @@ def main(channel_fd: str, board_fd: str, options_json: str) -> int:
     end_with_parent(on=False)
     channel.send(
         Hello(
-            # No job is read up there, and a policy may be code.
+            # The supervisor reads no job, and a policy may be code.
             settings=dataclasses.replace(
                 located(app.settings, app.backend), signing_keys=None, default_retry=None, queue_retry={}
             ),
@@ -78,8 +71,22 @@ def main(channel_fd: str, board_fd: str, options_json: str) -> int:
     return code
 
 
+def prepare_process(
+    channel_fd: str, options_json: str, decoder: msgspec.msgpack.Decoder[IpcMessage]
+) -> tuple[IpcChannel, ProcessOptions]:
+    """Set up signals, logging and the channel of a process that has just started, before it imports the application."""
+    end_with_parent()  # while it imports the application it reads no messages
+    leave_signals_to_others()
+    os.set_inheritable(int(channel_fd), False)  # noqa: FBT003  a program that a handler starts must not keep it open
+    options = msgspec.json.decode(options_json, type=ProcessOptions)
+    sys.dont_write_bytecode |= options.tell_files  # a file saved twice within a second would look like its byte-code
+    listen(options.log_level, options.log_format)
+    config.unknown_variables()  # the command has warned of them
+    return IpcChannel(socket.socket(fileno=int(channel_fd)), decoder), options
+
+
 def load_application(options: ProcessOptions) -> Onward:
-    """The application that the command line names, all its jobs imported."""
+    """Load the application that the command line names, with all its jobs."""
     app = load(options.app, options.settings, options.imports)
     if not app.backend.capabilities.shared:
         raise CommandError(
@@ -107,7 +114,7 @@ def _worker(app: Onward, options: ProcessOptions, board: RunBoard) -> Worker:
 def _failed(error: BaseException, options: ProcessOptions) -> Failed:
     files = sorted({*_own_files(), *_files_of(error, options)})
     if isinstance(error, Exception) and (code := code_of(error)) is not None:
-        # What a driver said is in the message; where our code called it helps no user.
+        # The message has what the driver said; the place in our code that called it helps no user.
         cause = None if isinstance(error, BackendError) else error.__cause__
         where = "" if cause is None else _traceback(cause)
         message = f"{error}\n{where}".rstrip()
@@ -117,7 +124,7 @@ def _failed(error: BaseException, options: ProcessOptions) -> Failed:
 
 
 def _files_of(error: BaseException, options: ProcessOptions) -> Iterator[str]:
-    """The files that may be to blame: a module whose import fails is not among the imported ones."""
+    """Yield the files that may have the error: a module whose import fails is not among the imported ones."""
     for name in (options.app.partition(":")[0], *options.imports):
         with suppress(Exception):
             spec = importlib.util.find_spec(name)
@@ -134,7 +141,7 @@ def _files_of(error: BaseException, options: ProcessOptions) -> Iterator[str]:
 
 
 def _traceback(error: BaseException) -> str:
-    """From where the user's own code begins; nothing if it never came so far."""
+    """Return the traceback from where the user's own code begins; nothing if it was never reached."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_globals.get("__name__", "").startswith(
         ("importlib", "onward.cli.", "onward.entry.")
@@ -144,23 +151,23 @@ def _traceback(error: BaseException) -> str:
 
 
 def _own_files() -> list[str]:
-    """The files of the modules that were imported from the user's own folders."""
+    """Return the files of the modules that were imported from the user's own folders."""
     files = (getattr(module, "__file__", None) for module in list(sys.modules.values()))
     installed = tuple(str(Path(path)) for path in (sys.prefix, sys.base_prefix))
     return sorted(str(file) for file in files if file and not str(file).startswith(installed))
 
 
 def leave_signals_to_others() -> None:
-    """Systemd and containers signal every process; ours are told by their supervisor, in its own time."""
+    """Catch signals and do nothing: systemd and containers signal every process, and the supervisor decides."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-        signal.signal(number, _hear_nothing)  # not ignored: that would be inherited by the programs that handlers start
+        signal.signal(number, _do_nothing)  # not ignored: that would be inherited by the programs that handlers start
 
 
-def _hear_nothing(number: int, frame: FrameType | None) -> None: ...
+def _do_nothing(number: int, frame: FrameType | None) -> None: ...
 
 
 def _exit_late() -> None:
-    threading.Event().wait(_LAST_BREATH)
+    threading.Event().wait(_EXITS_WITHIN)
     os._exit(0)
 
 

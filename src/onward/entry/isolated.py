@@ -11,7 +11,6 @@ import dataclasses
 import os
 import queue
 import resource
-import socket
 import sys
 import threading
 import traceback
@@ -19,18 +18,14 @@ from contextlib import suppress
 
 import msgspec
 
-from onward import config
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, run, run_async
 from onward.attempt.prepare import prepare
 from onward.base.failure import storable
 from onward.base.ipc import IpcChannel, IpcMessage
-from onward.cli.log_lines import listen
-from onward.entry.child import leave_signals_to_others, load_application
+from onward.entry.child import leave_signals_to_others, load_application, prepare_process
 from onward.job.context import JobContext
 from onward.job.lease import Lease
 from onward.job.outcome import Dead, Outcome, RetryLater
-from onward.supervisor.options import ProcessOptions
-from onward.supervisor.subreaper import end_with_parent
 from onward.worker.diagnostics.frames import AsTask, InThread, Whereabouts
 from onward.worker.diagnostics.stacks import Stacks
 from onward.worker.isolated import (
@@ -49,18 +44,11 @@ _DECODER: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(FromWork
 
 
 def main(options_json: str, channel_fd: str) -> None:
-    """Import the application, then run what the worker hands over."""
-    end_with_parent()
-    leave_signals_to_others()  # the worker decides
-    os.set_inheritable(int(channel_fd), False)  # noqa: FBT003
-    channel = IpcChannel(socket.socket(fileno=int(channel_fd)), _DECODER)
-    options = msgspec.json.decode(options_json, type=ProcessOptions)
-    sys.dont_write_bytecode |= options.tell_files
-    listen(options.log_level, options.log_format)
-    config.unknown_variables()  # which the command has told of
+    """Import the application, then run the leases that the worker sends."""
+    channel, options = prepare_process(channel_fd, options_json, _DECODER)
     try:
         app = load_application(options)
-        leave_signals_to_others()  # even if the application wants to hear them
+        leave_signals_to_others()  # even if the application has set handlers
     except BaseException as error:  # noqa: BLE001  whatever an application does while it is imported
         text = "".join(traceback.format_exception(error))
         channel.send(Imported(f"the application cannot be imported in a process of its own: {text}"))
@@ -79,28 +67,20 @@ class IsolatedRunner:
         self._runs: queue.SimpleQueue[Lease] = queue.SimpleQueue()
         self._context: JobContext | None = None
         self._job_id = ""  # of the job that runs
-        self._task: asyncio.Task[Attempt] | None = None  # if it is async
-        self._attempt: Attempt | None = None  # if that has ended
+        self._task: asyncio.Task[Attempt] | None = None  # of an async handler
+        self._attempt: Attempt | None = None  # of an async handler that has ended
 
     def serve(self) -> None:
-        """Until the worker is gone."""
+        """Run leases until the worker is gone."""
         threading.Thread(target=self._listen, name="onward-messages", daemon=True).start()
         self._channel.send(Imported())
         while True:
             attempt = self._run(self._runs.get())
-            self._channel.send(
-                AttemptEnded(
-                    outcome=_sayable(attempt.outcome),
-                    failure=attempt.failure,
-                    result=attempt.result,
-                    note=attempt.note,
-                    swallowed=attempt.swallowed,
-                    duration_ms=attempt.duration_ms,
-                )
-            )
+            told = {name: getattr(attempt, name) for name in AttemptEnded.__struct_fields__}
+            self._channel.send(AttemptEnded(**told | {"outcome": _sendable(attempt.outcome)}))
 
     def whereabouts(self, job_id: str) -> Whereabouts | None:
-        """Where the handler of a job runs; None if it does not."""
+        """Return where the handler of a job runs; None if it does not."""
         if job_id != self._job_id:
             return None
         task, main = self._task, threading.main_thread().ident
@@ -115,7 +95,7 @@ class IsolatedRunner:
         if ready.context is not None:
             ready.context.alone = True
         limit = ready.entry.definition.max_memory
-        with suppress(ValueError, OSError):  # a limit above the system's own
+        with suppress(ValueError, OSError):  # the limit is above the system's own
             _limit_memory(limit)
         self._channel.send(HandlerBegins())
         try:
@@ -158,8 +138,8 @@ class IsolatedRunner:
         return True
 
 
-def _sayable(outcome: Outcome) -> Outcome:
-    """What a handler says may hold half a character, which cannot be sent."""
+def _sendable(outcome: Outcome) -> Outcome:
+    """Escape lone surrogates in the texts of a handler: they cannot be sent."""
     match outcome:
         case Dead(reason):
             return msgspec.structs.replace(outcome, reason=storable(reason))
@@ -170,7 +150,7 @@ def _sayable(outcome: Outcome) -> Outcome:
 
 
 def _limit_memory(limit: int | None) -> None:
-    """How much data the process may have: what asks for more gets a MemoryError."""
+    """Limit the memory of this process: code that asks for more gets a MemoryError."""
     _, hard = resource.getrlimit(resource.RLIMIT_DATA)
     resource.setrlimit(resource.RLIMIT_DATA, (hard if limit is None else limit, hard))
 

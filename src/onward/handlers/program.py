@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from onward.base.failure import escaped, storable
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.handlers.limits import Limits, never_dump
 from onward.handlers.time_left import TimeLeft
 from onward.job.context import JobContext
@@ -72,7 +72,7 @@ def run_program(
     process: subprocess.Popen[bytes] | None = None
     out, err = _Said(), _Said()
     try:
-        with shield():  # an interruption waits until the process is known here
+        with uninterrupted():  # an interruption waits until the process is known here
             process = _start(argv, executable, env, cwd, leads=not ctx.alone)
             ctx.runs_program(process.pid)
         if not limits:
@@ -135,7 +135,7 @@ def _wait(process: subprocess.Popen[bytes], time_left: TimeLeft) -> None:
 def _end_surely(process: subprocess.Popen[bytes], *, leads: bool) -> None:
     """End it, once more if an interruption arrives on the way in; seconds pass before there is another."""
     try:
-        with shield():
+        with uninterrupted():
             _end(process, leads=leads)
     finally:
         if process.returncode is None:

@@ -1,7 +1,7 @@
-"""A worker in a process of its own: what it tells its supervisor, and what it does when told.
+"""A worker in a process of its own: what it reports to its supervisor, and what it does when told.
 
-If the supervisor is gone the line says so.  Then the process claims nothing more, gives back what has not begun, renews its
-session by itself while it finishes what runs, and exits at the shutdown time-out however that stands.
+When the supervisor is gone, its end of the channel is closed.  Then the process claims nothing more, gives back what has
+not begun, renews its session by itself while it finishes its jobs, and exits at the shutdown time-out in any case.
 """
 
 from __future__ import annotations
@@ -15,18 +15,17 @@ from onward.base.ipc import IpcChannel, IpcMessage
 from onward.base.logs import get_logger
 from onward.errors import JobTimeout
 from onward.supervisor.messages import AdoptSession, Draining, Renewed, Rescued, RescueReported, SessionAdopted, Stop
-from onward.worker.pump import SessionHandover
+from onward.supervisor.options import ENGINE_FAILED
+from onward.worker.recovery import SessionHandover
 from onward.worker.worker import Worker
 
-__all__ = ["ENGINE_FAILED", "Supervised"]
+__all__ = ["Supervised"]
 
 logger = get_logger("onward.worker")
 
-ENGINE_FAILED = 70
-
 
 class Supervised:
-    """Runs a worker until it has ended, for whatever reason."""
+    """Runs a worker under a supervisor until it has ended."""
 
     def __init__(self, worker: Worker, channel: IpcChannel, *, rescued: Callable[[Sequence[Reaped]], None]) -> None:
         self._worker = worker
@@ -36,12 +35,12 @@ class Supervised:
         worker.quota.reached = self._on_quota
 
     def run(self) -> int:
-        """Gives the exit code."""
+        """Run the worker.  Returns the exit code."""
         self._worker.start()
         threading.Thread(target=self._listen, name="onward-messages", daemon=True).start()
         self._worker.wait()
         if self._worker.cause_of_death is not None:
-            os._exit(ENGINE_FAILED)  # at once: handlers still run, and nobody will settle them
+            os._exit(ENGINE_FAILED)  # at once: handlers still run, and no thread will settle them
         return 0
 
     def _listen(self) -> None:
@@ -82,7 +81,7 @@ class Supervised:
 
     def _orphaned(self) -> None:
         timeout = self._worker.options.shutdown_timeout
-        logger.warning("the supervisor is gone: this process finishes what runs and exits within %g s", timeout)
+        logger.warning("the supervisor is gone: this process finishes its jobs and exits within %g s", timeout)
         self._worker.drain()
         if not self._worker.wait(timeout):
             os._exit(0)

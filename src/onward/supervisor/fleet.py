@@ -1,4 +1,4 @@
-"""The worker processes: who has which slot, who is on the way out, and when the next one starts."""
+"""The worker processes: which of them has which slot, which drain, and when the next one starts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["Fleet"]
 
 logger = get_logger("onward.supervisor")
 
-_HEALTHY_AFTER = 10.0  # seconds of life after which a death is no sign of a loop
+_HEALTHY_AFTER = 10.0  # seconds after the start: a later death does not count as one of a series
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
 
 
@@ -30,16 +30,16 @@ class _Slot:
     started_at: float = 0.0
     start_at: float = 0.0
     deaths: int = 0  # in a row, each soon after the start
-    done: bool = False  # nobody will be started here any more
+    done: bool = False  # no process will be started here any more
 
     def pause(self, now: float) -> None:
-        """The first death says nothing, and the place is filled at once; then the pause doubles."""
+        """Start the next process at once after the first death; then after a pause that doubles."""
         pause = 0.0 if self.deaths <= 1 else doubling(_FIRST_PAUSE, self.deaths - 1, _LONGEST_PAUSE)
         self.start_at = now + pause
 
 
 class Fleet:
-    """Keeps every slot filled, with a pause that grows where processes die young."""
+    """Keeps every slot filled, after a pause that grows where processes die soon after their start."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class Fleet:
         self._slots = [_Slot(share) for share in _shares(options, count)]
         self._living: dict[int, WorkerProcess] = {}  # by pid
         self._started = 0
-        self.failed_starts = 0  # in a row: ended before they said hello
+        self.failed_starts = 0  # in a row: processes that ended before they said hello
 
     def __iter__(self) -> Iterator[WorkerProcess]:
         return iter(list(self._living.values()))
@@ -63,26 +63,22 @@ class Fleet:
         return len(self._slots)
 
     @property
-    def anybody(self) -> bool:
-        return bool(self._living)
-
-    @property
     def done(self) -> bool:
-        """Whether nobody lives and nobody will be started."""
+        """Whether no process runs and none will be started."""
         return not self._living and all(slot.done for slot in self._slots)
 
     def by_pid(self, pid: int) -> WorkerProcess | None:
         return self._living.get(pid)
 
     def start_due(self) -> Iterator[WorkerProcess]:
-        """Fill the slots whose time has come."""
+        """Start a process in every slot that is due."""
         now = self._clock()
         for slot in self._slots:
             if slot.process is None and not slot.done and slot.start_at <= now:
                 try:
                     process = WorkerProcess(self._started, self._program, slot.options)
-                except OSError as error:  # no process, no memory or no file to be had: that may pass
-                    slot.deaths = max(2, slot.deaths + 1)  # there is no use in trying at once
+                except OSError as error:  # the system has no process, memory or file left: that may pass
+                    slot.deaths = max(2, slot.deaths + 1)  # an immediate second try would fail too
                     slot.pause(now)
                     logger.error("a worker process cannot be started, and will be tried again: %s", error)  # noqa: TRY400
                     continue
@@ -92,13 +88,13 @@ class Fleet:
                 yield process
 
     def next_start(self) -> float:
-        """When the next slot is to be filled, on the monotonic clock."""
+        """Return when the next process is to be started, on the monotonic clock."""
         return min(
             (slot.start_at for slot in self._slots if slot.process is None and not slot.done), default=float("inf")
         )
 
     def retire(self, process: WorkerProcess, *, done: bool = False) -> None:
-        """Its slot is free for another while it finishes what it runs; ``done``: there is nothing left to be done there.
+        """Free the slot of a process that finishes its jobs; ``done``: no other process is needed there.
 
         Where only so many jobs are to be run, another can start when it is known how many are left, so not before its end.
         """
@@ -109,12 +105,12 @@ class Fleet:
                 slot.process, slot.start_at, slot.deaths = None, 0.0, 0
 
     def end(self) -> None:
-        """Start nobody any more."""
+        """Start no process any more."""
         for slot in self._slots:
             slot.done = True
 
     def remove(self, process: WorkerProcess, *, polite: bool) -> None:
-        """It is dead, and its slot is free."""
+        """Take out a process that has exited, and free its slot."""
         del self._living[process.pid]
         if process.hello is None:
             self.failed_starts += 1
@@ -136,7 +132,7 @@ class Fleet:
 
 
 def _shares(options: ProcessOptions, count: int) -> Sequence[ProcessOptions]:
-    """If only so many jobs are to be run, each process runs its share."""
+    """Give each process its share, if only so many jobs are to be run."""
     if options.max_jobs is None:
         return [options] * count
     share, rest = divmod(options.max_jobs, count)

@@ -1,4 +1,4 @@
-"""What another thread asks the supervisor's loop to do."""
+"""Calls that other threads ask the supervisor's loop to make."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Mailbox"]
 
 
 def _nothing() -> None:
-    """Just look up."""
+    """Do nothing: the loop only has to wake."""
 
 
 class Mailbox:
@@ -35,7 +35,7 @@ class Mailbox:
 
     def post(self, call: Callable[[], None] = _nothing) -> None:
         self._calls.append(call)
-        with suppress(BlockingIOError):  # full: it will be looked at
+        with suppress(BlockingIOError):  # the pipe is full: the loop is about to wake
             if not self._closed:
                 os.write(self._write, b"\0")
 

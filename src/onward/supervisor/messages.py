@@ -9,18 +9,9 @@ from onward.base.ipc import IpcMessage
 from onward.config import Settings
 
 __all__ = [
-    "DECODE_ABOVE",
-    "DECODE_BELOW",
-    "AdoptSession",
-    "Draining",
-    "Failed",
-    "Hello",
-    "Renewed",
-    "RescueReported",
-    "Rescued",
-    "SessionAdopted",
-    "Stop",
-]
+    "DECODE_ABOVE", "DECODE_BELOW", "AdoptSession", "Draining", "Failed", "Hello", "Renewed", "RescueReported", "Rescued",
+    "SessionAdopted", "Stop",
+]  # fmt: skip
 
 
 class Hello(IpcMessage, frozen=True, kw_only=True):
@@ -29,11 +20,11 @@ class Hello(IpcMessage, frozen=True, kw_only=True):
     settings: Settings
     jobs: list[str]
     queues: list[str]
-    files: list[str]  # its modules, for those who reload when one changes
+    files: list[str]  # of its modules, for a supervisor that reloads when one changes
 
 
 class Failed(IpcMessage, frozen=True, kw_only=True):
-    """The application cannot be imported, or cannot be served by a worker.  ``passing``: perhaps it can in a while."""
+    """The application cannot be imported, or cannot be served by a worker.  ``passing``: a later try may succeed."""
 
     message: str
     code: int
@@ -55,7 +46,7 @@ class SessionAdopted(IpcMessage, frozen=True):
 
 
 class RescueReported(IpcMessage, frozen=True):
-    """A `Rescued` of this number was heard, and those who subscribed were told."""
+    """The process has reported a `Rescued` of this number to subscribers."""
 
     number: int
 
@@ -74,14 +65,14 @@ class Stop(IpcMessage, frozen=True):
 
 
 class Rescued(IpcMessage, frozen=True, kw_only=True):
-    """These leases of a dead process were given back: tell those who subscribed to events, and copy dead letters."""
+    """These leases of a dead process were given back: report them to subscribers, and copy dead letters."""
 
     number: int
     reaped: list[Reaped]
 
 
 class AdoptSession(IpcMessage, frozen=True, kw_only=True):
-    """Adopt the session of a process that was killed: its overdue jobs have failed, what else it had begun goes back."""
+    """Adopt the session of a process that was killed: its overdue jobs have failed, its other jobs go back."""
 
     owner: str
     overdue: list[Held]

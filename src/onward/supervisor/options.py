@@ -9,7 +9,9 @@ from typing import Literal
 
 import msgspec
 
-__all__ = ["ProcessOptions", "SupervisorOptions"]
+__all__ = ["ENGINE_FAILED", "ProcessOptions", "SupervisorOptions"]
+
+ENGINE_FAILED = 70  # the exit code of a process whose own threads have failed
 
 
 class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,7 +19,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     app: str  # module:attribute
     imports: list[str] = []
-    settings: dict[str, str] = {}  # that the command line names: they beat the application's own
+    settings: dict[str, str] = {}  # from the command line: they override the application's own
     queues: dict[str, int] = {}  # with their weights, 0: strict order; empty: those of the registered jobs
     concurrency: int = 10
     limits: dict[str, int] = {}
@@ -32,7 +34,7 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SupervisorOptions:
-    """How many processes, and when one has to go."""
+    """How many processes, and when one is replaced."""
 
     program: Sequence[str]  # the command that starts a worker process
     process: ProcessOptions

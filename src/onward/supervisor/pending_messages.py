@@ -1,4 +1,4 @@
-"""What one of the worker processes must see to, until it says that it has: if it dies before that, another one gets it."""
+"""Messages for any one worker process, until it reports that it has acted: if it dies before, another process gets them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class PendingMessages(Generic[K]):
-    """Messages by some key, each with the process that was given it."""
+    """Messages by key, each with the process that it was sent to."""
 
     def __init__(self) -> None:
         self._open: dict[K, IpcMessage] = {}
@@ -24,7 +24,7 @@ class PendingMessages(Generic[K]):
         self._open[key] = message
 
     def assign(self, process: WorkerProcess) -> None:
-        """Give it all that nobody has."""
+        """Send a process all messages that no other process has."""
         for key, message in self._open.items():
             if key not in self._given_to:
                 self._given_to[key] = process
@@ -41,7 +41,7 @@ class PendingMessages(Generic[K]):
         return list(self._open)
 
     def give_up(self) -> list[K]:
-        """Nobody will see to them any more."""
+        """Forget all messages: no process will act on them.  Returns their keys."""
         keys = list(self._open)
         self._open, self._given_to = {}, {}
         return keys

@@ -1,4 +1,4 @@
-"""Signals as something a loop can wait for."""
+"""Signals that a loop can wait for with a selector."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ __all__ = ["Signals"]
 
 
 class Signals:
-    """While it is entered, these signals do nothing by themselves but are heard here, in the order in which they came.
+    """Collects these signals while it is entered, in the order in which they came; they have no other effect then.
 
-    Those of ``if_heeded`` are heard only if nobody told the system to ignore them: `nohup` does, and so does a shell that
-    runs us in the background.
+    Those of ``if_heeded`` are left alone if they are ignored, as `nohup` and a shell in the background arrange it.
     """
 
     def __init__(self, numbers: Sequence[signal.Signals], *, if_heeded: Sequence[signal.Signals] = ()) -> None:
@@ -51,4 +50,4 @@ class Signals:
 
 
 def _heard(number: int, frame: FrameType | None) -> None:
-    """The byte that the interpreter writes for it says enough."""
+    """Do nothing: the interpreter has written the number into the pipe."""

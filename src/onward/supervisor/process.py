@@ -1,4 +1,4 @@
-"""One worker process as its supervisor sees it: a pid, a line to talk on, a board to read."""
+"""One worker process as its supervisor sees it: a pid, a channel for messages, a board to read."""
 
 from __future__ import annotations
 
@@ -14,29 +14,31 @@ from pathlib import Path
 import msgspec
 
 from onward.backend import Held
+from onward.base.clock import boottime
 from onward.base.ipc import IpcChannel, IpcMessage
 from onward.base.process_end import describe_end, end_orphan, kill_group
 from onward.supervisor.messages import DECODE_BELOW, Hello, Stop
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.run_board import RunBoard
-from onward.worker.store_contact import boottime
 
 __all__ = ["WorkerProcess", "oom_kills"]
 
 
 class WorkerProcess:
-    """A fresh interpreter that runs jobs.  It inherits no connection and no lock."""
+    """A fresh interpreter that runs jobs.  It gets no connection and no lock from the supervisor."""
 
     def __init__(self, number: int, program: Sequence[str], options: ProcessOptions) -> None:
         self.number = number
         self.hello: Hello | None = None
         self.draining = False
-        self.killed: str | None = None  # by us, and why
-        self.crashed = True  # how its end counts for what it had begun, unless we ended it
+        self.killed: str | None = None  # the reason, if the supervisor killed it
+        self.crashed = True  # whether its end is a crash of the jobs that it had begun
         self.overdue: set[Held] = set()
         self._beats = 0
         self._beats_since = time.monotonic()
-        with ExitStack() as if_it_fails:  # a system that is short of something must not lose more of it with every try
+        with (
+            ExitStack() as if_it_fails
+        ):  # a system that is short of files or memory must not lose more of them with every try
             self.board = RunBoard.create()
             if_it_fails.callback(self.board.close)
             ours, theirs = socket.socketpair()
@@ -60,18 +62,18 @@ class WorkerProcess:
         self.channel.post(message)
 
     def stop(self) -> None:
-        """Ask it to drain and exit."""
+        """Ask the process to drain and exit."""
         self.draining = True
         self.tell(Stop())
 
     def kill(self, because: str, *, crash: bool = False) -> None:
-        """End it at once.  Unless it is to blame, that is no crash of what it had begun."""
+        """Kill the process.  ``crash``: whether that is a crash of the jobs that it had begun."""
         if self.killed is None:
             self.killed, self.crashed = because, crash
             kill_group(self.pid)
 
     def collect_exited(self) -> int:
-        """It has ended: wait for it, and see to it that nothing of what it had begun runs on.  Gives its exit code."""
+        """Wait for the exited process, and end all that its jobs have started.  Returns the exit code."""
         begun = self.board.begun()
         if begun:  # programs that its handlers started
             kill_group(self.pid)
@@ -88,7 +90,7 @@ class WorkerProcess:
         self.board.close()
 
     def look_for_overdue(self, grace: float) -> set[Held]:
-        """What runs past its time-out and the grace after it; what has a process of its own is killed by the worker."""
+        """Return the jobs that run past their time-out and a grace; the worker itself kills those in their own processes."""
         limit = boottime() - grace
         running = [begun for begun in self.board.begun() if not begun.pid]
         self.overdue = {(begun.id, begun.token) for begun in running if begun.deadline < limit}
@@ -98,14 +100,14 @@ class WorkerProcess:
         return all((begun.id, begun.token) in these for begun in self.board.begun())
 
     def silent_for(self) -> float:
-        """For how many seconds its pump has not moved since it began to."""
+        """Return for how many seconds its pump has not moved."""
         beats, now = self.board.beats(), time.monotonic()
         if beats != self._beats or not beats:
             self._beats, self._beats_since = beats, now
         return now - self._beats_since
 
     def rss(self) -> int:
-        """Bytes of memory it occupies; 0 where that cannot be told."""
+        """Return the bytes of memory that it occupies; 0 where the system does not tell."""
         with suppress(OSError, ValueError, IndexError):
             pages = int(Path(f"/proc/{self.pid}/statm").read_text("ascii").split()[1])
             return pages * os.sysconf("SC_PAGE_SIZE")
@@ -116,7 +118,7 @@ _MEMORY_EVENTS = (Path("/sys/fs/cgroup/memory.events"), Path("/sys/fs/cgroup/mem
 
 
 def oom_kills(files: Sequence[Path] = _MEMORY_EVENTS) -> int:
-    """How many processes of our control group the kernel has killed for want of memory."""
+    """Return how many processes of this control group the kernel has killed because memory ran out."""
     for file in files:
         with suppress(OSError, ValueError):
             words = dict(line.split() for line in file.read_text("ascii").splitlines())

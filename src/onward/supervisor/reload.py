@@ -10,7 +10,7 @@ __all__ = ["Watcher"]
 
 
 class Watcher:
-    """Looks at the times of files.  Good enough for a person who saves one; it asks for no library and no thread."""
+    """Compares the times of files.  Enough for a person who saves one; it needs no library and no thread."""
 
     def __init__(self) -> None:
         self._times: dict[str, int] = {}
@@ -20,7 +20,7 @@ class Watcher:
             self._times.setdefault(file, _modified(file))
 
     def changed(self) -> bool:
-        """Whether any of them has changed since the last look."""
+        """Whether any file has changed since the last call."""
         now = {file: _modified(file) for file in self._times}
         changed = now != self._times
         self._times = now

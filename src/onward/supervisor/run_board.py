@@ -1,4 +1,4 @@
-"""What a worker process has begun, in memory that its supervisor reads when the process can say nothing any more.
+"""What a worker process has begun, in memory that its supervisor can read after its death.
 
     head    the pump's beats, how many jobs it has settled, the names of its session and of the successor that may have
             taken over
@@ -41,8 +41,8 @@ class BegunRun(NamedTuple):
     id: str
     token: int
     deadline: float  # on the boot-time clock
-    pid: int  # of the process of its own that it runs in; 0: the worker's
-    program: int = 0  # that it has started there and waits for; 0: none
+    pid: int  # of the process that runs only this job; 0: it runs in the worker's
+    program: int = 0  # the pid of the program that the handler waits for; 0: none
 
 
 class RunBoard:
@@ -70,23 +70,23 @@ class RunBoard:
     # The worker process writes
 
     def beat(self) -> None:
-        """The pump is alive."""
+        """Record that the pump is alive."""
         self._beats += 1
         _BEATS.pack_into(self._memory, 0, self._beats)
 
     def count(self, settled: int) -> None:
-        """So many more jobs were settled, for those who run no more than so many."""
+        """Record how many more jobs were settled, for a fleet that runs only so many."""
         self._settled += settled
         _SETTLED.pack_into(self._memory, _SETTLED_AT, self._settled)
 
     def name(self, owner: str, successor: str = "") -> None:
-        """Said before the store hears of it: whichever of the two it knows when we die, our supervisor knows it too."""
+        """Record the names of the session before the store learns them: the supervisor knows any that the store knows."""
         for place, name in zip(_NAMES, (owner, successor), strict=True):
             encoded = name.encode()
             _NAME.pack_into(self._memory, place, len(encoded), encoded)
 
     def begin(self, key: tuple[str, int], deadline: float = _NEVER, pid: int = 0) -> None:
-        """Its handler is about to be called."""
+        """Record that a handler is about to be called."""
         job_id, token = key
         encoded = job_id.encode()
         cell = self._cells.get(key) or self._free.popleft()
@@ -94,19 +94,19 @@ class RunBoard:
         _CELL.pack_into(self._memory, cell, 1, min(len(encoded), _LONGEST_ID), 0, pid, token, deadline, encoded)
 
     def program(self, key: tuple[str, int], pid: int) -> None:
-        """Its handler waits for a program, or for none any more."""
+        """Record that a handler waits for a program; 0: for none any more."""
         cell = self._cells.get(key)
         if cell is not None:
             _PROGRAM.pack_into(self._memory, cell + _PROGRAM_AT, pid != 0, pid)
 
     def left(self, key: tuple[str, int]) -> None:
-        """Its handler has returned: however long the answer to its settlement takes, it is not late."""
+        """Record that a handler has returned: however long the answer to its settlement takes, it is not overdue."""
         cell = self._cells.get(key)
         if cell is not None:
             _DEADLINE.pack_into(self._memory, cell + _DEADLINE_AT, _NEVER)
 
     def end(self, keys: Iterable[tuple[str, int]]) -> None:
-        """Their settlements were answered, or they are known to be lost and not to run."""
+        """Remove runs whose settlements were answered."""
         for key in keys:
             cell = self._cells.pop(key, None)
             if cell is not None:
@@ -122,12 +122,12 @@ class RunBoard:
         return int(_SETTLED.unpack_from(self._memory, _SETTLED_AT)[0])
 
     def owners(self) -> list[str]:
-        """The names its session may have: none if it was never opened."""
+        """Return the names that its session may have: none if it was never opened."""
         names = [_NAME.unpack_from(self._memory, place) for place in _NAMES]
         return [encoded[:length].decode() for length, encoded in names if length]
 
     def begun(self) -> list[BegunRun]:
-        """What has begun and was not answered for."""
+        """Return the runs that have begun and whose settlements were not answered."""
         used = self._memory[_FIRST_CELL :: _CELL.size]
         cells = [_FIRST_CELL + number * _CELL.size for number, byte in enumerate(used) if byte] if any(used) else []
         return [

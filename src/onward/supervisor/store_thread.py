@@ -1,8 +1,8 @@
 """The supervisor's thread that talks to the store, so that its loop never waits for it.
 
-It renews the sessions of the worker processes, gives back what dead ones held, sweeps up after workers of other machines
-that died, and forgets what is past its retention.  A store that does not answer is asked again: what was to be given back
-stays on the list until it is.  An estate that cannot be given back keeps neither the others nor the living waiting.
+It renews the sessions of the worker processes, gives back the leases of processes that died, and sweeps
+(`onward.worker.sweep`).  A store that does not answer is asked again: dead sessions stay on the list until their leases are
+given back.  A session that the store refuses to end delays neither the others nor the renewals.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 from onward.backend import Advising, Backend, Counting, Held, Inspection, Reaped
 from onward.base.backoff import doubling, jittered
-from onward.base.clock import SystemClock
+from onward.base.clock import SystemClock, boottime
 from onward.base.logs import get_logger
 from onward.base.names import serves
 from onward.base.outage import Outage
@@ -22,24 +22,24 @@ from onward.config import Settings
 from onward.errors import BackendError
 from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed
-from onward.worker.store_contact import Contact, boottime
+from onward.worker.store_contact import StoreContact
+from onward.worker.sweep import StoreSweep
 
 __all__ = ["DeadSessions", "Sessions", "StoreThread"]
 
 logger = get_logger("onward.supervisor")
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
-_PRUNE_EVERY = 60.0
-_NOBODY = ""  # no session has this name
+_NO_SESSION = ""  # no session has this name
 
 Sessions = Callable[[], Sequence[tuple[int, str]]]  # the sessions to renew, each with the number of its process
 
 
 class DeadSessions(NamedTuple):
-    """What a dead process leaves behind.
+    """The sessions of a process that died.
 
     ``owners`` are the names its session may have, the older first: an adoption that is still on its way to the store finds
-    neither once the first is gone.  ``started`` had begun and count as crashed; the rest goes back unharmed.
+    neither once the first is gone.  ``started`` had begun and count as crashed; its other leases go back unharmed.
     """
 
     owners: Sequence[str]
@@ -48,7 +48,7 @@ class DeadSessions(NamedTuple):
 
 
 class StoreThread:
-    """Renews, gives back, sweeps and prunes."""
+    """Renews, gives back and sweeps, on a thread of its own."""
 
     def __init__(
         self,
@@ -72,11 +72,10 @@ class StoreThread:
         self._gave_back = gave_back
         self._died = died
         self._interval = settings.lease_for / 3
-        self._contact = Contact(settings.lease_for)
+        self._contact = StoreContact(settings.lease_for)
+        self._sweep = StoreSweep(self._contact, reap=self._reap, prune=self._prune)
         self._dead_sessions: deque[DeadSessions] = deque()
         self._next_renewal = 0.0
-        self._next_sweep = 0.0
-        self._next_prune = boottime() + _PRUNE_EVERY
         self._failures = 0
         self._outage = Outage(logger)
         self._changed = threading.Condition()
@@ -93,7 +92,7 @@ class StoreThread:
 
     @property
     def busy(self) -> bool:
-        """Whether something is still to be given back."""
+        """Whether leases are still to be given back."""
         return bool(self._dead_sessions)
 
     def stop(self) -> None:
@@ -103,12 +102,12 @@ class StoreThread:
         self._thread.join(_LONGEST_PAUSE)
         if (
             self._store is not None and not self._thread.is_alive()
-        ):  # else it waits for an answer, and we would wait for it
+        ):  # else it waits for an answer, and closing would wait too
             self._store.close()
 
     @property
     def _backend(self) -> Backend:
-        """Opened by this thread, when it is first needed: that may take a while, and may have to be tried again."""
+        """The store.  Opened by this thread when first needed: that may take long, and may have to be tried again."""
         if self._store is None:
             store = self._open_store(self._settings)
             try:
@@ -127,7 +126,7 @@ class StoreThread:
             while not self._ended:
                 try:
                     self._work()
-                except (BackendError, OSError) as error:  # or the system has no file for it now
+                except (BackendError, OSError) as error:  # the system may have no file left for it now
                     self._failed(error)
                 else:
                     self._failures = 0
@@ -141,15 +140,10 @@ class StoreThread:
         if boottime() >= self._next_renewal:
             self._renew()
         self._give_back()
-        if boottime() >= self._next_sweep and self._contact.may_judge():
-            self._next_sweep = boottime() + self._interval
-            self._tell(self._backend.reap())
-        if boottime() >= self._next_prune and self._contact.may_judge():
-            self._next_prune = boottime() + _PRUNE_EVERY
-            for _ in self._prune():
-                self._give_back()
-                if boottime() >= self._next_renewal:
-                    self._renew()
+        for _ in self._sweep.run():
+            self._give_back()
+            if boottime() >= self._next_renewal:
+                self._renew()
 
     def _give_back(self) -> None:
         while self._dead_sessions:
@@ -158,7 +152,7 @@ class StoreThread:
                 for owner in dead.owners:
                     self._tell(self._backend.reap(owner=owner, started=dead.started, cause=dead.cause))
             except BaseException:
-                self._dead_sessions.rotate(-1)  # the next try begins with the next one
+                self._dead_sessions.rotate(-1)  # the next try begins with the next process
                 raise
             self._dead_sessions.popleft()
             self._gave_back()
@@ -166,21 +160,24 @@ class StoreThread:
     def _renew(self) -> None:
         self._next_renewal = boottime() + self._interval
         asked = boottime()
-        # Even if there is nobody to renew the store is asked: without an answer there was no contact.
-        # Where only a process itself can renew what it claimed, it does.
+        # The store is asked even if there is no session to renew: without an answer there was no contact.
+        # Where only a process itself can renew what it claimed, the process does.
         ours = self._sessions() if self._backend.capabilities.remote_extend else ()
-        for number, owner in ours or [(-1, _NOBODY)]:
+        for number, owner in ours or [(-1, _NO_SESSION)]:
             asked = boottime()
             renewal = self._backend.extend(owner)
             self._renewed(
                 number,
                 Renewed(owner=owner, asked=asked, alive=renewal.alive, cancel_requested=renewal.cancel_requested),
             )
-        self._contact.made(asked)
+        self._contact.answered(asked)
+
+    def _reap(self) -> None:
+        self._tell(self._backend.reap())
 
     def _prune(self) -> Iterator[object]:
         if not isinstance(self._backend, Inspection):
-            return iter(())  # it keeps nothing that could be forgotten
+            return iter(())  # it keeps no finished jobs
         clock = getattr(self._backend, "clock", None) or SystemClock()
         return prune(self._backend, cutoffs(self._settings.retention, clock.micros()))
 
@@ -189,9 +186,9 @@ class StoreThread:
             self._rescued(reaped)
 
     def _failed(self, error: BackendError | OSError) -> None:
-        self._contact.broken()
+        self._contact.failed()
         self._failures += 1
-        self._next_renewal = 0.0  # renew first when it is back
+        self._next_renewal = 0.0  # renew first when the store is back
         self._outage.failed(error)
 
     def _wait(self) -> None:

@@ -1,4 +1,4 @@
-"""Processes whose parent dies: becoming their parent, so that their end can be waited for; or ending with it."""
+"""Processes whose parent dies: becoming their parent, so that their end can be waited for; or being killed with it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _PR_SET_CHILD_SUBREAPER = 36
 
 
 def become_subreaper() -> None:
-    """Linux only.  As process 1 of a container we are that parent anyway."""
+    """Become the parent of orphaned descendants.  Linux only; process 1 of a container is that anyway."""
     _prctl(_PR_SET_CHILD_SUBREAPER, 1)
 
 
 def end_with_parent(*, on: bool = True) -> None:
-    """Linux only: be killed when the thread that started this process ends, whatever we do then.
+    """Let this process be killed when the thread that started it ends.  Linux only.
 
-    A process that imports an application does not listen, and one whose handler holds the interpreter's lock cannot.
+    A process that imports an application reads no messages, and one whose handler holds the interpreter's lock cannot.
     """
     _prctl(_PR_SET_PDEATHSIG, signal.SIGKILL if on else 0)
 

@@ -2,17 +2,17 @@
 
     starting ──hello──▶ running ──signal, or all is done──▶ draining ──second signal, deadline──▶ killing ──▶ ended
 
-**The loop** never waits for the store or for a worker process: it hears signals, reads what processes say, buries the dead,
-and once a second looks after the living.  The store is the keeper's (`onward.supervisor.store_thread`), which renews their
-sessions: a handler that holds the interpreter's lock for minutes keeps its leases.
+**The loop** never waits for the store or for a worker process: it reads signals and messages, collects processes that have
+exited, and checks the running ones once a second.  Only the store thread (`onward.supervisor.store_thread`) calls the
+store; it renews the sessions of the processes, so a handler that holds the interpreter's lock for minutes keeps its leases.
 
-**A process that died** is buried before anything of it is given back: a lease is given back only by somebody who knows that
-its code has ended.  What it had begun (`onward.supervisor.run_board`) gets a crash and the cause, the rest goes back
-unharmed. If we killed it ourselves, to stop or to recycle, nothing crashed: all of it goes back as interrupted.  A
-process that cannot be started, or cannot import the application while others can, is tried again after a pause that grows.
+**A process that died** is waited for before any of its leases is given back: until then its code may run.  A job that it had
+begun (`onward.supervisor.run_board`) gets a crash and the cause, its other jobs go back unharmed.  If the supervisor killed
+it, to stop or to recycle, nothing crashed: all of its jobs go back as interrupted.  A process that cannot be started, or
+cannot import the application while others can, is tried again after a pause that grows.
 
 **A job that ignores its time-out** past a grace has its process recycled: a replacement starts, the process claims nothing
-more and its other jobs finish; then it is killed, and another inherits its session, where the overdue job is a failed
+more and its other jobs finish; then it is killed, and another process adopts its session, where the overdue job is a failed
 attempt like any other (`onward.supervisor.handovers`).  If the pump stands still as well, the other jobs cannot finish and
 are not waited for.
 
@@ -39,7 +39,7 @@ from onward.supervisor.fleet import Fleet
 from onward.supervisor.handovers import SessionHandovers
 from onward.supervisor.mailbox import Mailbox
 from onward.supervisor.messages import Draining, Failed, Hello, Renewed, Rescued, RescueReported, SessionAdopted
-from onward.supervisor.options import SupervisorOptions
+from onward.supervisor.options import ENGINE_FAILED, SupervisorOptions
 from onward.supervisor.pending_messages import PendingMessages
 from onward.supervisor.posix_signals import Signals
 from onward.supervisor.process import WorkerProcess, oom_kills
@@ -52,16 +52,15 @@ __all__ = ["Supervisor"]
 
 logger = get_logger("onward.supervisor")
 
-_LOOK_EVERY = 1.0
+_CHECK_EVERY = 1.0
 _MOST_FAILED_STARTS = 3
 _STUCK_AFTER = 10.0  # seconds without a beat, when a job is overdue
-_LAST_WORDS = 10.0  # seconds to give back what the dead held when we are about to exit
+_GIVE_BACK_WITHIN = 10.0  # seconds before the exit, for the leases of processes that died
 _STOPPED = "its worker was stopped"
-_ENGINE_FAILED = 70
 
 
 class Supervisor:
-    """Runs worker processes until it is told to stop or they have done all there was to do."""
+    """Runs worker processes until it is told to stop or they have done all there is to do."""
 
     def __init__(self, options: SupervisorOptions, *, open_store: Callable[[Settings], Backend]) -> None:
         self._options = options
@@ -70,22 +69,22 @@ class Supervisor:
         self._handovers = SessionHandovers()
         self._reports: PendingMessages[int] = (
             PendingMessages()
-        )  # what was given back, for a process in which subscribers live
+        )  # of leases that were given back, for a process with subscribers
         self._reports_made = 0
         self._store_thread: StoreThread | None = None
-        self._boards = threading.Lock()  # the keeper reads the names on them
+        self._boards = threading.Lock()  # the store thread reads the names on them
         self._mailbox = Mailbox()
         self._selector = selectors.DefaultSelector()
         self._watcher = Watcher() if options.reload else None
         self._awaits_change = False
-        self._look_at = 0.0
+        self._check_at = 0.0
         self._oom_kills = oom_kills()
-        self._signals_heard = 0
+        self._signals_received = 0
         self._deadline: float | None = None  # set when stopping
         self._code = 0
 
     def run(self) -> int:
-        """Until the end; gives the exit code.  If this fails our processes see that we are gone, and drain."""
+        """Run until the end.  Returns the exit code.  If this raises, the worker processes see that, and drain."""
         become_subreaper()
         with (
             Signals((signal.SIGTERM, signal.SIGCHLD), if_heeded=(signal.SIGINT, signal.SIGHUP)) as signals,
@@ -99,12 +98,12 @@ class Supervisor:
                     self._start_due()
                     self._selector.select(self._pause())
                     for number in signals.heard():
-                        self._hear_signal(number)
+                        self._on_signal(number)
                     for process in self._fleet:
-                        self._hear(process)
+                        self._read_messages(process)
                     self._collect_exited()
                     self._mailbox.deliver()
-                    self._look_after()
+                    self._check_processes()
             finally:
                 self._close()
         return self._code
@@ -118,8 +117,8 @@ class Supervisor:
         return not (self._stopping or self._awaits_change)
 
     def _pause(self) -> float:
-        """Until the next thing to be done that nobody tells us of."""
-        now, due = time.monotonic(), self._look_at
+        """Return the seconds until the next timed action."""
+        now, due = time.monotonic(), self._check_at
         if self._may_start:
             due = min(due, self._fleet.next_start())
         if self._deadline is not None and self._deadline > now:
@@ -159,28 +158,28 @@ class Supervisor:
         logger.info("ready: %s; queues: %s; jobs: %s", width, queues, jobs)
         notify("READY=1")
 
-    # Hearing
+    # Signals and messages
 
-    def _hear_signal(self, number: signal.Signals) -> None:
+    def _on_signal(self, number: signal.Signals) -> None:
         if number is signal.SIGCHLD:
-            return  # the dead are looked for in every round
-        self._signals_heard += 1
-        if self._signals_heard == 1:
+            return  # exited processes are collected in every round
+        self._signals_received += 1
+        if self._signals_received == 1:
             self._drain(f"{number.name}")
-        elif self._signals_heard == 2:
-            logger.warning("%s again: what runs is killed and given back", number.name)
+        elif self._signals_received == 2:
+            logger.warning("%s again: running jobs are killed and given back", number.name)
             self._kill_all(_STOPPED)
         else:
             os._exit(128 + signal.SIGTERM)
 
-    def _hear(self, process: WorkerProcess) -> None:
+    def _read_messages(self, process: WorkerProcess) -> None:
         try:
             arrived = process.channel.arrived()
         except MalformedMessage as error:
             process.kill(f"it sent a malformed message: {error}", crash=True)
             arrived = None
         if arrived is None:
-            self._unlisten(process)
+            self._stop_reading(process)
         for message in arrived or ():
             self._on_message(process, message)
 
@@ -203,12 +202,12 @@ class Supervisor:
         problem, _, traceback = failed.message.partition("\n")
         logger.log_traceback(logging.ERROR, "%s", problem, traceback=traceback)
         self._fleet.failed_starts = 0
-        process.kill("it cannot serve the application")  # it may have started threads that keep it
+        process.kill("it cannot serve the application")  # threads that it has started may keep it running
         if self._watcher is not None:
             self._fleet.retire(process)
             self._watcher.watch(failed.files)
             self._awaits_change = True
-        elif not (self._store_thread is not None and (failed.passing or self._somebody() is not None)):
+        elif not (self._store_thread is not None and (failed.passing or self._serving() is not None)):
             self._drain("the application cannot be served", code=failed.code)
 
     def _tell(self, number: int, message: Renewed) -> None:
@@ -222,28 +221,28 @@ class Supervisor:
         self._assign_pending()
 
     def _sessions(self) -> list[tuple[int, str]]:
-        """What to renew.  Called by the keeper's thread."""
+        """Return the sessions to renew.  Called by the store thread."""
         with self._boards:
             own = [(each.number, owners[0]) for each in self._fleet if (owners := each.board.owners())]
             return [*own, *((-1, owner) for owner in self._handovers.open())]
 
-    def _unlisten(self, process: WorkerProcess) -> None:
+    def _stop_reading(self, process: WorkerProcess) -> None:
         if process.channel in self._selector.get_map():
             self._selector.unregister(process.channel)
 
-    # Burying
+    # Processes that have exited
 
     def _collect_exited(self) -> None:
-        while (pid := _next_dead()) is not None:
+        while (pid := _next_exited()) is not None:
             process = self._fleet.by_pid(pid)
-            if process is None:  # an orphan that became ours
+            if process is None:  # an orphan, which became a child of this process
                 os.waitpid(pid, 0)
                 continue
-            self._hear(process)  # its last words
-            self._unlisten(process)
-            self._on_death(process, process.collect_exited())
+            self._read_messages(process)  # what it said before its end
+            self._stop_reading(process)
+            self._on_exit(process, process.collect_exited())
 
-    def _on_death(self, process: WorkerProcess, code: int) -> None:
+    def _on_exit(self, process: WorkerProcess, code: int) -> None:
         killed_before, self._oom_kills = self._oom_kills, oom_kills()
         cause = process.cause_of_death(code, out_of_memory=self._oom_kills > killed_before)
         polite = code == 0 and process.hello is not None
@@ -255,11 +254,11 @@ class Supervisor:
             owners, begun = process.board.owners(), process.board.begun()
             self._fleet.remove(process, polite=polite)
             process.forget()
-        # What ran in a process of its own was killed when this one was buried: it was interrupted, not to blame.
+        # A job in a process of its own was killed when this process was collected: it was interrupted, and did not crash.
         held: list[Held] = [(each.id, each.token) for each in begun if not each.pid]
         overdue = [each for each in held if each in process.overdue]
         if overdue:
-            self._handovers.leave(owners, overdue, [each for each in held if each not in overdue])
+            self._handovers.hand_over(owners, overdue, [each for each in held if each not in overdue])
         elif self._store_thread is not None and owners:
             self._store_thread.give_back(DeadSessions(owners, held if process.crashed else [], cause))
         self._handovers.died(process)
@@ -268,30 +267,30 @@ class Supervisor:
         if self._fleet.failed_starts >= _MOST_FAILED_STARTS and self._store_thread is None:
             self._drain(f"{_MOST_FAILED_STARTS} processes ended before the application was imported: {cause}", code=1)
 
-    def _somebody(self) -> WorkerProcess | None:
-        """Who will be there for a while."""
+    def _serving(self) -> WorkerProcess | None:
+        """Return a process that has started and does not drain."""
         return next((each for each in self._fleet if each.hello is not None and not each.draining), None)
 
     def _assign_pending(self) -> None:
-        somebody = self._somebody()
-        if somebody is not None:
-            self._handovers.assign(somebody)
+        serving = self._serving()
+        if serving is not None:
+            self._handovers.assign(serving)
         elif self._stopping and self._store_thread is not None:
             for owner in self._handovers.give_up():
                 self._store_thread.give_back(DeadSessions([owner], [], _STOPPED))
-        listener = somebody or next((each for each in self._fleet if each.hello is not None), None)
+        listener = serving or next((each for each in self._fleet if each.hello is not None), None)
         if listener is not None:
             self._reports.assign(listener)
 
-    # Looking after the living
+    # Processes that run
 
-    def _look_after(self) -> None:
+    def _check_processes(self) -> None:
         now = time.monotonic()
         if self._deadline is not None and now >= self._deadline:
             self._kill_all(_STOPPED)
-        if now < self._look_at:
+        if now < self._check_at:
             return
-        self._look_at = now + min(_LOOK_EVERY, watchdog_interval() or _LOOK_EVERY)
+        self._check_at = now + min(_CHECK_EVERY, watchdog_interval() or _CHECK_EVERY)
         self._oom_kills = oom_kills()
         if watchdog_interval() is not None:
             notify("WATCHDOG=1")
@@ -326,7 +325,7 @@ class Supervisor:
             self._recycle(process)
 
     def _recycle(self, process: WorkerProcess) -> None:
-        """Start another in its place.  This interrupts nobody: what it runs is finished, however long that takes."""
+        """Start another in its place.  No job is interrupted: the process ends after its jobs, however long that takes."""
         process.stop()
         self._fleet.retire(process)
 
@@ -349,7 +348,7 @@ class Supervisor:
         self._fleet.end()
         for process in self._fleet:
             if process.hello is None:
-                process.kill(_STOPPED)  # it has nothing yet
+                process.kill(_STOPPED)  # it has claimed nothing yet
             else:
                 process.stop()
 
@@ -364,15 +363,15 @@ class Supervisor:
             return True
         if self._deadline is None:
             self._deadline = time.monotonic()
-        return time.monotonic() > self._deadline + _LAST_WORDS
+        return time.monotonic() > self._deadline + _GIVE_BACK_WITHIN
 
     def _close(self) -> None:
         if self._store_thread is not None:
             self._store_thread.stop()
 
 
-def _next_dead() -> int | None:
-    """A child of ours that has ended, and is still to be waited for."""
+def _next_exited() -> int | None:
+    """Return a child process that has exited and was not waited for."""
     try:
         ended = os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT)
     except ChildProcessError:
@@ -381,6 +380,6 @@ def _next_dead() -> int | None:
 
 
 def _die(error: BaseException) -> None:
-    """The keeper died.  The worker processes see that we are gone, and drain."""
+    """Exit: the store thread died.  The worker processes see that the supervisor is gone, and drain."""
     logger.critical("the supervisor dies: %s: %s", type(error).__name__, error, exc_info=error)
-    os._exit(_ENGINE_FAILED)
+    os._exit(ENGINE_FAILED)

@@ -30,7 +30,7 @@ from onward.attempt.attempt import Attempt
 from onward.attempt.settle import Settler
 from onward.backend import Backend
 from onward.base.failure import Failure
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
 from onward.client.bound_job import Job
 from onward.client.handle import JobHandle
@@ -221,7 +221,7 @@ class Block:
         self._context.begin_transaction()
         completion: Completion | None = None
         try:
-            with shield():
+            with uninterrupted():
                 completion = self._store.begin(at_most=self._blocks.at_most)
         except BaseException:
             if (
@@ -237,7 +237,7 @@ class Block:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         # From here on the run is not torn apart: it would not know what has become of its job.
-        with shield():
+        with uninterrupted():
             self._left()
             self._end(failed=error is not None)
 

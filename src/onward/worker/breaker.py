@@ -1,8 +1,8 @@
-"""When to leave a store alone: after five errors in a row it is not asked for a minute, then asked once.
+"""How long to leave a store alone: after five errors in a row it is not called for a minute, then called once.
 
-Only a store that answers with errors opens the circuit.  One that cannot be reached is another matter: there is nobody
-to spare, and work should go on within seconds of its return, so reconnecting has a short back-off of its own.
-Handlers' failures never count.
+Only a store that answers with errors opens the circuit.  A store that cannot be reached has no load
+to be spared, and work should go on within seconds of its return, so reconnecting has a short back-off of its own.
+Failures of handlers never count.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Breaker:
         self._errors = self._outages = 0
 
     def failure(self, error: BackendError) -> float:
-        """Seconds until the next try, with jitter so that a fleet does not come back in step."""
+        """Count an error.  Returns the seconds until the next try, jittered: a fleet must not come back in step."""
         if not isinstance(error, BackendUnavailable):
             self._errors += 1
             if self.open:

@@ -1,7 +1,7 @@
 """One event loop on a thread of its own, for async handlers called from code that is not async.
 
-Whatever a handler does to the loop, it goes on: one that stops it, or leaves a callback behind that exits, must not leave
-the caller waiting for ever.
+Whatever a handler does to the loop, it goes on: a handler that stops it, or leaves a callback behind that exits, must not
+leave the caller waiting for ever.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Started when first needed.  A daemon: it keeps no program alive."""
+    """An event loop on a daemon thread that is started when first needed."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -33,7 +33,7 @@ class LoopThread:
         self._pid = 0
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result.  Interrupted, cancel it and wait for its end all the same."""
+        """Run a coroutine to its end and return its result.  Ctrl-C cancels it, and its end is awaited all the same."""
         loop, end = self._running(), Future[None]()
         tasks: list[asyncio.Task[T]] = []
 
@@ -54,7 +54,7 @@ class LoopThread:
             end.result()
         except KeyboardInterrupt:
             loop.call_soon_threadsafe(stop)
-            end.result()  # whoever gives the job back must know that its code has ended
+            end.result()  # the caller gives the job back, and its code must have ended before
             raise
         return tasks[0].result()
 
@@ -83,7 +83,7 @@ def _serve(loop: asyncio.AbstractEventLoop, ended: threading.Event) -> None:
     while not ended.is_set():
         try:
             loop.run_forever()
-        except BaseException as error:  # noqa: BLE001  a task that a handler left behind may exit, but not take us along
+        except BaseException as error:  # noqa: BLE001  a task that a handler left behind may call exit()
             what = kind_of(error)
             logger.error("a callback or task of a handler raised %s: the event loop goes on", what)  # noqa: TRY400
     loop.close()

@@ -9,8 +9,6 @@ may take longer than a lease; and if it was reaped in between, the next claim op
 
 from __future__ import annotations
 
-import os
-import platform
 import threading
 import time
 from collections import Counter
@@ -19,27 +17,27 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from datetime import timedelta
-from random import uniform
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, run_async
 from onward.attempt.first_error import FirstError
 from onward.attempt.prepare import prepare
 from onward.attempt.report import Reporter, status
 from onward.attempt.settle import Exchange, Settler
-from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Session
+from onward.backend import Backend, Claim, Counting, Held, Inline, Lease
 from onward.base import forks
+from onward.base.backoff import jittered
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.base.names import queue_name
 from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.job.context import JobContext
 from onward.job.outcome import Released
 from onward.job.settlement import Settlement
 from onward.telemetry import JobStarted, Telemetry
-from onward.version import __version__
 from onward.worker.event_loop import LoopThread
+from onward.worker.session import session_of_this_process
 from onward.worker.timed_calls import TimedCalls
 
 __all__ = ["InlineRunner", "WorkerResult"]
@@ -137,7 +135,7 @@ class InlineRunner:
         """Run one cycle; None if nothing is due."""
         while True:
             # A handler that calls this may be interrupted between two cycles, and never in the middle of one.
-            with shield(), self._session.in_use() as owner:
+            with uninterrupted(), self._session.in_use() as owner:
                 answer = self._settler.exchange(owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
                     self._reporter.fetched(queue)
@@ -202,7 +200,7 @@ class InlineRunner:
             except BackendUnavailable:
                 if time.monotonic() + pause > deadline:
                     raise
-            time.sleep(uniform(pause / 2, pause))
+            time.sleep(jittered(pause))
             pause = min(pause * 2, 1.0)
 
 
@@ -312,9 +310,7 @@ class _InlineSession:
 
     def _open(self) -> str:
         owner, now = random_owner(), self._clock.micros()
-        self._backend.open_session(
-            Session(owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__)
-        )
+        self._backend.open_session(session_of_this_process(owner, self._lease_for))
         self._owner, self._renewed_at = owner, now
         return owner
 

@@ -1,9 +1,9 @@
-"""Stopping a handler that runs: at its deadline, or because somebody cancelled the job.
+"""Stopping a handler that runs: at its deadline, or because the job was cancelled.
 
 An async handler's task is cancelled.  A sync handler gets an exception at its next byte-code, in a worker's thread or in
-that of the caller of `process_once`; `onward.base.interruption` sees to it that this never hits our own code or the
-next job.  If it still runs seconds later it gets another one: the first may have been swallowed, by a bare `except` or
-in a callback of the garbage collector.
+that of the caller of `process_once`; `onward.base.interruption` keeps it away from our own code and from the next job.  A
+handler that still runs seconds later gets another one: a bare `except` may have swallowed the first, or a callback of the
+garbage collector.
 """
 
 from __future__ import annotations
@@ -13,25 +13,26 @@ import time
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 
+from onward.backend import Held
 from onward.base import forks
 from onward.base.interruption import Guard
 from onward.errors import JobInterrupted, JobTimeout
-from onward.worker.inflight import Key, Work
+from onward.worker.inflight import Work
 
-__all__ = ["Deadlines", "Slot"]
+__all__ = ["Deadlines", "InterruptSlot"]
 
 _SOON = 0.001
 _AGAIN = 5.0  # seconds to tidy up
 
 
 class Deadlines:
-    """Interrupts what runs past its deadline, from a thread that starts with the first deadline.
+    """Interrupts handlers that run past their deadline, from a thread that starts with the first deadline.
 
-    There is no list of deadlines: what runs is looked through whenever the earliest known one has come.  So a job that
-    ends in time leaves nothing behind, and costs nothing more.
+    There is no list of deadlines: the running jobs are searched whenever the earliest known deadline has come.  So a job
+    that ends in time leaves nothing behind, and costs nothing more.
     """
 
-    def __init__(self, running: Mapping[Key, Work], *, died: Callable[[BaseException], None]) -> None:
+    def __init__(self, running: Mapping[Held, Work], *, died: Callable[[BaseException], None]) -> None:
         self._running = running
         self._died = died
         self._closed = False
@@ -39,7 +40,7 @@ class Deadlines:
         forks.watch(self)
 
     def before_fork(self) -> None:
-        """Nothing to do: the child begins anew."""
+        """Do nothing: the child begins anew."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
@@ -51,7 +52,7 @@ class Deadlines:
         self._thread: threading.Thread | None = None
 
     def watch(self, work: Work, deadline: float, kind: type[BaseException]) -> None:
-        """Interrupt it then, if it still runs, unless it is to be interrupted before."""
+        """Interrupt a handler then, if it still runs, unless it is to be interrupted before."""
         with self._changed:
             if work.deadline is None or deadline < work.deadline:
                 work.deadline, work.interruption = deadline, kind
@@ -78,20 +79,22 @@ class Deadlines:
             self._died(error)
 
     def _interrupt_what_is_due(self) -> float:
-        """Gives the next deadline."""
+        """Return the next deadline."""
         now, after = time.monotonic(), float("inf")
         for work in list(self._running.values()):
             if work.deadline is None:
                 continue
             if work.deadline <= now:
                 sent = work.guard is not None and work.guard.interrupt(work, work.interruption)
-                work.deadline = now + (_AGAIN if sent else _SOON)  # else it is about to be entered, or being left
+                work.deadline = now + (
+                    _AGAIN if sent else _SOON
+                )  # else the handler is about to be called, or returning
             after = min(after, work.deadline)
         return after
 
 
-class Slot:
-    """Where a thread's handlers can be interrupted."""
+class InterruptSlot:
+    """Makes the handlers of one thread interruptible."""
 
     __slots__ = ("_deadlines", "_guard", "thread", "work")
 
@@ -102,7 +105,7 @@ class Slot:
         self.work: Work
 
     def enter(self) -> None:
-        """The handler is about to be called: from here on it may be interrupted."""
+        """Make the handler interruptible; it is called next."""
         work = self.work
         work.guard = self._guard
         timeout = work.ready.terms.timeout
@@ -111,11 +114,11 @@ class Slot:
         self._guard.enter(work)
 
     def leave(self) -> type[BaseException] | None:
-        """See `Guard.leave`."""
+        """Make the thread uninterruptible again.  See `Guard.leave`."""
         return self._guard.leave()
 
     def remove(self) -> None:
-        """The thread goes back to who lent it."""
+        """Give the thread back to the code that lent it."""
         with suppress(JobInterrupted):
             self._guard.leave()  # Ctrl-C may have come in between
         self._guard.remove()

@@ -1,12 +1,13 @@
-"""Jobs in processes of their own: those that ask for it, and those that were there when a process died.
+"""Jobs in processes of their own: those that ask for it, and those that had begun when a process died.
 
-A process of its own can be killed, at the job's time-out or when somebody cancels it, whatever it is doing; and if it dies
-by itself, only this job can be to blame.  It is a fresh interpreter with the application imported.  It gets one lease at a
-time, runs one attempt and says how that ended; settling stays with the worker that holds the lease.  A job with crashes
-gets a process that nobody used before and nobody will use again.
+A process of its own can be killed, at the job's time-out or when the job is cancelled, whatever it is doing; and if it dies
+by itself, only this job can have caused it.  It is a fresh interpreter with the application imported.  It gets one lease at
+a time, runs one attempt and reports how that ended; the worker that holds the lease settles it.  A job with crashes gets a
+new process, which is not used again.
 
-The witness learns the process before the process learns the job: if the worker dies, its supervisor kills the process before
-the lease is given back.  A process that dies before it says that the job has begun is nobody's crash.
+The recorder has the pid before the process has the job: if the worker dies, its supervisor kills the process before the
+lease is given back.  A process that dies before it reports that the job has begun counts as no crash.  The other end is
+`onward.entry.isolated`.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from onward.attempt.attempt import Attempt, Runtime, conclude, parked
+from onward.backend import Held
 from onward.base.failure import Failure
 from onward.base.ipc import IpcChannel, IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
@@ -28,29 +30,23 @@ from onward.base.process_end import describe_end, has_ended, kill_group
 from onward.errors import JobStopped, JobTimeout
 from onward.job.lease import Lease
 from onward.job.outcome import Crashed, Outcome, Released
-from onward.worker.inflight import Key, Work
+from onward.worker.inflight import Work
 from onward.worker.run_recorder import RunRecorder
 
 __all__ = [
-    "AttemptEnded",
-    "FromWorker",
-    "HandlerBegins",
-    "HandlerProgress",
-    "Imported",
-    "IsolatedProcesses",
-    "LeaseIsLost",
+    "AttemptEnded", "FromWorker", "HandlerBegins", "HandlerProgress", "Imported", "IsolatedProcesses", "LeaseIsLost",
     "RunLease",
-]
+]  # fmt: skip
 
 logger = get_logger("onward.worker")
 
 _SPARES = 2
-_LAST_BREATH = 1.0
+_EXITS_WITHIN = 1.0  # seconds
 _GRACE = 0.5  # seconds in which an async handler can still be cancelled by its own event loop
 
 
 class RunLease(IpcMessage, frozen=True):
-    """Run one attempt of this."""
+    """Run one attempt of this lease."""
 
     lease: Lease
 
@@ -60,7 +56,7 @@ class LeaseIsLost(IpcMessage, frozen=True):
 
 
 class Imported(IpcMessage, frozen=True):
-    """The application is there; or why it is not."""
+    """The application was imported; or the problem why not."""
 
     problem: str | None = None
 
@@ -99,7 +95,7 @@ class IsolatedProcesses:
         self,
         program: Sequence[str],
         runtime: Runtime,
-        recorder: RunRecorder,
+        recorder: RunRecorder | None,
         *,
         fresh: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -108,34 +104,34 @@ class IsolatedProcesses:
         self._recorder = recorder
         self._fresh = fresh
         self._spares: list[_Process] = []
-        self._busy: dict[Key, _Process] = {}
+        self._busy: dict[Held, _Process] = {}
         self._lock = threading.Lock()
 
-    def wants(self, work: Work) -> bool:
-        return work.lease.crashes > 0 or work.ready.entry.definition.isolation == "process"
-
     def run(self, work: Work) -> Attempt:
-        """One attempt in another process.  Waits for its end."""
+        """Run one attempt in another process, and wait for its end."""
         suspect = work.lease.crashes > 0
         try:
             process = self._process(fresh=suspect)
-        except OSError as error:  # no process, no memory or no file to be had
+        except OSError as error:  # the system has no process, memory or file left
             return self._put_aside(work, f"a process of its own cannot be started: {error}")
         started = time.perf_counter_ns()
         try:
             problem = process.wait_until_imported()
-            if problem is not None:  # a deployment that is half done: nobody ran, and nothing is burned
+            if (
+                problem is not None
+            ):  # a deployment that is half done: the handler did not run, and no attempt is counted
                 return self._put_aside(work, problem)
-            if work.lost or not self._fresh():  # the import took its time
+            if work.lost or not self._fresh():  # the import may have taken longer than the lease
                 self._keep(process, spare=not suspect)
                 return Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released())
-            self._recorder.begin(work.key, float("inf"), process.pid)
+            if self._recorder is not None:
+                self._recorder.begin(work.key, float("inf"), process.pid)
             with self._lock:
                 self._busy[work.key] = process
             ran = process.run(work, self._report)
         except _ProcessEnded as ended:
-            return self._unheard(work, process, ended, started)
-        except Exception as error:  # what it said is not what anybody expects
+            return self._without_report(work, process, ended, started)
+        except Exception as error:  # a message that does not fit
             logger.exception("job %s %s: its process is given up", work.ready.letter.job, work.key[0])
             process.kill("given up")
             process.end()
@@ -144,38 +140,29 @@ class IsolatedProcesses:
             with self._lock:
                 self._busy.pop(work.key, None)
         self._keep(process, spare=not suspect)
-        return Attempt(
-            lease=work.lease,
-            letter=work.ready.letter,
-            outcome=ran.outcome,
-            failure=ran.failure,
-            result=ran.result,
-            note=ran.note,
-            swallowed=ran.swallowed,
-            duration_ms=ran.duration_ms,
-        )
+        return Attempt(lease=work.lease, letter=work.ready.letter, **msgspec.structs.asdict(ran))
 
     def pid_of(self, work: Work) -> int | None:
-        """The process that runs it, once it does."""
+        """Return the process that runs a job, once it does."""
         with self._lock:
             process = self._busy.get(work.key)
         return None if process is None else process.pid
 
     def stop(self, work: Work) -> bool:
-        """The job was cancelled.  False if it has not begun yet."""
-        with self._lock:  # so that it cannot be used for the next job meanwhile
+        """Kill the process of a cancelled job.  False if the job has not begun yet."""
+        with self._lock:  # so that the process is not given the next job meanwhile
             process = self._busy.get(work.key)
             if process is None:
                 return False
             process.kill("cancelled")
             return True
 
-    def lose(self, work: Work) -> None:
-        """Its lease is lost: say so to its handler."""
+    def lease_lost(self, work: Work) -> None:
+        """Tell the handler that its lease is lost."""
         with self._lock:
             process = self._busy.get(work.key)
             if process is not None:
-                process.lose()
+                process.lease_lost()
 
     def close(self) -> None:
         with self._lock:
@@ -201,8 +188,8 @@ class IsolatedProcesses:
                 return
         process.end()
 
-    def _unheard(self, work: Work, process: _Process, ended: _ProcessEnded, started: int) -> Attempt:
-        """It died before it said how the attempt ended."""
+    def _without_report(self, work: Work, process: _Process, ended: _ProcessEnded, started: int) -> Attempt:
+        """Decide on an attempt whose process died before it reported the end."""
         match process.killed_because:
             case "timeout":
                 limit = work.ready.terms.timeout
@@ -215,7 +202,7 @@ class IsolatedProcesses:
         return Attempt(lease=work.lease, letter=work.ready.letter, outcome=Crashed(str(ended)))
 
     def _put_aside(self, work: Work, problem: str) -> Attempt:
-        """Nobody ran, and nothing is burned."""
+        """Park a job: the handler did not run; no attempt is counted."""
         logger.error("job %s %s waits: %s", work.ready.letter.job, work.key[0], problem)
         return Attempt(lease=work.lease, letter=work.ready.letter, outcome=parked(work.lease, problem))
 
@@ -232,7 +219,7 @@ class _ProcessEnded(Exception):
 
 
 class _Process:
-    """A process that waits for a job."""
+    """One process, and the messages to and from it."""
 
     def __init__(self, program: Sequence[str]) -> None:
         ours, theirs = socket.socketpair()
@@ -249,7 +236,7 @@ class _Process:
             self._channel.close()
             raise
         self._imported = False
-        self.begun = False  # the job that it was given last
+        self.begun = False  # whether the handler of the last job was called
         self._heard: list[IpcMessage] = []
         self._ending = threading.Lock()
         self.killed_because: str | None = None
@@ -263,7 +250,7 @@ class _Process:
         return has_ended(self.pid)
 
     def wait_until_imported(self) -> str | None:
-        """The problem that the application had, if it had one."""
+        """Wait for the import of the application.  Returns the problem, if there was one."""
         if self._imported:
             return None
         message = self._next(None)
@@ -274,7 +261,7 @@ class _Process:
         return message.problem
 
     def run(self, work: Work, report: Callable[[Lease, float, str | None], bool]) -> AttemptEnded:
-        """Hand it the lease and wait for the answer, at most as long as the job may take."""
+        """Send the lease and wait for the end of the attempt, at most as long as the job may take."""
         timeout = work.ready.terms.timeout
         deadline = None if timeout is None else time.monotonic() + timeout + _GRACE
         self.begun = False
@@ -288,35 +275,35 @@ class _Process:
                     self.begun = True
                 case HandlerProgress(fraction, note):
                     if not report(work.lease, fraction, note):
-                        self.lose()
+                        self.lease_lost()
                 case AttemptEnded() as ran:
                     return ran
 
     def kill(self, because: str) -> None:
-        """From any thread: it will be found dead by whoever waits for its answer."""
+        """Kill the process.  From any thread: the thread that waits for its messages finds it dead."""
         with self._ending:
             if self.killed_because is None:
                 self.killed_because = because
                 if self._popen.returncode is None:
                     kill_group(self.pid)
 
-    def lose(self) -> None:
+    def lease_lost(self) -> None:
         self._channel.send(LeaseIsLost())
 
     def end(self) -> int:
-        """Let it go: it exits when nobody is on the line.  If it does not it is killed, and so is what it has started."""
+        """Close the channel, on which the process exits, and kill what is left of its group.  Returns the exit code."""
         self._channel.close()
-        deadline = time.monotonic() + _LAST_BREATH
+        deadline = time.monotonic() + _EXITS_WITHIN
         while not self.has_ended:
             if time.monotonic() > deadline:
-                self.kill("off the line")
+                self.kill("it did not exit")
             time.sleep(0.002)
-        with self._ending:  # until it is waited for, its number is its own
+        with self._ending:  # until it is waited for, no other process gets its number
             kill_group(self.pid)
             return self._popen.wait()
 
     def _next(self, deadline: float | None) -> IpcMessage | None:
-        """The next message; None if the deadline comes first."""
+        """Return the next message; None if the deadline comes first."""
         while not self._heard:
             try:
                 arrived = self._channel.arrived()
@@ -332,7 +319,7 @@ class _Process:
         return self._heard.pop(0)
 
     def _wait(self, deadline: float | None) -> bool:
-        """Until it says something; False if the deadline comes first."""
+        """Wait for a message; False if the deadline comes first."""
         with selectors.DefaultSelector() as selector:
             selector.register(self._channel, selectors.EVENT_READ)
             return bool(selector.select(None if deadline is None else max(0.0, deadline - time.monotonic())))

@@ -1,4 +1,4 @@
-"""Noticing that an async handler blocks the event loop, on which all the others wait.
+"""Naming an async handler that blocks the event loop, on which all other async handlers wait.
 
 While coroutines run, a thread asks the loop whether it still turns, a few times a second; it parks when none runs.  A loop
 that has not answered in four parts of one limit is blocked.  Four parts, so that a process which was paused as a whole is
@@ -25,7 +25,7 @@ _PARTS = 4
 
 
 class LoopWatch:
-    """Watches one event loop.  A limit of 0 seconds: it does not."""
+    """Watches one event loop.  A limit of 0 seconds turns it off."""
 
     def __init__(self, limit: float, tasks: Mapping[asyncio.Task[None], Work]) -> None:
         self._part = limit / _PARTS
@@ -37,13 +37,13 @@ class LoopWatch:
         self._thread = 0
 
     def start(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Called by the thread of the loop."""
+        """Watch this loop.  Called by its thread."""
         self._loop, self._thread = loop, threading.get_ident()
         if self._part > 0:
             threading.Thread(target=self._serve, name="onward-loop-watch", daemon=True).start()
 
     def begin(self) -> None:
-        """A coroutine begins."""
+        """Wake the watching thread: a coroutine begins."""
         if not self._busy.is_set():
             self._busy.set()
 
@@ -58,7 +58,7 @@ class LoopWatch:
                 self._look()
                 continue
             self._busy.clear()
-            if self._tasks or self._ended.is_set():  # it came in between
+            if self._tasks or self._ended.is_set():  # a coroutine began in between
                 self._busy.set()
 
     def _look(self) -> None:
@@ -78,7 +78,7 @@ class LoopWatch:
     def _ask(self, answer: Callable[[], object]) -> bool:
         try:
             self._loop.call_soon_threadsafe(answer)
-        except RuntimeError:  # it is closed
+        except RuntimeError:  # the loop is closed
             self._ended.set()
             return False
         return True
@@ -88,7 +88,7 @@ class LoopWatch:
         work = None if task is None else self._tasks.get(task)
         _, frames = stack_of(InThread(self._thread) if work is None else AsTask(work.task, self._thread))
         frames = _below_the_loop(frames)
-        if turned.is_set() or not frames:  # these may be another's frames by now
+        if turned.is_set() or not frames:  # these may be the frames of another task by now
             return
         if work is not None:
             name, culprit = work.ready.letter.job, f"job {work.ready.letter.job} {work.key[0]}"
@@ -114,7 +114,7 @@ def _event_fields(work: Work | None) -> dict[str, Any]:
 
 
 def _below_the_loop(frames: list[Frame]) -> list[Frame]:
-    """Without those of the event loop itself, which stand above the code of a task that is not a handler's own."""
+    """Leave out the frames of the event loop, which stand above the code of a task that is not a handler's own."""
     calls = [
         at for at, frame in enumerate(frames) if frame.file == asyncio.events.__file__ and frame.function == "_run"
     ]
@@ -122,7 +122,7 @@ def _below_the_loop(frames: list[Frame]) -> list[Frame]:
 
 
 def _place(frames: list[Frame]) -> str:
-    """The innermost line in the file of the handler, and where that leads to."""
+    """Describe the innermost line in the file of the handler, and the line that this has called."""
     own = next(frame for frame in reversed(frames) if frame.file == frames[0].file)
     place = f"{own.file}, line {own.line}, in {own.function}: {own.code}"
     inner = frames[-1]

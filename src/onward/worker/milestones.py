@@ -1,4 +1,4 @@
-"""What a worker's loops have done, and its end, for whoever waits on it: tests wait for facts, never for time to pass."""
+"""What a worker's loops have done, and its end: tests wait for a milestone, never for time to pass."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["Milestones", "OneTimeEvent"]
 
 
 class Milestones:
-    """Counts of things that happened, by name: `turn`, `claimed`, `settled`, `idle`, `renewed`, `adopted`, `swept`, …"""
+    """Counts what has happened, by name: `turn`, `claimed`, `settled`, `idle`, `renewed`, `adopted`, `swept`, …"""
 
     def __init__(self) -> None:
         self._counts: Counter[str] = Counter()
@@ -26,19 +26,21 @@ class Milestones:
             return self._counts[name]
 
     def wait_for(self, name: str, count: int = 1, *, timeout: float = 10.0) -> int:
-        """Wait until something has happened that often.  Raises `TimeoutError` with all that did happen instead."""
+        """Wait until a milestone was reached that often.  Raises `TimeoutError` with all that were."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while self._counts[name] < count:
                 left = deadline - time.monotonic()
                 if left <= 0:
-                    raise TimeoutError(f"{name} happened {self._counts[name]} times, not {count}: {dict(self._counts)}")
+                    raise TimeoutError(
+                        f"{name} was reached {self._counts[name]} times, not {count}: {dict(self._counts)}"
+                    )
                 self._changed.wait(left)
             return self._counts[name]
 
 
 class OneTimeEvent:
-    """Something that happens once.
+    """An event that happens once.
 
     An `Event` is not enough: a signal's handler that waits on it, while the thread it came to is about to wait on it too,
     waits for a lock that its own thread holds.

@@ -1,4 +1,4 @@
-"""What a worker is made of, how it works, and which queues it serves in which order."""
+"""What a worker gets from its application, its options, and the order in which it serves queues."""
 
 from __future__ import annotations
 
@@ -91,21 +91,21 @@ def _served_name(queue: str) -> str:
 
 
 class QueuePlan:
-    """Which queues to claim from, in which order, and how many jobs of each may be in inflight."""
+    """Which queues to claim from, in which order, and how many jobs of each may be claimed at once."""
 
-    open_ended = False  # whether it has patterns: then it has to look which queues there are
+    open_ended = False  # whether it has patterns, and has to ask the store which queues have work
 
     def __init__(self, queues: Sequence[str], weights: Mapping[str, int], limits: Mapping[str, int]) -> None:
         self.queues = tuple(queues)
         self._weights = [weights.get(queue, 0) for queue in self.queues]
-        self._weighted = any(self._weights)
+        self.fixed_order = () if any(self._weights) else self.queues  # empty: it is drawn anew for every claim
         self._limits = dict(limits)
         self.limited = bool(limits)
 
     def order(self) -> tuple[str, ...]:
-        """Strictly as given; or, with weights, a draw in which a queue of weight 3 is first three times as often."""
-        if not self._weighted:
-            return self.queues
+        """Return the queues as given; with weights, a draw in which a queue of weight 3 is first three times as often."""
+        if self.fixed_order:
+            return self.fixed_order
         keyed = [
             (random.random() ** (1 / max(weight, 1)), queue)
             for queue, weight in zip(self.queues, self._weights, strict=True)
@@ -113,16 +113,16 @@ class QueuePlan:
         return tuple(queue for _, queue in sorted(keyed, reverse=True))
 
     def look(self, backend: Backend) -> None:
-        """See which queues have work, if it does not know them by name."""
+        """Ask the store which queues have work, if the plan has patterns."""
 
     def emptied(self, claimed: Sequence[str]) -> bool:
-        """A claim found less in these queues than it asked for.  Whether there may be work in others."""
+        """Note that a claim found less in these queues than it asked for.  Returns whether others may have work."""
         return False
 
     def listened(self, queues: tuple[str, ...]) -> tuple[str, ...]:
-        """What to listen to where these would be claimed from."""
+        """Return the queues to listen to, when these would be claimed from."""
         return queues
 
     def room(self, inflight: Mapping[str, int]) -> dict[str, int]:
-        """For each limited queue, how many more it may have in inflight."""
+        """Return for each limited queue how many more of its jobs may be claimed."""
         return {queue: max(0, limit - inflight.get(queue, 0)) for queue, limit in self._limits.items()}

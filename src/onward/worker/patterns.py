@@ -1,4 +1,4 @@
-"""Queues by pattern: ``tenant.*`` stands for every queue whose name fits, also for those that come later.
+"""Queues by pattern: ``tenant.*`` stands for every queue whose name fits, also for queues that come later.
 
 The store is asked which queues have work, by name and page by page (`Inspection.queues_with_work`): before a claim, if what
 was last seen was emptied or is older than half a second.  An idle worker looks about once a second, and a queue that it has
@@ -20,14 +20,14 @@ from onward.worker.options import QueuePlan, WorkerOptions
 
 __all__ = ["plan_of"]
 
-_FRESH = 0.5  # seconds that a look counts while there still is work in what it saw
+_FRESH = 0.5  # seconds for which the last answer counts while a queue of it has work
 _WINDOW = 100  # queues of a pattern in one claim
-_WALK = 500  # queues that one look passes
+_WALK = 500  # queues that one answer covers
 _REMEMBERED = 100  # queues of all patterns that are listened to
 
 
 def plan_of(options: WorkerOptions, backend: Backend) -> QueuePlan:
-    """The plan for these options; refuses patterns where the store cannot name its queues."""
+    """Make the plan for these options.  Refuses patterns where the store cannot name its queues."""
     patterns = [queue for queue in options.queues if is_pattern(queue)]
     if not patterns:
         return QueuePlan(options.queues, options.weights, options.limits)
@@ -45,9 +45,9 @@ class _Pattern:
     def __init__(self, pattern: str) -> None:
         self._matches = matcher(pattern).fullmatch
         self._prefix = pattern.partition("*")[0]
-        self._after = ""  # where the next look starts, if the last one did not come to the end
+        self._after = ""  # where the next answer starts, if the last one did not cover all queues
         self._turn = 0
-        self._window: list[str] = []  # those that the last claim could have named
+        self._window: list[str] = []  # which the last claim could have named
         self._more = False  # whether the walk goes on
         self.queues: list[str] = []
 
@@ -58,26 +58,27 @@ class _Pattern:
         self.queues = [queue for queue in page.names if self._matches(queue)]
 
     def in_turn(self) -> list[str]:
-        """The next to be claimed from, beginning with another each time."""
+        """Return the queues to claim from, beginning with another each time."""
         self._turn += 1
         start = self._turn % len(self.queues) if self.queues else 0
         self._window = [*self.queues[start:], *self.queues[:start]][:_WINDOW]
         return self._window
 
     def emptied(self, claimed: Sequence[str]) -> bool:
-        """Forget these.  Whether there are others that may have work; one that is at its limit is none of them."""
+        """Forget these queues.  Returns whether others may have work, those at their limit left out."""
         gone, seen = set(claimed), set(self._window)
         self.queues = [queue for queue in self.queues if queue not in gone]
         return self._more or any(queue not in seen for queue in self.queues)
 
 
 class PatternPlan(QueuePlan):
-    """A plan of which some queues are not known by name."""
+    """A plan with patterns."""
 
     open_ended = True
 
     def __init__(self, queues: Sequence[str], weights: Mapping[str, int], limits: Mapping[str, int]) -> None:
         super().__init__(queues, weights, {queue: limit for queue, limit in limits.items() if not is_pattern(queue)})
+        self._given_order, self.fixed_order = self.fixed_order, ()
         self._patterns = {queue: _Pattern(queue) for queue in self.queues if is_pattern(queue)}
         self._each = [(matcher(queue).fullmatch, limit) for queue, limit in limits.items() if is_pattern(queue)]
         self.limited = bool(limits)
@@ -102,7 +103,7 @@ class PatternPlan(QueuePlan):
         return tuple(dict.fromkeys(self._expanded()))
 
     def _expanded(self) -> Iterator[str]:
-        for queue in super().order():
+        for queue in self._given_order or super().order():
             pattern = self._patterns.get(queue)
             if pattern is None:
                 yield queue

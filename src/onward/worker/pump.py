@@ -6,80 +6,53 @@
                  ▼  │                 ▼ │
                recovering           recovering
 
-**Pumping.**  One turn after the other: what was finished since the last turn is settled, what is free is claimed, in
-one exchange.  While a turn is in flight results pile up and ride in the next: one job at a time costs one turn to claim
-it and one to settle it, ten thousand a second cost a few dozen.  There are no timers.  A claim that got less than it asked
-for has emptied the store; after one that got all, or a turn that promoted or put back what is due, it claims again.
-Otherwise it parks, and is woken by a result, by the wake thread (`backend.wait`), by a session that is fresh again, or by
-the order to stop.
+**Pumping.**  One turn after the other: the pump settles what has ended since the last turn (`onward.worker.outbox`) and
+claims for the slots that are free, in one exchange.  While a turn is in flight results pile up and ride in the next: one
+job at a time costs one turn to claim it and one to settle it, ten thousand a second cost a few dozen.  There are no timers.
+A claim that got less than it asked for has emptied the store; after one that got all, or a turn that promoted or put back
+jobs that are due, the pump claims again.  Otherwise it parks, and is woken by a result, by the wake thread
+(`backend.wait`), by a session that is fresh again, or by the order to stop.
 
-**What is known** is waiting, running, or finished and unanswered (the outbox).  A lease is forgotten when the store has
-answered its settlement or is known not to hold it, never before.  What waits longer than a second while others run is given
-back: somebody else may be idle.
+**A lease is unsettled** while its job waits, runs, or has ended and is in the outbox.  The pump forgets it when the store
+has answered its settlement or is known not to hold it, never before.  A job that waits longer than a second while others
+run is given back: another worker may be idle.
 
-**Recovering.**  A turn without an answer may have happened.  The pump opens a *successor* session that adopts the old
-one: in one transaction the old session is deleted and its leases change owner.  A late copy of the lost turn either
-came first, and is seen, or finds its session gone and does nothing.  What the successor holds and the hand does not
-know is taken up; what the hand knows and the successor does not hold is lost, unless it is in the outbox: that is
-settled again under the new name, and the store says `already_applied` if the lost turn did it.  Until the store answers,
-nothing that waits is begun.
+**Recovering** is `onward.worker.recovery`.
 
-**A dead session** (the store says so in a turn or a renewal: it was reaped, or this is another store): what waits is
-dropped; what runs is told that its lease is lost; a new session is opened under a new name.
-
-**Draining.**  Nothing is claimed; what has not begun is released; what runs is awaited until the deadline, settled,
-and the session ended.  A thread cannot be killed: what still runs at the deadline stays in hand, renewed, until it
-ends by itself or the process does.
+**Draining.**  The pump claims nothing, releases what has not begun, waits for running handlers until the deadline, settles
+them and ends the session.  A thread cannot be killed: the lease of a handler that still runs at the deadline is kept and
+renewed until the handler or the process ends.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Sequence
 
-import msgspec
-
-from onward.attempt.attempt import Attempt, Ready, conclude
+from onward.attempt.attempt import Attempt, Ready
 from onward.attempt.prepare import prepare
-from onward.attempt.settle import reaped_alone
-from onward.backend import Claim, Lease, TurnResult
-from onward.base.ids import random_owner
-from onward.base.logs import get_logger
-from onward.base.outage import Outage
-from onward.base.wording import counted
-from onward.errors import BackendError, JobTimeout
-from onward.job.outcome import Crashed, Released
-from onward.job.settlement import Settled, Settlement, already_applied
-from onward.job.states import TARGETS
+from onward.attempt.settle import Exchange
+from onward.backend import Claim, Lease
+from onward.errors import BackendError
 from onward.worker.breaker import Breaker
-from onward.worker.inflight import Inflight, Key, Work
-from onward.worker.isolated import IsolatedProcesses
-from onward.worker.milestones import Milestones
+from onward.worker.claim_size import Prefetch, Quota
+from onward.worker.events import WorkerEvents
+from onward.worker.inflight import Inflight, Work
 from onward.worker.options import QueuePlan, WorkerParts
-from onward.worker.prefetch import Prefetch
-from onward.worker.quota import Quota
+from onward.worker.outbox import Outbox, key_of
+from onward.worker.recovery import Recovery, SessionHandover
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import WorkerSession
 
-__all__ = ["Pump", "SessionHandover"]
+__all__ = ["Pump"]
 
-logger = get_logger("onward.worker")
-
-_LONGEST_WAIT = 1.0
+_LONGEST_WAIT = 1.0  # seconds that a claimed job waits for a slot
+_NO_LIMIT = 1_000_000  # leases
 _LARGEST_SURPRISE = 1000  # leases that an adoption may bring
 _PARKED_AT_MOST = 1.0
 _QUICK_JOBS_TAKE_LESS = 0.002
-
-
-class SessionHandover(NamedTuple):
-    """The session of a process that was killed, what had failed there, and what was only interrupted."""
-
-    owner: str
-    verdicts: dict[Key, JobTimeout | None]
-    adopted: Callable[[], None]
 
 
 class Pump:
@@ -90,47 +63,41 @@ class Pump:
         parts: WorkerParts,
         session: WorkerSession,
         inflight: Inflight,
+        events: WorkerEvents,
         *,
         plan: QueuePlan,
         quota: Quota,
-        milestones: Milestones,
         breaker: Breaker,
-        recorder: RunRecorder,
-        isolated: IsolatedProcesses | None,
-        lost: Callable[[Work], None],
-        asked_to_stop: Callable[[Work], None],
-        gave_back: Callable[[int], None],
+        recorder: RunRecorder | None,
     ) -> None:
         self._parts = parts
         self._session = session
         self._inflight = inflight
-        self._quota = quota
+        self._unsettled = inflight.unsettled
+        self._events = events
+        self._milestones = events.milestones
         self._plan = plan
-        self._milestones = milestones
-        self._breaker = breaker
-        self.outage = Outage(logger)
+        self._quota = quota
         self._recorder = recorder
-        self._isolated = isolated
-        self._lost = lost
-        self._asked_to_stop = asked_to_stop
-        self._gave_back = gave_back
+        self._capacity = _NO_LIMIT if recorder is None else recorder.capacity
+        self._outbox = Outbox(parts, session)
+        self.recovery = Recovery(
+            session,
+            inflight,
+            self._outbox,
+            events,
+            runtime=parts.runtime,
+            breaker=breaker,
+            recorder=recorder,
+            accept=self._accept_leases,
+        )
         self._prefetch = Prefetch(inflight.concurrency, ahead=parts.backend.capabilities.prefetches)
-        self._done: deque[Attempt] = deque()
-        self._known: dict[Key, str] = {}  # every lease in hand or outbox, with its queue; only this thread changes it
         self._order = 0
-        self._outbox: list[tuple[Attempt, Settlement]] = []
-        self._sent: set[Key] = set()  # of the outbox, what was sent before and not answered
-        self._applied: set[Key] = set()  # of those, what is known to have been applied
-        self._handovers: deque[SessionHandover] = deque()
-        self._verdicts: dict[Key, JobTimeout | None] = {}  # of leases that an inheritance brings
         self._wakeup = threading.Event()
-        self._stop_waiting = threading.Event()
         self._parked = False
         self._may_be_work = True
-        self._dead: str | None = None  # the owner whose session the store says is gone
         self._quit = False
         self.draining = False
-        self.recovering = False
         self.idle = threading.Event()  # set while only the store can bring new work
         self.listening: tuple[str, ...] = plan.queues  # from which queues
         self.hears_all = True  # whether none is left out, for being at its limit
@@ -139,102 +106,92 @@ class Pump:
     # From other threads
 
     def finished(self, attempt: Attempt) -> None:
-        """A run came to its end."""
-        self._done.append(attempt)
-        if self._parked and not self._wakeup.is_set():  # to call somebody who is on the way costs as much as a job
+        """Settle an attempt in the next turn."""
+        self._outbox.finished.append(attempt)
+        if self._parked and not self._wakeup.is_set():  # waking a thread that is on the way costs as much as a job
             self._wakeup.set()
 
     def wake(self) -> None:
-        """There may be work."""
+        """Look for work."""
         self.idle.clear()
         self._may_be_work = True
         self._wakeup.set()
 
-    def take_over(self, handover: SessionHandover) -> None:
-        """Adopt the session of a process that was killed."""
-        self._handovers.append(handover)
+    def look(self) -> None:
+        """Look whether the session is dead."""
         self._wakeup.set()
 
-    def session_died(self, owner: str) -> None:
-        self._dead = owner
+    def take_over(self, handover: SessionHandover) -> None:
+        """Adopt the session of a process that was killed."""
+        self.recovery.handovers.append(handover)
         self._wakeup.set()
 
     def drain(self) -> None:
-        """Claim nothing any more, settle what is known, then end."""
+        """Claim nothing any more, settle what is unsettled, then end."""
         if self.draining:  # a signal's handler may call this in the middle of itself: no lock is taken twice
             return
         self.draining = True
         self._wakeup.set()
-        self._stop_waiting.set()
+        self.recovery.drain()
 
     def quit(self) -> None:
         """End at once."""
         self._quit = True
         self._wakeup.set()
-        self._stop_waiting.set()
+        self.recovery.quit()
 
-    def known(self) -> list[str]:
-        """The jobs that are not settled yet."""
-        return sorted({job_id for job_id, _ in list(self._known)})
+    def unsettled_jobs(self) -> list[str]:
+        """Return the ids of the jobs that are not settled yet."""
+        return sorted({job_id for job_id, _ in list(self._unsettled)})
 
     # The loop
 
     def run(self) -> None:
-        """Turn after turn, until all is settled after the order to drain."""
-        while not self._quit and not (self.draining and not self._known):
-            self._recorder.beat()
-            if self._handovers:
-                self._take_over()
-            if self._dead == self._session.owner:
-                self._replace_session()
+        """Take turn after turn, until all is settled after the order to drain."""
+        while not self._quit and not (self.draining and not self._unsettled):
+            if self._recorder is not None:
+                self._recorder.beat()
+            if self.recovery.handovers:
+                self.recovery.take_over()
+            if self._session.is_dead:
+                self.recovery.replace_session()
+                self._may_be_work = True
                 continue
             try:
                 self._collect()
                 claim = self._claim()
             except BackendError as error:
                 self._may_be_work = True
-                self._wait_out(error)
+                self.recovery.wait_out(error)
                 continue
-            if self._outbox or claim is not None:
+            if self._outbox.items or claim is not None:
                 self._turn(claim)
             else:
                 self._park()
 
     def _collect(self) -> None:
-        """What was finished becomes settlements; what has waited too long is given back."""
-        finished, took, done = 0, 0, self._done
-        while done:
-            attempt = done[0]
-            self._outbox.append((attempt, self._settlement(attempt)))
-            done.popleft()
-            finished += 1
-            took += attempt.duration_ms
+        """Put into the outbox what has ended, and what has waited too long."""
+        finished, took = self._outbox.collect()
         now = time.monotonic()
         if finished:
             self._prefetch.finished(finished, took / 1000, now)
         overdue = self._inflight.withdraw(older_than=None if self.draining else now - _LONGEST_WAIT)
         if overdue:
             self._prefetch.forget()
-            self._gave_back(len(overdue))
-            for work in overdue:
-                attempt = Attempt(lease=work.lease, letter=work.ready.letter, outcome=Released())
-                self._outbox.append((attempt, self._settlement(attempt)))
-
-    def _settlement(self, attempt: Attempt) -> Settlement:
-        if attempt.lease.owner != self._session.owner:  # it was adopted while it ran
-            attempt = msgspec.structs.replace(attempt, lease=_under(attempt.lease, self._session.owner))
-        return self._parts.settler.settlement(attempt)
+            self._milestones.note("given back", len(overdue))
+            self._outbox.release(overdue)
 
     def _claim(self) -> Claim | None:
-        """What to ask for, and what to listen to if there is nothing to ask for."""
+        """Decide what to ask for, and what to listen to if there is nothing to ask for."""
         self._listens = False
         if self.draining or not self._session.fresh():
             return None
-        if self._inflight.oldest() is None:
-            self._quota.all_begun(len(self._known))
-        wanted = self._prefetch.wanted(len(self._known) - len(self._outbox), time.monotonic())
-        room = self._recorder.capacity - len(self._known) - _LARGEST_SURPRISE
-        wanted = min(wanted, room, self._quota.left(len(self._known)))
+        unsettled = len(self._unsettled)
+        if self._quota.recycles and self._inflight.oldest() is None:
+            self._quota.all_begun(unsettled)
+        wanted = self._prefetch.wanted(unsettled - len(self._outbox.items), time.monotonic())
+        room = self._capacity - unsettled - _LARGEST_SURPRISE
+        wanted = min(wanted, room, self._quota.left(unsettled))
         if wanted <= 0:
             return None
         may_be_work = self._may_be_work
@@ -242,9 +199,9 @@ class Pump:
             self._may_be_work = False  # what comes from now on may be too late for this look
             self._plan.look(self._parts.backend)
         at_most = self._room() if self._plan.limited else {}
-        ordered = self._plan.order()
+        ordered = self._plan.fixed_order or self._plan.order()
         queues = tuple(queue for queue in ordered if at_most.get(queue, 1) > 0)
-        if queues and (may_be_work or self._outbox):
+        if queues and (may_be_work or self._outbox.items):
             if not self._plan.open_ended:
                 self._may_be_work = False  # what comes from now on may be too late for this claim
             return Claim(queues=queues, limit=wanted, at_most=at_most)
@@ -254,98 +211,70 @@ class Pump:
         return None
 
     def _room(self) -> dict[str, int]:
-        """For each limited queue, how many more of it may be in inflight."""
-        inflight = Counter(self._known.values())
-        inflight.subtract(attempt.lease.envelope.queue for attempt, _ in self._outbox)
+        """Return for each limited queue how many more of its jobs may be claimed."""
+        inflight = Counter(self._unsettled.values())
+        inflight.subtract(self._outbox.count_by_queue())
         return self._plan.room(inflight)
 
     def _turn(self, claim: Claim | None) -> None:
-        outbox = self._outbox
         try:
-            made = self._parts.settler.exchange(self._session.owner, [item for _, item in outbox], claim)
+            made = self._outbox.exchange(claim)
         except BackendError as error:
-            self._sent = {_key(item.lease) for _, item in outbox}
             self._may_be_work = True
-            self._recover(error)
+            self.recovery.recover(error)
             return
-        self._breaker.success()
-        self.outage.over()
-        self._outbox = []
-        result = made.result
-        if outbox:
-            answers = self._resolve_repeated(made.settlements, result.settled) if self._sent else result.settled
-            keys = [_key(attempt.lease) for attempt, _ in outbox]
+        if self.recovery.failing:
+            self.recovery.answered()
+        if self._outbox.items:
+            keys = self._outbox.keys()
             for key in keys:
-                self._known.pop(key, None)
-            self._recorder.end(keys)
+                self._unsettled.pop(key, None)
+            if self._recorder is not None:
+                self._recorder.end(keys)
             self._quota.ran(sum(item.move != "release" for item in made.settlements))
-            attempts = [attempt for attempt, _ in outbox]
-            self._parts.reporter.settled(attempts, made.settlements, answers)
-            self._tell_crashes(attempts, answers)
-            self._milestones.note("settled", len(outbox))
+            self._outbox.report(made)
+            self._milestones.note("settled", len(keys))
         self._milestones.note("turn")
-        if not result.alive:
-            self._dead = self._session.owner
-            return
-        self._after(claim, made.settlements, result)
+        if made.result.alive:
+            self._after(claim, made)
+        else:
+            self._session.declare_dead()
 
-    def _tell_crashes(self, attempts: Sequence[Attempt], answers: Sequence[Settled]) -> None:
-        crashed = [
-            reaped_alone(attempt, answer.state)
-            for attempt, answer in zip(attempts, answers, strict=True)
-            if isinstance(attempt.outcome, Crashed) and answer.state is not None
-        ]
-        if crashed:
-            try:
-                self._parts.rescued(crashed)
-            except Exception:  # it is settled: what is told of it does not end a worker
-                logger.exception("no event could be made of %s that crashed", counted(len(crashed), "job"))
-
-    def _resolve_repeated(self, made: Sequence[Settlement], answers: Sequence[Settled]) -> list[Settled]:
-        """Of what was sent before, that was applied which left no trace or is known to have left the session."""
-        certain = [
-            already_applied(TARGETS[item.move])
-            if (answer.gone and _key(item.lease) in self._sent)
-            or (answer.lease_lost and _key(item.lease) in self._applied)
-            else answer
-            for item, answer in zip(made, answers, strict=True)
-        ]
-        self._sent, self._applied = set(), set()
-        return certain
-
-    def _after(self, claim: Claim | None, made: Sequence[Settlement], result: TurnResult) -> None:
+    def _after(self, claim: Claim | None, made: Exchange) -> None:
+        result = made.result
         for key in result.cancel_requested:
             work = self._inflight.find(key)
             if work is not None:
-                self._asked_to_stop(work)
+                self._events.on_cancel_requested(work)
         self._accept_leases(result.leases)
         if claim is not None:
             all_it_asked_for = len(result.leases) >= claim.limit or any(lease.crashes for lease in result.leases)
             if all_it_asked_for or result.promoted > 0 or self._plan.emptied(claim.queues):
                 self._may_be_work = True
-            if not result.leases and not len(self._known):
+            if not result.leases and not self._unsettled:
                 self._prefetch.forget()
                 self._inflight.open_all()
-        if any(item.delay <= 0 and item.move in ("nack", "release", "snooze", "crashed") for item in made):
+        if any(item.delay <= 0 and item.move in ("nack", "release", "snooze", "crashed") for item in made.settlements):
             self._may_be_work = True
 
     def _accept_leases(self, leases: Sequence[Lease]) -> None:
-        """New leases: those that can run go to the runners, those that cannot are already finished."""
+        """Pass new leases that can run to the handler threads; those that cannot have ended already."""
         if not leases:
             return
         now = time.monotonic()
         works: list[Work] = []
         for lease in leases:
-            key = _key(lease)
-            self._known[key] = lease.envelope.queue
-            ready = self._fate_of_inherited(lease) if key in self._verdicts else prepare(lease, self._parts.runtime)
+            key = key_of(lease)
+            self._unsettled[key] = lease.envelope.queue
+            if key in self.recovery.verdicts:
+                ready = self.recovery.fate_of_inherited(lease)
+            else:
+                ready = prepare(lease, self._parts.runtime)
             if isinstance(ready, Ready):
                 self._order += 1
-                work = Work(ready, key, order=self._order, claimed=now)
-                work.isolated = self._isolated is not None and self._isolated.wants(work)
-                works.append(work)
+                works.append(Work(ready, key, order=self._order, claimed=now))
             else:
-                self._done.append(ready)
+                self._outbox.finished.append(ready)
         for queue, count in Counter(lease.envelope.queue for lease in leases).items():
             self._parts.reporter.fetched(queue, count)
         self._milestones.note("claimed", len(leases))
@@ -353,134 +282,20 @@ class Pump:
         self._inflight.add(works)
 
     def _park(self) -> None:
-        """Sleep until something happens, or what waits in hand has waited too long."""
+        """Block until woken, or until a job that waits has waited too long."""
         self._parked = True
         if self._listens:
             self.idle.set()
             self._milestones.note("idle")
-            if not self._known:
+            if not self._unsettled:
                 self._quota.found_nothing()
-        if not self._done:
+        if not self._outbox.finished:
             oldest = self._inflight.oldest()
             until = _PARKED_AT_MOST if oldest is None else oldest + _LONGEST_WAIT - time.monotonic()
             longest = _QUICK_JOBS_TAKE_LESS if self._inflight.holds_back else _PARKED_AT_MOST
             self._wakeup.wait(max(0.0, min(until, longest)))
-            if self._inflight.holds_back and not self._done:
+            if self._inflight.holds_back and not self._outbox.finished:
                 self._inflight.open_all()
         self._parked = False
         self.idle.clear()
         self._wakeup.clear()  # before looking at what it was set for
-
-    # When the store does not answer
-
-    def _recover(self, error: BackendError) -> None:
-        """Open a successor that adopts this session, however long that takes.
-
-        Its name is chosen once: opening it again is harmless, so an answer that is lost here too costs nothing.
-        """
-        self._session.out_of_contact()
-        self.recovering = True
-        successor, old = random_owner(), self._session.owner
-
-        def compare(held: Sequence[Lease]) -> None:
-            # There was one to adopt, so it has lived; and the one way out of a living session is a settlement.
-            self._applied = self._sent - {_key(lease) for lease in held}
-            self._adopt(successor, held)
-
-        while not self._quit:
-            self._wait_out(error)
-            try:
-                adopted = self._session.open(successor, adopts=old, compare=compare)
-            except BackendError as again:
-                error = again
-            else:
-                if adopted:
-                    self._milestones.note("adopted")
-                else:
-                    self._dead = old
-                break
-        self.recovering = False
-
-    def _adopt(self, owner: str, held: Sequence[Lease]) -> None:
-        """Compare what the successor holds with what is known here."""
-        mine = {_key(lease): lease for lease in held}
-        settling = {_key(attempt.lease) for attempt, _ in self._outbox} | {
-            _key(each.lease) for each in list(self._done)
-        }
-        for work in self._inflight.everything():
-            if work.key not in mine and work.key not in settling:
-                self._drop_lost(work)
-        self._outbox = [
-            (attempt, msgspec.structs.replace(item, lease=_under(item.lease, owner))) for attempt, item in self._outbox
-        ]
-        self._accept_leases([lease for key, lease in mine.items() if key not in self._known])
-
-    def _take_over(self) -> None:
-        """Take over what a killed process held.  If the answer is lost, what came with it is judged when it is found."""
-        handover, owner = self._handovers[0], self._session.owner
-        self._verdicts |= handover.verdicts
-        try:
-            alive = self._session.open(owner, adopts=handover.owner, compare=lambda held: self._adopt(owner, held))
-        except BackendError as error:
-            self._recover(error)
-            return
-        if not alive:
-            self._dead = owner
-        self._handovers.popleft()
-        handover.adopted()
-        self._milestones.note("taken over")
-
-    def _fate_of_inherited(self, lease: Lease) -> Ready | Attempt:
-        """What becomes of a lease whose process was killed while it ran."""
-        overdue = self._verdicts.pop(_key(lease))
-        ready = prepare(lease, self._parts.runtime)
-        if isinstance(ready, Attempt):
-            return ready
-        if overdue is None:
-            return Attempt(lease=lease, letter=ready.letter, outcome=Released())
-        return conclude(ready, self._parts.runtime, None, overdue, 0)
-
-    def _replace_session(self) -> None:
-        """The session is dead: what waits is dropped, what runs is told, and a new one is opened."""
-        everything = self._inflight.everything()
-        logger.warning(
-            "the session is gone: it was reaped, or this is another store; number of jobs here that lost their lease: %d",
-            len(everything),
-        )
-        for work in everything:
-            self._drop_lost(work)
-        while not self._quit:
-            try:
-                self._session.open(random_owner())
-            except BackendError as error:
-                self._session.out_of_contact()
-                self._wait_out(error)
-            else:
-                self._dead = None
-                self._may_be_work = True
-                self._milestones.note("reopened")
-                return
-
-    def _drop_lost(self, work: Work) -> None:
-        if self._inflight.drop(work):  # else it runs, and is known until its settlement is answered
-            self._known.pop(work.key, None)
-        self._lost(work)
-
-    def _wait_out(self, error: BackendError) -> None:
-        pause = self._breaker.failure(error)
-        self.outage.failed(error)
-        self._milestones.note("unanswered")
-        deadline = time.monotonic() + pause
-        while (left := deadline - time.monotonic()) > 0:
-            self._recorder.beat()  # it waits, and is alive
-            if self._stop_waiting.wait(min(left, _PARKED_AT_MOST)):
-                break
-        self._stop_waiting.clear()
-
-
-def _key(lease: Lease) -> Key:
-    return (lease.envelope.id, lease.token)
-
-
-def _under(lease: Lease, owner: str) -> Lease:
-    return msgspec.structs.replace(lease, owner=owner)

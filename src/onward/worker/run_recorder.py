@@ -1,61 +1,36 @@
-"""Somebody outside the process who must know what it has begun, even when it can say nothing any more."""
+"""Where a worker process writes down what it has begun, for its supervisor to read after its death."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Protocol
 
-from onward.worker.inflight import Key
+from onward.backend import Held
 
-__all__ = ["NoRecorder", "RunRecorder"]
+__all__ = ["RunRecorder"]
 
 
 class RunRecorder(Protocol):
-    """Told before the fact: what a witness does not know has not happened."""
+    """Written before the fact: a run that is not recorded has not begun.  `onward.supervisor.run_board` is one."""
 
     @property
     def capacity(self) -> int:
-        """How many leases may be in inflight."""
-        ...
+        """How many leases a worker may hold."""
 
     def name(self, owner: str, successor: str = "") -> None:
-        """The session is about to be opened under this name, or adopted by a successor."""
-        ...
+        """Record the name of a session that is about to be opened, or to be adopted by a successor."""
 
     def beat(self) -> None:
-        """The pump is alive."""
-        ...
+        """Record that the pump is alive."""
 
-    def begin(self, key: Key, deadline: float = ..., pid: int = ...) -> None:
-        """A handler is about to be called; ``deadline`` on the boot-time clock, ``pid`` of a process of its own."""
-        ...
+    def begin(self, key: Held, deadline: float = ..., pid: int = ...) -> None:
+        """Record that a handler is about to be called; ``deadline`` on the boot-time clock, ``pid`` of its own process."""
 
-    def program(self, key: Key, pid: int) -> None:
-        """A handler waits for a program that leads a group of its own; 0: for none any more."""
-        ...
+    def program(self, key: Held, pid: int) -> None:
+        """Record that a handler waits for a program that leads its own process group; 0: for none any more."""
 
-    def left(self, key: Key) -> None:
-        """A handler has returned."""
-        ...
+    def left(self, key: Held) -> None:
+        """Record that a handler has returned."""
 
-    def end(self, keys: Iterable[Key]) -> None:
-        """Their settlements were answered."""
-        ...
-
-
-class NoRecorder:
-    """A worker inside a program has no witness: if the program dies, all that it held counts as begun."""
-
-    capacity = 1_000_000
-
-    def name(self, owner: str, successor: str = "") -> None: ...
-
-    def beat(self) -> None: ...
-
-    def begin(self, key: Key, deadline: float = float("inf"), pid: int = 0) -> None: ...
-
-    def program(self, key: Key, pid: int) -> None: ...
-
-    def left(self, key: Key) -> None: ...
-
-    def end(self, keys: Iterable[Key]) -> None: ...
+    def end(self, keys: Iterable[Held]) -> None:
+        """Record that the store has answered these settlements."""

@@ -1,11 +1,7 @@
 """The worker's session: opened, renewed by a thread of its own, adopted by a successor after a lost answer.
 
-A lease may be started only while the session is *fresh*: its last renewal is younger than the lease minus a margin, on
-a clock that also runs while the machine sleeps, and no call to the store has failed since.  After a pause or an outage,
-then, nothing starts before the store has said that the session lives.
-
-Who has been in contact for one whole lease, without a failed call, a pause of its own or a step of the clock, may give back
-what dead workers held.  After an outage everybody's session has expired, and whoever came back first would reap the living.
+A lease may be started only while the session is fresh (`onward.worker.store_contact`).  After a pause or an outage, then,
+nothing starts before the store has said that the session lives.
 """
 
 from __future__ import annotations
@@ -21,56 +17,46 @@ from onward.backend import Backend, Lease, Renewal, Session
 from onward.base.backoff import doubling, jittered
 from onward.errors import BackendError
 from onward.version import __version__
-from onward.worker.run_recorder import NoRecorder, RunRecorder
+from onward.worker.events import WorkerEvents
+from onward.worker.run_recorder import RunRecorder
+from onward.worker.store_contact import StoreContact
 
-__all__ = ["WorkerSession", "boottime"]
+__all__ = ["WorkerSession", "session_of_this_process"]
 
-_NEVER = float("-inf")
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 
 
-def boottime() -> float:
-    """Seconds on a clock that does not stop while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
+def session_of_this_process(owner: str, lease_for: timedelta) -> Session:
+    """Return what the store is told of a session."""
+    return Session(owner=owner, lease_for=lease_for, host=platform.node(), pid=os.getpid(), version=__version__)
 
 
 class WorkerSession:
-    """Who this worker is to the store, and how long that is known to hold."""
+    """The name under which a worker holds leases, and how long that is known to hold."""
 
     def __init__(
         self,
         backend: Backend,
         lease_for: timedelta,
+        events: WorkerEvents,
         *,
-        on_renewal: Callable[[str, Renewal], None],
-        on_fresh: Callable[[], None],
-        died: Callable[[BaseException], None],
-        clock: Callable[[], float] = boottime,
-        wall: Callable[[], float] = time.time,
+        contact: StoreContact | None = None,
         recorder: RunRecorder | None = None,
         supervised: bool = False,
     ) -> None:
         self._backend = backend
-        self._recorder = recorder or NoRecorder()
-        # A supervisor renews it every third of a lease; we only if that has not been heard of.
-        self._renew_after = lease_for.total_seconds() / (2 if supervised else 3)
         self._lease_for = lease_for
-        self.length = lease_for.total_seconds()
-        self._margin = min(5.0, self.length / 6)
-        self._on_renewal = on_renewal
-        self._on_fresh = on_fresh
-        self._died = died
-        self._clock = clock
-        self._wall = wall
-        self.owner = ""
-        self._dead = ""  # the owner that the store does not know any more
-        self._fresh_until = _NEVER
-        self._contact_since: float | None = None
-        self._ahead = wall() - clock()  # how far the wall clock is ahead: a jump is a step of it
-        self._changed = threading.Condition()
-        self._opened = _NEVER
+        self._events = events
+        self.contact = contact or StoreContact(lease_for.total_seconds())
+        self._clock = self.contact.clock
+        self._recorder = recorder
+        # A supervisor renews every third of a lease; this thread does if it has heard of no renewal for half of one.
+        self._renew_after = self.contact.length / (2 if supervised else 3)
         self._renew_at = time.monotonic() + self._renew_after
-        self._failed_at = _NEVER
+        self.owner = ""
+        self.is_dead = False  # whether the store has said that the session of this owner is gone
+        self._opened = float("-inf")
+        self._changed = threading.Condition()
         self._asked = False
         self._ended = False
 
@@ -79,62 +65,60 @@ class WorkerSession:
     ) -> bool:
         """Open a session under a new name; with ``adopts``, as the successor of another.
 
-        What it then holds must be compared with what is in hand before the session is fresh, and anything can begin.
-        False: there is nobody to succeed, for both are dead.
+        ``compare`` sees what the new session holds before it is fresh and any lease can begin.  False: both the session to
+        adopt and this one are dead.
         """
         asked = self._clock()
-        session = Session(
-            owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__
-        )
-        if adopts is None or owner == self.owner:
-            self._recorder.name(owner)
-        else:
-            self._recorder.name(adopts, owner)
-        held = self._backend.open_session(session, adopts=adopts)
+        if self._recorder is not None:
+            first, second = (owner, "") if adopts is None or owner == self.owner else (adopts, owner)
+            self._recorder.name(first, second)
+        held = self._backend.open_session(session_of_this_process(owner, self._lease_for), adopts=adopts)
         if held is None:
             return False
-        self._recorder.name(owner)
+        if self._recorder is not None:
+            self._recorder.name(owner)
         if compare is not None:
             compare(held)
         with self._changed:
-            self.owner = owner
+            if owner != self.owner:
+                self.owner, self.is_dead = owner, False
             self._opened = self._clock()
         self._renewed(owner, asked)
         return True
 
     def fresh(self) -> bool:
         """Whether a lease may be started.  If not, this asks for a renewal."""
-        if self._clock() < self._fresh_until:
+        if self._clock() < self.contact.fresh_until:
             return True
-        if not self._asked and self._dead != self.owner:
+        if not self._asked and not self.is_dead:
             with self._changed:
                 self._asked = True
                 self._changed.notify_all()
         return False
 
-    def out_of_contact(self) -> None:
-        """A call to the store has failed: nothing starts until it answers."""
+    def declare_dead(self) -> None:
+        """Start nothing any more under this name: the store has said that the session is gone."""
         with self._changed:
-            self._fresh_until = _NEVER
-            self._failed_at = self._clock()
-            self._contact_since = None
+            self.is_dead = True
+            self.contact.stale()
 
-    def may_judge(self) -> bool:
-        """Whether it has been in contact for long enough to tell who is dead."""
-        since = self._contact_since
-        return since is not None and self.fresh() and self._clock() - since >= self.length
+    def out_of_contact(self) -> None:
+        """Start nothing until the store answers: a call has failed."""
+        with self._changed:
+            self.contact.failed()
 
     def start(self) -> None:
+        """Start the thread that renews."""
         threading.Thread(target=self._keep, name="onward-renewal", daemon=True).start()
 
     def end(self) -> None:
-        """Stop renewing.  Called when nothing is held any more."""
+        """Stop renewing.  Called when no lease is held any more."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     def renew(self) -> bool:
-        """Ask the store whether the session lives, and make it live longer.  False if it did not answer."""
+        """Ask the store whether the session lives, and make it live longer.  False if the store did not answer."""
         asked, owner = self._clock(), self.owner
         try:
             renewal = self._backend.extend(owner)
@@ -145,36 +129,28 @@ class WorkerSession:
         return True
 
     def heard(self, owner: str, asked: float, renewal: Renewal) -> None:
-        """What the store answered to us, or to our supervisor."""
+        """Act on what the store answered to this process, or to its supervisor."""
         if renewal.alive:
             self._renewed(owner, asked)
         else:
             with self._changed:
-                # A successor took over meanwhile, or the store was asked before it knew us: the answer is about nobody.
+                # A successor took over meanwhile, or the store was asked before this session was opened.
                 if owner != self.owner or asked < self._opened:
                     return
-                self._dead = owner
-                self._fresh_until = _NEVER
-        self._on_renewal(owner, renewal)
+                self.is_dead = True
+                self.contact.stale()
+        self._events.on_renewal(owner, renewal)
 
     def _renewed(self, owner: str, asked: float) -> None:
-        """Counted from when it was asked: the answer may have been long on its way."""
         with self._changed:
-            if owner != self.owner or asked < self._failed_at:  # our supervisor asked before our own call failed
+            # A supervisor may have asked before a call of this process failed.
+            if owner != self.owner or asked < self.contact.failed_at:
                 return
-            ahead = self._wall() - self._clock()
-            if (
-                self._contact_since is None
-                or asked > self._fresh_until + self._margin  # we were paused for longer than a lease
-                or abs(ahead - self._ahead) > self._margin
-            ):
-                self._contact_since = asked
-            self._ahead = ahead
-            was_fresh = self._clock() < self._fresh_until
-            self._fresh_until = max(self._fresh_until, asked + self.length - self._margin)
+            was_fresh = self._clock() < self.contact.fresh_until
+            self.contact.answered(asked)
             self._renew_at = time.monotonic() + self._renew_after
         if not was_fresh:
-            self._on_fresh()
+            self._events.on_fresh()
 
     def _keep(self) -> None:
         try:
@@ -182,13 +158,13 @@ class WorkerSession:
             while self._wait(failures):
                 failures = 0 if self.renew() else failures + 1
         except BaseException as error:  # noqa: BLE001  an engine thread never dies alone
-            self._died(error)
+            self._events.on_died(error)
 
     def _wait(self, failures: int) -> bool:
-        """Until the next renewal.  False when the worker has ended."""
+        """Wait for the next renewal.  False when the worker has ended."""
         with self._changed:
-            if failures:  # however many ask: a store that is away is not asked more often than this
-                longest = doubling(_FIRST_PAUSE, failures, min(_LONGEST_PAUSE, self.length / 3))
+            if failures:  # however many threads ask: a store that is away is not asked more often than this
+                longest = doubling(_FIRST_PAUSE, failures, min(_LONGEST_PAUSE, self.contact.length / 3))
                 self._changed.wait_for(lambda: self._ended, jittered(longest))
             else:
                 while not (self._ended or self._asked) and (pause := self._renew_at - time.monotonic()) > 0:

@@ -1,8 +1,11 @@
-"""Who may judge that others are dead: only somebody who has been in contact with the store for one whole lease.
+"""How long the store has answered without a gap: when a lease may be started, and who may declare other workers dead.
 
-After an outage, or when a machine was suspended, or when the clock was set, everybody's session has expired by the store's
-clock, and whoever came back first would give back the jobs of the living.  So a failed call, a pause of our own and a step
-of the clock each start the lease anew.
+A lease may be started only while the contact is *fresh*: the last answered renewal is younger than a lease less a margin, on
+a clock that also runs while the machine sleeps, and no call has failed since.
+
+Only a process in contact for one whole lease may give back what dead workers held.  After an outage, a suspended machine or
+a step of the clock every session has expired by the store's clock, and the first process to come back would reap the
+living.  So a failed call, a pause of this process and a step of its clock each start that lease anew.
 """
 
 from __future__ import annotations
@@ -10,41 +13,48 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-__all__ = ["Contact", "boottime"]
+from onward.base.clock import boottime
+
+__all__ = ["StoreContact"]
+
+_NEVER = float("-inf")
 
 
-def boottime() -> float:
-    """Seconds on a clock that does not stop while the machine is suspended."""
-    return time.clock_gettime(time.CLOCK_BOOTTIME)
-
-
-class Contact:
-    """Since when the store has been in reach without a gap."""
+class StoreContact:
+    """Since when the store has answered, and until when that counts."""
 
     def __init__(
         self, length: float, *, clock: Callable[[], float] = boottime, wall: Callable[[], float] = time.time
     ) -> None:
         self.length = length
-        self.margin = min(5.0, length / 6)
-        self._clock = clock
+        self.clock = clock
+        self.fresh_until = _NEVER
+        self.failed_at = _NEVER
+        self._margin = min(5.0, length / 6)
         self._wall = wall
         self._since: float | None = None
-        self._last = 0.0
-        self._ahead = wall() - clock()  # how far the wall clock is ahead: a jump is a step of it
+        self._ahead = wall() - clock()  # how far the wall clock is ahead: a change is a step of it
 
-    def made(self, asked: float) -> None:
-        """A call was answered that was asked then: the answer may have been long on its way."""
-        ahead = self._wall() - self._clock()
-        paused = asked - self._last > self.length
-        if self._since is None or paused or abs(ahead - self._ahead) > self.margin:
+    def answered(self, asked: float) -> None:
+        """Count a call from when it was asked: the answer may have been long on its way."""
+        ahead = self._wall() - self.clock()
+        paused = asked > self.fresh_until + self._margin  # for longer than a lease
+        if self._since is None or paused or abs(ahead - self._ahead) > self._margin:
             self._since = asked
-        self._ahead, self._last = ahead, asked
+        self._ahead = ahead
+        self.fresh_until = max(self.fresh_until, asked + self.length - self._margin)
 
-    def broken(self) -> None:
-        """A call has failed."""
+    def failed(self) -> None:
+        """Start nothing, and declare no worker dead, until the store answers again."""
+        self.fresh_until = _NEVER
+        self.failed_at = self.clock()
         self._since = None
 
-    def may_judge(self) -> bool:
-        """Whether whoever is expired now is dead."""
-        now = self._clock()
-        return self._since is not None and now - self._last <= self.length and now - self._since >= self.length
+    def stale(self) -> None:
+        """Start nothing: the session is dead, but the store does answer."""
+        self.fresh_until = _NEVER
+
+    def may_reap(self) -> bool:
+        """Whether a session that has expired by the store's clock is dead."""
+        now = self.clock()
+        return self._since is not None and now < self.fresh_until and now - self._since >= self.length

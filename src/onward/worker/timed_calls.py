@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, run
+from onward.backend import Held
 from onward.base import forks
 from onward.base.logs import get_logger
-from onward.worker.inflight import Key, Work
-from onward.worker.interrupt import Deadlines, Slot
+from onward.worker.inflight import Work
+from onward.worker.interrupt import Deadlines, InterruptSlot
 
 __all__ = ["TimedCalls"]
 
@@ -14,19 +15,19 @@ logger = get_logger("onward")
 
 
 class TimedCalls:
-    """Interrupts a handler at its time-out, in whichever thread it was called.
+    """Calls sync handlers, and interrupts them at their time-outs in the thread of the caller.
 
-    If the caller is itself a handler, the slot of its call stands behind this one, and comes back when this one is removed.
+    If the caller is itself a handler, its slot is put aside until this call has ended.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
-        self._running: dict[Key, Work] = {}
+        self._running: dict[Held, Work] = {}
         self._deadlines = Deadlines(self._running, died=_no_more_time_outs)
         forks.watch(self)
 
     def before_fork(self) -> None:
-        """Nothing to do: what other threads run stays with the parent."""
+        """Do nothing: what other threads run stays with the parent."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
@@ -37,7 +38,7 @@ class TimedCalls:
         if ready.terms.timeout is None or not ready.entry.definition.interrupt:
             return run(ready, self._runtime)
         key = (ready.lease.envelope.id, ready.lease.token)
-        slot = Slot(self._deadlines)
+        slot = InterruptSlot(self._deadlines)
         try:
             self._running[key] = slot.work = Work(ready, key, order=0, claimed=0.0)
             return run(ready, self._runtime, slot)

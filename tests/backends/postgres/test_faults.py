@@ -339,7 +339,7 @@ class TestLocks:
         statement, names = backend._sql["orphans"]
         # The very statement, but it waits for us between looking and locking.
         slow = statement.replace(b"WHERE id = lost.id", b"WHERE dawdle(lost.id) AND id = lost.id")
-        backend._sql = {**backend._sql, "orphans": queries.Statement(slow, names)}
+        backend._sql = {**backend._sql, "orphans": queries.Section(slow, names)}
         try:
             with psycopg.connect(url) as other:
                 other.execute("SELECT pg_advisory_xact_lock(7)")
@@ -366,9 +366,9 @@ class TestThreads:
         assert all(all(answers) for answers in stored)
         assert len(backend._connections._open) <= 2
 
-    def test_a_thread_that_gets_no_connection_is_told_so(self, open_backend, url, monkeypatch):
+    def test_a_thread_that_gets_no_connection_is_told_so(self, open_backend, url):
         backend = open_backend(at=f"{url}&pool_size=1")
-        monkeypatch.setattr("onward.backends.pool._PATIENCE", 0.05)
+        backend._connections.borrow_timeout = 0.05
 
         with backend._connections.borrowed(), pytest.raises(BackendUnavailable, match="raise pool_size"):
             backend.enqueue([an_envelope()])

@@ -11,7 +11,7 @@ import pytest
 from onward.backend import Settlement
 from onward.backends.postgres import PostgresBackend, queries, settling
 from onward.backends.postgres.arrays import Blobs, as_array, blobs_dumper
-from onward.backends.postgres.queue_marks import Marks
+from onward.backends.postgres.queue_marks import QueueMarks
 from onward.testing.contract.builders import a_lease, some_envelopes
 from tests.servers.connecting import connected
 
@@ -26,7 +26,7 @@ SMALL = {
     "durability",
     "pins",
     "pinned",
-    "sees_everybody",
+    "sees_all",
     "end_expired_sessions",
     "wake",
     "wake_apart",
@@ -209,7 +209,7 @@ class TestCost:
 
     @pytest.fixture
     def claim(self, pages):
-        begin = Marks().for_claim(["a", "b"])
+        begin = QueueMarks().for_claim(["a", "b"])
         return lambda: pages("claim", queues=["a", "b"], at_most=[20, 20], limit=20, released=[], **begin)
 
     @pytest.mark.parametrize(

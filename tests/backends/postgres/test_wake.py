@@ -9,7 +9,7 @@ import pytest
 from onward.backend import Settlement
 from onward.backends.postgres import wake
 from onward.backends.postgres.transaction import Transaction
-from onward.backends.postgres.wake import Patience
+from onward.backends.postgres.wake import ClaimDelay
 from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope, some_envelopes
 
 NEVER = 3600
@@ -34,7 +34,7 @@ def no_looking(monkeypatch):
 @pytest.fixture
 def deaf(monkeypatch):
     """Let nobody hear anything."""
-    monkeypatch.setattr(wake.Ear, "_opened", lambda self: None)
+    monkeypatch.setattr(wake.Listener, "_opened", lambda self: None)
 
 
 class TestSaying:
@@ -262,7 +262,7 @@ class TestHearing:
 
         def left_by_a_turn():
             backend.turn(a_turn())
-            return list(backend._ear._connection.notifies(timeout=0))
+            return list(backend._waiting.listener._connection.notifies(timeout=0))
 
         _until(lambda: left_by_a_turn() == [])  # the last of them may still have been on its way
 
@@ -299,27 +299,27 @@ class TestComing:
         assert 1 <= came / rounds <= 8
 
     def test_alone_nobody_waits(self):
-        patience = Patience()
-        patience.came_in_vain()
+        delay = ClaimDelay()
+        delay.lost()
 
-        assert patience.moment() == 0
+        assert delay.seconds() == 0
 
     def test_who_comes_in_vain_waits_longer_and_who_finds_work_shorter(self):
-        patience = Patience()
-        shares = [patience._share]
-        for learn in (patience.came_in_vain, patience.came_in_vain, patience.found_work, patience.found_work):
+        delay = ClaimDelay()
+        shares = [delay._share]
+        for learn in (delay.lost, delay.lost, delay.claimed, delay.claimed):
             learn()
-            shares.append(patience._share)
+            shares.append(delay._share)
 
         assert shares == [1, 2, 2, 1, 0.5]
 
     def test_who_always_finds_work_soon_does_not_wait_at_all(self):
-        patience = Patience()
-        patience.rivals = 50
+        delay = ClaimDelay()
+        delay.rivals = 50
         for _ in range(10):
-            patience.found_work()
+            delay.claimed()
 
-        assert patience.moment() == 0
+        assert delay.seconds() == 0
 
     def test_who_was_sent_for_work_and_got_none_does_not_spin(self, backend, url):
         """The job is locked by somebody who takes his time: it can be seen, but not claimed."""

@@ -282,7 +282,7 @@ class TestTheFile:
         assert "Permission denied; use another folder" in output
 
     def test_a_disk_error_closes_the_connection_and_the_next_call_opens_it(self, backend):
-        broken = backend._connections._writer._connection
+        broken = backend._connections.writer._connection
         error = sqlite3.OperationalError("disk I/O error")
         error.sqlite_errorname = "SQLITE_IOERR_FSYNC"
 
@@ -290,7 +290,7 @@ class TestTheFile:
             raise error
 
         assert backend.enqueue([an_envelope()])[0].created
-        assert backend._connections._writer._connection is not broken
+        assert backend._connections.writer._connection is not broken
 
 
 class TestRefusals:

@@ -82,7 +82,7 @@ def test_a_child_of_a_child_works_too(backend):
 def test_no_connection_is_open_while_forking(backend):
     backend.enqueue([an_envelope()])
     backend.get("x")
-    lines = (backend._connections._writer, backend._connections._reader)
+    lines = (backend._connections.writer, backend._connections._reader)
 
     assert in_child(lambda: _expect(all(line._connection is None for line in lines))) == 0
 
@@ -91,7 +91,7 @@ def test_no_connection_is_open_while_forking(backend):
 def test_a_connection_that_was_carried_over_is_refused_before_any_statement(backend, monkeypatch):
     statements = []
     backend.get("x")
-    for line in (backend._connections._writer, backend._connections._reader):
+    for line in (backend._connections.writer, backend._connections._reader):
         line._connection.set_trace_callback(statements.append)
 
     with monkeypatch.context() as patch:

@@ -51,7 +51,7 @@ class TestTheFile:
         backend = open_backend("relative.db")
         monkeypatch.chdir("/")
 
-        backend._connections._writer.close()
+        backend._connections.writer.close()
         backend.enqueue([an_envelope()])
 
         assert (tmp_path / "relative.db").exists()

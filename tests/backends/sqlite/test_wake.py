@@ -7,16 +7,16 @@ import pytest
 
 from onward.backend import Settlement
 from onward.backends.sqlite import backend as module
-from onward.backends.sqlite.wake import Bell
+from onward.backends.sqlite.wake import WakePipe
 from onward.testing.contract.builders import a_claim, a_lease, a_turn, an_envelope, some_envelopes
 
 NEVER = 3600
 
 
 @pytest.fixture
-def bells(tmp_path):
-    """Two processes' ends of one bell."""
-    ends = [Bell(tmp_path / "wake"), Bell(tmp_path / "wake")]
+def pipes(tmp_path):
+    """The pipes of two processes to one FIFO."""
+    ends = [WakePipe(tmp_path / "wake"), WakePipe(tmp_path / "wake")]
     yield ends
     for end in ends:
         end.close()
@@ -24,58 +24,58 @@ def bells(tmp_path):
 
 @pytest.fixture
 def rings(backend, file):
-    """Whether the bell rang since the last time this was asked."""
-    ear = Bell(file.parent / f"{file.name}-wake")
-    yield lambda: ear.listen(0)
-    ear.close()
+    """Whether a byte was written since the last time this was asked."""
+    pipe = WakePipe(file.parent / f"{file.name}-wake")
+    yield lambda: pipe.sleep(0)
+    pipe.close()
 
 
 @pytest.fixture
 def no_looking(monkeypatch):
-    """Let only the bell wake anybody."""
+    """Let only the pipe wake sleepers."""
     monkeypatch.setattr(module, "_LOOK_EVERY", NEVER)
 
 
-class TestTheBell:
-    def test_one_ring_is_heard_by_one(self, bells):
-        bells[0].ring()
+class TestTheWakePipe:
+    def test_one_ring_is_heard_by_one(self, pipes):
+        pipes[0].wake()
 
-        assert [bell.listen(0) for bell in bells] == [True, False]
+        assert [pipe.sleep(0) for pipe in pipes] == [True, False]
 
-    def test_many_rings_are_one_until_it_is_heard(self, bells):
+    def test_many_rings_are_one_until_it_is_heard(self, pipes):
         for _ in range(100):
-            bells[0].ring()
+            pipes[0].wake()
 
-        assert [bells[1].listen(0) for _ in range(2)] == [True, False]
+        assert [pipes[1].sleep(0) for _ in range(2)] == [True, False]
 
-    def test_it_wakes_who_is_asleep(self, bells):
+    def test_it_wakes_who_is_asleep(self, pipes):
         heard = []
-        sleeper = threading.Thread(target=lambda: heard.append(bells[1].listen(60)))
+        sleeper = threading.Thread(target=lambda: heard.append(pipes[1].sleep(60)))
         sleeper.start()
 
-        bells[0].ring()
+        pipes[0].wake()
 
         sleeper.join(60)
         assert heard == [True]
 
     def test_where_it_cannot_be_nobody_hears_it(self, tmp_path):
         (tmp_path / "wake").write_text("a plain file is in its place")
-        bell = Bell(tmp_path / "wake")
+        pipe = WakePipe(tmp_path / "wake")
 
-        bell.ring()
+        pipe.wake()
 
-        assert not bell.listen(0)
+        assert not pipe.sleep(0)
         assert (tmp_path / "wake").read_text() == "a plain file is in its place"
 
-    def test_closing_it_while_somebody_listens_is_harmless(self, bells):
-        sleeper = threading.Thread(target=bells[0].listen, args=(0.2,))
+    def test_closing_it_while_somebody_listens_is_harmless(self, pipes):
+        sleeper = threading.Thread(target=pipes[0].sleep, args=(0.2,))
         sleeper.start()
 
-        bells[0].close()
+        pipes[0].close()
 
         sleeper.join(60)
-        bells[0].ring()
-        assert not bells[0].listen(0)
+        pipes[0].wake()
+        assert not pipes[0].sleep(0)
 
 
 class TestRinging:

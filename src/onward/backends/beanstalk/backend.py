@@ -38,7 +38,7 @@ from onward.backends.broker.turns import give_back, in_order
 from onward.base import forks
 from onward.base.backoff import jittered
 from onward.base.clock import SECOND, Clock, SystemClock
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
 from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
 from onward.job.states import State
@@ -106,7 +106,7 @@ class BeanstalkBackend(Backend):
         puts = [self._as_put(envelope, now) for envelope in envelopes]  # all checked before the first is sent
         if not puts:
             return []
-        with shield(), self._producing() as connection:
+        with uninterrupted(), self._producing() as connection:
             stored: list[int] = []
             try:
                 connection.put_all(puts, stored)
@@ -142,7 +142,7 @@ class BeanstalkBackend(Backend):
     # Working
 
     def open_session(self, session: Opened, *, adopts: str | None = None) -> list[Lease] | None:
-        with shield(), self._guard:
+        with uninterrupted(), self._guard:
             own, old = self._living(session.owner), self._living(adopts)
             if adopts is None:
                 if own is None:
@@ -163,7 +163,7 @@ class BeanstalkBackend(Backend):
             return [kept.lease(reserved, session.owner) for reserved in kept.held.values()]
 
     def turn(self, turn: Turn) -> TurnResult:
-        with shield():
+        with uninterrupted():
             session = self._living(turn.owner)
             if session is None:
                 settled = [self._classify(settlement) for settlement in turn.settlements]
@@ -222,7 +222,7 @@ class BeanstalkBackend(Backend):
         return store
 
     def extend(self, owner: str) -> Renewal:
-        with shield():
+        with uninterrupted():
             session = self._living(owner)
             if session is None:
                 self._asking().stats()  # whoever asks wants to know whether there is contact, too
@@ -239,7 +239,7 @@ class BeanstalkBackend(Backend):
         cause: str | None = None,
     ) -> list[Reaped]:
         """Others are reaped by the server.  Of one's own, what had not begun is released, and the connection ended."""
-        with shield():
+        with uninterrupted():
             with self._guard:
                 session = self._living(owner)
                 self._sessions.pop(owner or "", None)

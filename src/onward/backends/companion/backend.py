@@ -55,7 +55,7 @@ from onward.backends.companion.store import Store
 from onward.backends.companion.sweeping import Sweep
 from onward.base import forks
 from onward.base.clock import SECOND, Clock, SystemClock
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable, BackendUnreachable
 from onward.job.states import LIVE, State
@@ -92,7 +92,7 @@ class AccompaniedBackend(Backend):
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
         """The store first.  An enqueue that returned is in both."""
-        with shield():
+        with uninterrupted():
             answers = self.store.enqueue(envelopes, retried=retried)
             # Of a repeated one nobody knows whether it got as far as the broker.
             told = [
@@ -121,7 +121,7 @@ class AccompaniedBackend(Backend):
     # Working
 
     def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
-        with shield():
+        with uninterrupted():
             held = self.store.open_session(session, adopts=adopts)
             if held is None:
                 self._deliveries.let_go(adopts or "")
@@ -131,7 +131,7 @@ class AccompaniedBackend(Backend):
 
     def turn(self, turn: Turn) -> TurnResult:
         """Settle in the store, tell the broker, ask it for messages, claim in the store what they are about."""
-        with shield():
+        with uninterrupted():
             claim = self._open_part(turn.claim)
             made = self.store.turn(Turn(owner=turn.owner, settlements=turn.settlements, claim=_tidy(claim)))
             if not made.alive:
@@ -161,7 +161,7 @@ class AccompaniedBackend(Backend):
 
     def extend(self, owner: str) -> Renewal:
         """The session in the store is what counts.  The messages are renewed as well as can be, where they are held."""
-        with shield():
+        with uninterrupted():
             renewal = self.store.extend(owner)
             if renewal.alive:
                 self._deliveries.renew(owner)
@@ -178,7 +178,7 @@ class AccompaniedBackend(Backend):
         cause: str | None = None,
     ) -> list[Reaped]:
         """What is given back may have its message with somebody who is dead or asleep: it gets another."""
-        with shield():
+        with uninterrupted():
             reaped = self.store.reap(owner=owner, queue=queue, started=started, cause=cause)
             if owner is not None:
                 self._deliveries.give_back(owner, reaped)
@@ -230,13 +230,13 @@ class AccompaniedBackend(Backend):
 
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
         """Its message is for later, so it gets another."""
-        with shield():
+        with uninterrupted():
             made_due = self.store.retry(ids)
             self._deliveries.put_again([each for each, due in zip(ids, made_due, strict=True) if due])
             return made_due
 
     def replay(self, query: Query) -> Replayed:
-        with shield():
+        with uninterrupted():
             replayed = self.store.replay(query)
             self._deliveries.put_again(replayed.ids)
             return replayed

@@ -28,7 +28,7 @@ from onward.backends.memory.inspection import MemoryInspection
 from onward.backends.memory.store import Job, OpenSession, Store
 from onward.backends.memory.transfer import MemoryMoving
 from onward.base.clock import SECOND, Clock, SystemClock
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured
 from onward.job.states import State
 
@@ -153,7 +153,7 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
                 "memory:// lives in the process that made it and this is a fork of it: no other process would see "
                 "what is enqueued here; use sqlite:///file"
             )
-        with shield(), self._changed:
+        with uninterrupted(), self._changed:
             if self._closed:
                 raise BackendError("this backend is closed")
             yield self.clock.micros()

@@ -2,96 +2,76 @@
 
 from __future__ import annotations
 
-import random
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
 from typing import TypeVar
 
 from onward.backend import (
-    DURABLE,
-    LOSSY,
-    Backend,
-    Capabilities,
-    Check,
     Enqueued,
     Envelope,
     Held,
     Lease,
-    Reaped,
     Renewal,
-    Session,
     Turn,
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
-from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema
+from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema, settling
 from onward.backends.mysql.completing import MySQLCompletion
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.literals import literal
-from onward.backends.mysql.settling import LeaseNotHeld, Settling, classify
+from onward.backends.mysql.settling import Settling
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.backends.mysql.transfer import MySQLTransfer
 from onward.backends.mysql.url import parse_url
-from onward.backends.mysql.wake import Bell, Rest, pauses
+from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
-from onward.backends.sql.damage import SqlSetsAside
-from onward.backends.sql.enqueueing import StartOver, due_queues, is_simple
-from onward.backends.sql.reaping import singly
-from onward.backends.sql.rows import Row
-from onward.backends.sql.same_database import same_home
+from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.sections import prefix_of
-from onward.backends.sql.settling import why
+from onward.backends.sql.server import ServerBackend, SessionLost
+from onward.backends.sql.settling import FenceMismatch
+from onward.backends.sql.statements import NamedSteps
 from onward.backends.sql.tables import emptying
-from onward.backends.sql.turns import in_two, is_parted
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Steps, Style
-from onward.errors import BackendError, BackendRefused, BackendUnavailable
 
 __all__ = ["MySQLBackend"]
 
+T = TypeVar("T")
 Result = TypeVar("Result")
 
 _AS_BYTES = "CAST({} AS BINARY)"
-_TRIES = 10  # how often a transaction is run again that was undone for another's sake
-_LATE = 2  # and if that was because a lock came too late, for which it has waited long already
+_LATE = 2  # so often a lock may come too late, for each of which a transaction has waited long already
 
 
-class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
+class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"
+    _claiming, _errors, _health, _reaping, _settling = claiming, errors, health, reaping, settling
+    _driver_error = pymysql.err.MySQLError
+    _connections: Connections
+    _waiting: MySQLWaiting
+    _settles_singly_after = (FenceMismatch,)
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
-        super().__init__()
-        self._clock = clock
-        self._connections = connections
-        self._prefix = prefix
+        super().__init__(connections, clock=clock, prefix=prefix)
         self._sql = queries.load(prefix)
-        self._bell = Bell()
-        self._rest = Rest()
-        self._home: Row | None = None  # where our tables are, once we have looked
+        self._waiting = MySQLWaiting(connections, self._look)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> MySQLBackend:
-        """For ``mysql://user@host/database``; whoever is first to use it creates the tables."""
+        """Make a backend for ``mysql://user@host/database``; its first use creates the tables."""
         address, options = parse_url(url)
         prefix = prefix_of(namespace)
         prepare = preparation(prefix, None if clock is None else clock.micros())
         return cls(Connections(address, options, prepare=prepare), clock=clock, prefix=prefix)
-
-    @property
-    def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.durable else LOSSY
-
-    def connect(self) -> None:
-        self._home = self._again(lambda connection: self._transaction(connection).ask("home").row())
 
     @set_aside_and_repeat
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
@@ -100,64 +80,6 @@ class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
         if is_simple(envelopes, retried=retried) and self._store(envelopes):
             return [Enqueued(envelope.id) for envelope in envelopes]
         return self._write(lambda tx: enqueueing.enqueue(tx, envelopes, retried=retried))
-
-    @set_aside_and_repeat
-    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
-        lease_for = round(session.lease_for.total_seconds() * SECOND)
-
-        def opened(tx: Transaction) -> Reply:
-            return tx.ask(
-                "open_session",
-                owner=session.owner,
-                lease_for=lease_for,
-                host=session.host,
-                pid=session.pid,
-                version=session.version,
-            )
-
-        def adopt(tx: Transaction, adopts: str) -> list[Lease] | None:
-            if not tx.ask("lock_sessions", owners=sorted({session.owner, adopts})).rows():
-                return None
-            reply = opened(tx)
-            if adopts != session.owner:
-                tx.ask("end_session", owner=adopts)
-                held = [row[0] for row in tx.ask("leases_of", owner=adopts).rows()]
-                tx.ask("adopt", ids=held, adopted=adopts, owner=session.owner)
-            expires_at = reply.value()
-            return claiming.adopted(tx, owner=session.owner, expires_at=expires_at, now=expires_at - lease_for)
-
-        if adopts is not None:
-            return self._write(lambda tx: adopt(tx, adopts))
-        self._write(opened)
-        return []
-
-    @set_aside_and_repeat
-    def turn(self, turn: Turn) -> TurnResult:
-        """Settle, promote what is due, claim: one answer per settlement, and one transaction if it ends no key."""
-        result = in_two(turn, self._made) if is_parted(turn) else self._made(turn)
-        if result.leases:
-            self._rest.found_work()
-        return result
-
-    def _made(self, turn: Turn, released: Sequence[str] = ()) -> TurnResult:
-        try:
-            try:
-                return self._write(lambda tx: _turn(tx, turn, released))
-            except LeaseNotHeld:
-                return self._write(lambda tx: _turn(tx, turn, released, careful=True))
-        except _SessionLost:
-            settled = self._read(lambda tx: classify(tx, turn.settlements)) if turn.settlements else []
-            return TurnResult(settled=settled, leases=[], alive=False)
-
-    @set_aside_and_repeat
-    def take(self, owner: str, ids: Sequence[str]) -> TurnResult:
-        try:
-            return self._write(lambda tx: _take(tx, owner, list(dict.fromkeys(ids))))
-        except _SessionLost:
-            return TurnResult(settled=[], leases=[], alive=False)
-
-    def paused(self) -> Sequence[str]:
-        return self._read(lambda tx: [name for (name,) in tx.ask("paused_queues").rows()])
 
     @set_aside_and_repeat
     def extend(self, owner: str) -> Renewal:
@@ -169,64 +91,9 @@ class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
 
         return self._write(renew)
 
-    @set_aside_and_repeat
-    def reap(
-        self,
-        *,
-        owner: str | None = None,
-        queue: str | None = None,
-        started: Sequence[Held] | None = None,
-        cause: str | None = None,
-    ) -> list[Reaped]:
-        reason = why(owner, cause)
-
-        def reap(tx: Transaction) -> list[Reaped]:
-            lost = reaping.end(tx, owner, queue)
-            return reaping.give_back(tx, lost, started, reason) if lost else []
-
-        try:
-            return self._write(reap)
-        except BackendRefused:  # one that the store refuses must not keep the others: each in a transaction of its own
-            lost = self._write(lambda tx: reaping.end(tx, owner, queue))
-            return singly(lost, self._write, lambda tx, leases: reaping.give_back(tx, leases, started, reason))
-
-    def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Sleep until there is work here, a job falls due or it is time to look."""
-        try:
-            self._wait(queues, time.monotonic() + timeout)
-        except BackendError:
-            if not self._connections.closed:  # whoever closes it lets its sleepers go
-                raise
-
-    def _wait(self, queues: Sequence[str], deadline: float) -> None:
-        self._rest.take(deadline - time.monotonic())
-        for pause in pauses():
-            rung = self._bell.rung
-            due = self._look(queues)
-            self._rest.sent(for_work=due <= 0)
-            if due <= 0 or self._connections.closed:
-                return
-            self._bell.sleep(rung, min(pause, due, deadline - time.monotonic()))
-            if time.monotonic() >= deadline or self._connections.closed:
-                return
-
-    def health(self) -> list[Check]:
-        with errors.translated(self._connections.place), self._connections.borrowed() as connection:
-            return health.checks(connection, self._connections, self._prefix, self._transaction(connection))
-
-    # Transactions of others
-
-    def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
-        return foreign(self._sql, joining(envelopes), self._moved)
-
-    def recognizing(self, style: Style) -> Steps[None]:
-        if self._home is None:
-            self.connect()
-        return foreign(self._sql, same_home(self._home), self._moved)
-
     def begin(self, *, at_most: float) -> MySQLCompletion:
-        """Nobody else has to wait for it, so it may take its time."""
-        return MySQLCompletion(self._connections, self._sql, moved=self._moved, wake=self._bell.ring)
+        """Open a transaction for a handler.  No other process has to wait for it, so it may take its time."""
+        return MySQLCompletion(self._connections, self._sql, moved=self._moved, wake=self._waiting.wake)
 
     def completed(self, lease: Lease) -> bool:
         fence = {"id": lease.envelope.id, "token": lease.token}
@@ -245,23 +112,71 @@ class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
 
     def empty(self) -> None:
         whole = "; ".join(["BEGIN", *emptying(self._prefix), "COMMIT"]).encode()
-        self._again(lambda connection: connection.send(whole))
+        self._with_retries(lambda connection: connection.send(whole))
 
     def close(self) -> None:
         self._connections.close()
-        self._bell.ring()
+        self._waiting.close()
+
+    def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
+        return self._for_caller(joining(envelopes), style)
+
+    # What a server's backend asks of its dialect
+
+    def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
+        """What does not need an answer is asked before the first one is read."""
+        session, to_cancel = tx.ask("lock_session", owner=turn.owner), tx.ask("asked_to_cancel", owner=turn.owner)
+        settlements = Settling(tx, turn.owner, turn.settlements, careful=careful)
+        if not settlements.plain:
+            _alive(session)
+            settlements.answer()
+        claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
+        asked = None if claim is None else claiming.ask(tx, claim, released=[*released, *settlements.released])
+        expires_at, now = _alive(session)
+        settled = settlements.answer()
+        promoted = 0
+        leases: list[Lease] = []
+        if asked is not None:
+            promoted, leases = claiming.hand_out(tx, asked, owner=turn.owner, expires_at=expires_at, now=now)
+        ended = settlements.ended
+        cancel_requested = tuple(held for held in _held(to_cancel) if held not in ended)
+        return TurnResult(
+            settled=settled,
+            leases=leases,
+            promoted=promoted,
+            cancel_requested=cancel_requested,
+            woken=sorted(tx.woken) if tx.woken else (),
+        )
+
+    def _take(self, tx: Transaction, owner: str, ids: list[str]) -> TurnResult:
+        session, to_cancel = tx.ask("lock_session", owner=owner), tx.ask("asked_to_cancel", owner=owner)
+        found = tx.ask("candidates_among", ids=ids)
+        expires_at, now = _alive(session)
+        leases = claiming.take(tx, found, owner=owner, expires_at=expires_at, now=now)
+        return TurnResult(settled=[], leases=leases, cancel_requested=_held(to_cancel))
+
+    def _for_caller(self, steps: NamedSteps[T], style: Style) -> Steps[T]:
+        return foreign(self._sql, steps, self._moved)
+
+    def _may_repeat(self, failures: Sequence[Exception]) -> bool:
+        # A duplicate is an id or a key that was free when we looked.
+        repeatable = errors.is_transient(failures[-1]) or errors.is_duplicate(failures[-1])
+        return repeatable and sum(map(errors.is_late, failures)) < _LATE
+
+    def _transaction(self, connection: Connection) -> Transaction:
+        return Transaction(connection, self._sql, self._moved)
 
     # Transactions
 
     def _write(self, act: Callable[[Transaction], Result]) -> Result:
-        """Run it as one transaction, which is durable when this ends well, and gone if it does not."""
+        """Run it as one transaction, which is durable when this returns, and rolled back if it raises."""
 
         def run(connection: Connection) -> tuple[Result, bool]:
             tx = self._transaction(connection)
             try:
                 tx.ask("begin")
                 result = act(tx)
-                if tx.ended:  # last, so that nobody waits for it longer than for the disk
+                if tx.ended:  # last, so that no transaction waits for it longer than for the disk
                     tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
                 tx.ask("commit")
                 tx.flush()
@@ -270,9 +185,9 @@ class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
                 raise
             return result, bool(tx.wakes)
 
-        result, wakes = self._again(run)
+        result, wakes = self._with_retries(run)
         if wakes:
-            self._bell.ring()
+            self._waiting.wake()
         return result
 
     def _repair_text(self) -> int:
@@ -286,11 +201,11 @@ class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
                     repaired += 1
             return repaired
 
-        return self._again(repair)
+        return self._with_retries(repair)
 
     @set_aside_and_repeat
     def _read(self, act: Callable[[Transaction], Result]) -> Result:
-        """One snapshot, whatever is written meanwhile."""
+        """Run it in one snapshot, whatever is written meanwhile."""
 
         def run(connection: Connection) -> Result:
             tx = self._transaction(connection)
@@ -304,10 +219,10 @@ class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
                 raise
             return result
 
-        return self._again(run)
+        return self._with_retries(run)
 
     def _store(self, envelopes: Sequence[Envelope]) -> bool:
-        """Store them by one statement, which is a transaction by itself.  False if that is not possible."""
+        """Store envelopes by one statement, which is a transaction by itself; return False if that is not possible."""
 
         def run(connection: Connection) -> bool:
             tx = self._transaction(connection)
@@ -322,36 +237,10 @@ class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
                 raise
             return True
 
-        stored = self._again(run)
+        stored = self._with_retries(run)
         if stored and due_queues(envelopes):
-            self._bell.ring()
+            self._waiting.wake()
         return stored
-
-    def _again(self, run: Callable[[Connection], Result]) -> Result:
-        """Run it on a connection; again, if it was undone for another's sake."""
-        with errors.translated(self._connections.place):
-            late = 0
-            for _ in range(_TRIES):
-                try:
-                    with self._connections.borrowed() as connection:
-                        return run(connection)
-                except StartOver:
-                    pass
-                except pymysql.err.MySQLError as error:
-                    # An id or a key that was free when we looked.
-                    late += errors.is_late(error)
-                    if late == _LATE or not (errors.is_transient(error) or errors.is_duplicate(error)):
-                        raise
-                time.sleep(random.uniform(0, 0.02))
-        raise BackendUnavailable(f"{self._connections.place}: rolled back {_TRIES} times by conflicts: try again")
-
-    def _transaction(self, connection: Connection) -> Transaction:
-        return Transaction(connection, self._sql, self._moved)
-
-    @property
-    def _moved(self) -> int | None:
-        """Where a test has put the clock; None: the server tells the time."""
-        return None if self._clock is None else self._clock.micros()
 
     def _look(self, queues: Sequence[str]) -> float:
         """Seconds until one of these queues has work."""
@@ -362,49 +251,16 @@ class MySQLBackend(SqlSetsAside, MySQLInspection, MySQLTransfer, Backend):
             return [(due, now) for reply in replies for due, now in reply.rows()]
 
         return min(
-            ((due - now) / SECOND if due else due for due, now in self._again(look) if due is not None), default=inf
+            ((due - now) / SECOND if due else due for due, now in self._with_retries(look) if due is not None),
+            default=inf,
         )
-
-
-def _turn(tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
-    """What does not need an answer is asked before the first one is read."""
-    session, to_cancel = tx.ask("lock_session", owner=turn.owner), tx.ask("asked_to_cancel", owner=turn.owner)
-    settling = Settling(tx, turn.owner, turn.settlements, careful=careful)
-    if not settling.plain:
-        _alive(session)
-        settling.answer()
-    claim = turn.claim if turn.claim is not None and turn.claim.limit > 0 else None
-    asked = None if claim is None else claiming.ask(tx, claim, released=[*released, *settling.released])
-    expires_at, now = _alive(session)
-    settled = settling.answer()
-    promoted = 0
-    leases: list[Lease] = []
-    if asked is not None:
-        promoted, leases = claiming.hand_out(tx, asked, owner=turn.owner, expires_at=expires_at, now=now)
-    ended = settling.ended
-    cancel_requested = tuple(held for held in _held(to_cancel) if held not in ended)
-    return TurnResult(
-        settled=settled,
-        leases=leases,
-        promoted=promoted,
-        cancel_requested=cancel_requested,
-        woken=sorted(tx.woken) if tx.woken else (),
-    )
-
-
-def _take(tx: Transaction, owner: str, ids: list[str]) -> TurnResult:
-    session, to_cancel = tx.ask("lock_session", owner=owner), tx.ask("asked_to_cancel", owner=owner)
-    found = tx.ask("candidates_among", ids=ids)
-    expires_at, now = _alive(session)
-    leases = claiming.take(tx, found, owner=owner, expires_at=expires_at, now=now)
-    return TurnResult(settled=[], leases=leases, cancel_requested=_held(to_cancel))
 
 
 def _alive(session: Reply) -> tuple[int, int]:
     """When the session expires, and the time."""
     found = session.row()
     if found is None:
-        raise _SessionLost
+        raise SessionLost
     expires_at, now = found
     return expires_at, now
 
@@ -415,9 +271,5 @@ def _held(reply: Reply) -> tuple[Held, ...]:
 
 def _roll_back(connection: Connection) -> None:
     if connection.in_step and connection.is_in_transaction:
-        with suppress(*errors.DRIVERS):  # a connection that is gone has undone it, too
+        with suppress(*errors.DRIVERS):  # a connection that is gone has rolled back, too
             connection.send(b"ROLLBACK")
-
-
-class _SessionLost(Exception):
-    """There is no such session: whatever was done in its name is undone."""

@@ -1,4 +1,4 @@
-"""Handing out work: cancel what expired, promote what is due, claim in order, take the keys."""
+"""Claiming: cancel what expired, promote what is due, lease jobs in their order, take their keys."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 from onward.job.states import State
 
-__all__ = ["Asked", "adopted", "ask", "hand_out", "take"]
+__all__ = ["PendingClaim", "adopt", "adopted", "ask", "hand_out", "take"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 _FIRST_TIME = (0, 0, 0, 0, None, None, None, 0, None)
 _decode = msgspec.json.Decoder(tuple[int, int, int, int, int | None, str | None, str | None, int, str | None]).decode
 
 
-class Asked(NamedTuple):
+class PendingClaim(NamedTuple):
     """What a turn has asked for, before it knows what there is."""
 
     claim: Claim
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
     first: Reply | None  # of the first queue, in the hope that nothing has to be promoted there
 
 
-class _Line(NamedTuple):
+class _QueueLook(NamedTuple):
     queue: str
     paused: bool
     expired: bool
@@ -38,18 +38,18 @@ class _Line(NamedTuple):
     available: bool
 
 
-def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> Asked:
+def ask(tx: Transaction, claim: Claim, *, released: Sequence[str]) -> PendingClaim:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
     looks = {queue: tx.ask("anything_to_do", queue=queue) for queue in claim.queues}
     first = next(iter(looks), None)
     at_most = 0 if first is None else _at_most(claim, first, claim.limit)
     candidates = None if first is None else _candidates(tx, first, at_most, released, hopeful=True)
-    return Asked(claim, looks, list(released), candidates)
+    return PendingClaim(claim, looks, list(released), candidates)
 
 
-def hand_out(tx: Transaction, asked: Asked, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
+def hand_out(tx: Transaction, asked: PendingClaim, *, owner: str, expires_at: int, now: int) -> tuple[int, list[Lease]]:
     """How many were promoted, and what was claimed, in claim order."""
-    looked = [_Line(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
+    looked = [_QueueLook(queue, *reply.rows()[0]) for queue, reply in asked.looks.items()]
     lines = [line for line in looked if not line.paused]
     for line in lines:
         if line.expired:
@@ -85,8 +85,14 @@ def take(tx: Transaction, found: Reply, *, owner: str, expires_at: int, now: int
     return _leases(tx, [(*row, now) for row in claimed], owner=owner, expires_at=expires_at, now=now)
 
 
+def adopt(tx: Transaction, adopted: str, *, owner: str) -> None:
+    """Give the leases of one owner to another."""
+    held = [row[0] for row in tx.ask("leases_of", owner=adopted).rows()]
+    tx.ask("adopt", ids=held, adopted=adopted, owner=owner)
+
+
 def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[Lease]:
-    """All that this owner holds."""
+    """Return all leases of this owner."""
     return _leases(tx, tx.ask("leases_of", owner=owner).rows(), owner=owner, expires_at=expires_at, now=now)
 
 

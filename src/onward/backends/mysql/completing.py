@@ -15,12 +15,11 @@ from onward.backends.mysql import errors
 from onward.backends.mysql.connection import Connections, Result
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.literals import literal
-from onward.backends.mysql.queries import Statement, singly
+from onward.backends.mysql.queries import Section, singly
 from onward.backends.mysql.settling import Settling, classify
 from onward.backends.mysql.transaction import Reply, Transaction
-from onward.base.interruption import shield
-from onward.contract.transactions import Rows, Steps, Style, run_steps
-from onward.contract.transactions import Statement as Foreign
+from onward.base.interruption import uninterrupted
+from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import TransactionError
 from onward.job.settlement import Settled, Settlement, under
 
@@ -39,7 +38,7 @@ class MySQLCompletion:
     def __init__(
         self,
         connections: Connections,
-        sql: Mapping[str, Statement],
+        sql: Mapping[str, Section],
         *,
         moved: int | None,
         wake: Callable[[], None],
@@ -47,7 +46,7 @@ class MySQLCompletion:
         self._connections = connections
         self._wake = wake
         self._place = connections.place
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             self._line = connections.for_handler()
         self.connection = self._line.raw
         self._tx = _Within(self._line, sql, moved)
@@ -57,10 +56,10 @@ class MySQLCompletion:
         return run_steps(steps("format"), self._execute)
 
     def check(self) -> None:
-        """Nobody but its handler ends it."""
+        """Nothing to check: only its handler ends it."""
 
     def settle(self, settlement: Settlement) -> Settled:
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             self._refuse_if_ended()
             tx, lease = self._tx, settlement.lease
             found = tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
@@ -73,7 +72,7 @@ class MySQLCompletion:
             return settled
 
     def commit(self) -> None:
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             try:
                 self._line.send(b"COMMIT")
             finally:
@@ -82,7 +81,7 @@ class MySQLCompletion:
 
     def roll_back(self) -> None:
         if not self._over:
-            with shield():
+            with uninterrupted():
                 with contextlib.suppress(*errors.DRIVERS):
                     self._line.send(b"ROLLBACK")
                 self._end()
@@ -100,7 +99,7 @@ class MySQLCompletion:
                 "has rolled it back: let that error leave the block"
             ) from error
 
-    def _execute(self, statement: Foreign) -> Rows:
+    def _execute(self, statement: Statement) -> Rows:
         with self.connection.cursor() as cursor:
             cursor.execute(statement.sql, statement.values or None)
             rows: Rows = cursor.fetchall() if cursor.description else ()

@@ -1,7 +1,4 @@
-"""Connections to one database: how they are opened, and what of a server is refused.
-
-After a fork the child lets go of its copy of every socket without a word: the parent's goes on.
-"""
+"""Connections to one database: how they are opened, and what of a server is refused."""
 
 from __future__ import annotations
 
@@ -14,12 +11,12 @@ from typing import Any, NamedTuple, NoReturn
 from onward.backends.mysql import errors, queries
 from onward.backends.mysql.driver import CLIENT, SERVER_STATUS, pymysql
 from onward.backends.mysql.url import Address, Options
-from onward.backends.pool import Pool, silence
+from onward.backends.pool import Pool
 from onward.backends.sql.rows import Row
 from onward.base import time_limit
 from onward.errors import BackendMisconfigured, BackendUnavailable, TransactionError
 
-__all__ = ["Connection", "Connections", "Result", "Server"]
+__all__ = ["Connection", "Connections", "Result", "ServerSettings"]
 
 _CONNECTING, _SILENCE = 10, 60  # seconds
 # A server that is gone is noticed within seconds, not after the kernel's quarter of an hour.
@@ -32,9 +29,6 @@ _SESSION = (
     # MariaDB alone can be told: a worker that is stopped in the middle of a turn keeps its row locked no longer than this.
     b" /*M!100300 , idle_transaction_timeout = 20 */"
 )
-# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
-_left_to_our_parent: list[Connection] = []
-
 _SLACK = 1024  # bytes of a packet that are not ours
 _OLDEST = {"MariaDB": (10, 6), "MySQL": (8, 0)}
 
@@ -88,7 +82,7 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether nothing was said that nobody asked for."""
+        """Whether the server has sent nothing unasked."""
         if not self._raw.open:
             return False
         poll = select.poll()
@@ -100,17 +94,8 @@ class Connection:
             if self._raw.open:
                 pymysql.connections.Connection.close(self._raw)
 
-    def mute(self) -> None:
-        """Nothing more is said over its socket."""
-        if self._raw.open:
-            silence(self._raw._sock.fileno())  # noqa: SLF001
 
-    def drop(self) -> None:
-        """Close our end without a word."""
-        self._raw._force_close()  # noqa: SLF001 - the driver's own way to end without a good-bye
-
-
-class HandlerConnection(pymysql.connections.Connection):  # type: ignore[misc]
+class _HandlerConnection(pymysql.connections.Connection):  # type: ignore[misc]
     """A connection whose transaction is not the handler's to end."""
 
     def commit(self) -> NoReturn:
@@ -132,7 +117,7 @@ def _refuse(verb: str) -> NoReturn:
     )
 
 
-class Server(NamedTuple):
+class ServerSettings(NamedTuple):
     """What a server says of itself."""
 
     version: str
@@ -140,7 +125,7 @@ class Server(NamedTuple):
     packet: int
 
     @classmethod
-    def known_by(cls, variables: Mapping[str, str]) -> Server:
+    def known_by(cls, variables: Mapping[str, str]) -> ServerSettings:
         flushes = variables.get("innodb_flush_log_at_trx_commit") == "1"
         # With a binary log that is not on the disk, recovery undoes what it lacks, though InnoDB had it.
         logs = not _on(variables, "log_bin") or variables.get("sync_binlog") == "1"
@@ -155,7 +140,7 @@ class Connections(Pool[Connection]):
         self.place = address.place
         self.durable = True  # as far as the server does it
         self._arguments = address.arguments
-        self._patience = options.lock_timeout
+        self._lock_timeout = options.lock_timeout
         self._one_writer = options.writers == "one"
         self._prepare = prepare
         self._prepared = False
@@ -163,7 +148,7 @@ class Connections(Pool[Connection]):
     def _opened(self) -> Connection:
         connection = self._connected(flags=CLIENT.MULTI_STATEMENTS | CLIENT.FOUND_ROWS)
         try:
-            connection.send(_SESSION % (self._patience, self._patience))
+            connection.send(_SESSION % (self._lock_timeout, self._lock_timeout))
             self._check(connection)
             if not self._prepared:
                 with time_limit.until(None):  # it takes its time, and half of it is nothing
@@ -177,9 +162,9 @@ class Connections(Pool[Connection]):
         return connection
 
     def for_handler(self) -> Connection:
-        """One as the driver makes it, in a transaction; whoever asks for it discards it."""
+        """Open a connection as the driver makes it, in a transaction; the caller discards it."""
         self._refuse_if_closed()
-        connection = self._connected(read_timeout=None, kind=HandlerConnection)
+        connection = self._connected(read_timeout=None, kind=_HandlerConnection)
         try:
             connection.send(b"SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
             connection.send(b"SET SESSION autocommit = 0")
@@ -231,24 +216,20 @@ class Connections(Pool[Connection]):
         if _is_read_only(said):
             refusal = BackendUnavailable if self._prepared else BackendMisconfigured  # it may be about to take over
             raise refusal(f"{self.place}: this server is read-only, a replica perhaps: name the primary server")
-        server = Server.known_by(said)
+        server = ServerSettings.known_by(said)
         self.durable = server.durable
         connection.room = server.packet - _SLACK
 
-    def _hang_up(self, connection: Connection) -> None:
+    def _close_connection(self, connection: Connection) -> None:
         connection.close()
 
-    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
-        connection.mute()
-        if idle:
-            connection.drop()
-        else:
-            _left_to_our_parent.append(connection)
+    def _socket(self, connection: Connection) -> int | None:
+        return connection.raw._sock.fileno() if connection.raw.open else None  # noqa: SLF001
 
     def _is_quiet(self, connection: Connection) -> bool:
         return connection.is_quiet
 
-    def _is_as_new(self, connection: Connection) -> bool:
+    def _is_reusable(self, connection: Connection) -> bool:
         return connection.in_step and not connection.is_in_transaction
 
 

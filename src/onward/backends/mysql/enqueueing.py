@@ -1,7 +1,7 @@
-"""Storing envelopes: all at once where nothing can be in the way, in rounds where a key may be held.
+"""Storing envelopes: all at once where no key can be held, in rounds where one may be.
 
-An insert that finds an id or a key taken fails as a whole.  So what is in the way is looked for first; what comes in between
-makes the transaction start over.
+An insert that finds an id or a key taken fails as a whole.  So taken ids and keys are looked for first; one that is taken in
+between makes the transaction start over.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _ROW = 1_000  # bytes that a job without a key takes beside its sealed ones, at 
 
 
 def store(tx: Transaction, envelopes: Sequence[Envelope]) -> None:
-    """Ask to store envelopes that nothing is in the way of."""
+    """Ask to store envelopes whose ids and keys are free."""
     if len(envelopes) == 1 and envelopes[0].delay <= 0 and envelopes[0].not_before is None:
         _store_one(tx, envelopes[0])
         return
@@ -93,7 +93,7 @@ _PLAIN = (0, 0, None, None, None, None, 0, None)
 
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-    """Store them in their order, or say which live job stands for each."""
+    """Store envelopes in their order; answer which live job stands for one that is not stored."""
     answers: dict[int, Enqueued] = {}
     waiting = dict(enumerate(envelopes))
     while waiting:
@@ -125,7 +125,7 @@ def _round(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
 
 
 def _in_the_way(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueued]:
-    """Which live jobs stand for these; what is in the way of the others is removed."""
+    """Return which live jobs stand for these; free the keys that the others replace."""
     live = {job_id for (job_id,) in tx.ask("live_among", ids=[each.id for each in batch.values()]).rows()}
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
     keyed = {
@@ -145,7 +145,7 @@ def _in_the_way(tx: Transaction, batch: dict[int, Envelope]) -> dict[int, Enqueu
 
 
 def cancel(tx: Transaction, reasons: Mapping[str, str], *, replaced: bool = False) -> dict[str, State]:
-    """Cancel what waits, ask what runs to cancel; gives the state in which each was found."""
+    """Cancel what waits, ask what runs to cancel; return the state in which each was found."""
     if not reasons:
         return {}
     found = {job_id: state_named(state) for job_id, state, _ in tx.ask("lock_jobs", ids=sorted(reasons)).rows()}

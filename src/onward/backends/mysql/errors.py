@@ -6,6 +6,7 @@ By the number that the server gives with an error; those of 2000 to 2999 are the
 from __future__ import annotations
 
 from onward.backends.mysql.driver import pymysql
+from onward.backends.sql.errors import Translated
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
@@ -35,8 +36,8 @@ DRIVERS = (pymysql.err.MySQLError, OSError, EOFError)
 _DUPLICATE = 1062
 _LATE = 1205
 _DENIED = {1044, 1142, 1143, 1227, 1370}
-# The transaction was undone for another's sake and may be run again at once: deadlock, a lock not given back in time (of
-# which the statement alone is undone, so we undo the rest), a row that changed under a snapshot.
+# Rolled back by a conflict, and may be run again at once: deadlock, a lock not given back in time (the server rolls back the
+# statement alone, so we roll back the rest), a row that changed under a snapshot.
 _TRANSIENT = {1213, 1205, 1020}
 _FULL = {1021, 1114, 1041, 1037}
 _CORRUPT = {126, 127, 145, 1034, 1035, 1194, 1195, 1712, 1877}
@@ -58,20 +59,9 @@ _UNBINDABLE = (OverflowError, ValueError)
 _OURS_TO_TELL = (*DRIVERS, *_UNBINDABLE)
 
 
-class translated:  # noqa: N801 - reads as a word, ``with translated(place):``
-    """Let no driver's error out.  Written out: every call of every verb goes through it."""
-
-    __slots__ = ("_place",)
-
-    def __init__(self, place: str) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, _OURS_TO_TELL):
-            raise translation(error, self._place) from error
+def translated(place: str) -> Translated:
+    """``with translated(place):`` lets no driver's error out."""
+    return Translated(place, _OURS_TO_TELL, translation)
 
 
 def is_transient(error: BaseException) -> bool:
@@ -100,7 +90,7 @@ def is_from_server(error: BaseException) -> bool:
 
 
 def translation(error: Exception, place: str) -> BackendError:
-    """The error to raise instead."""
+    """Return the error to raise instead."""
     number, text = code(error), _text(error)
     if number in _FULL or "errcode: 28" in text.lower() or "errno: 28" in text.lower():
         return StoreFull(f"{place}: {text} ({number}): make room and try again; nothing of this call was kept")
@@ -118,7 +108,7 @@ def translation(error: Exception, place: str) -> BackendError:
 
 
 def unreachable(error: Exception, place: str) -> BackendError:
-    """The error to raise instead if there is no connection to be had."""
+    """Return the error to raise instead if there is no connection to be had."""
     refusal = BackendMisconfigured if code(error) in _MISCONFIGURED else BackendUnreachable
     return refusal(f"{place}: cannot be reached: {_text(error)}")
 

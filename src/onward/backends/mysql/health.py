@@ -61,7 +61,7 @@ def _horizon(tx: Transaction) -> Check:
 
 
 def _leases(tx: Transaction) -> Check:
-    """Whether jobs wait for somebody to take them back."""
+    """Check whether leases of dead sessions wait for a sweep."""
     row = tx.ask("oldest_stranded").row()
     assert row is not None
     oldest, now = row

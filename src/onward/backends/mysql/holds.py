@@ -1,7 +1,7 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
 There is nothing to release; a pointer is taken away with its lease only so that waiters can be woken and its row pruned.
-Whoever takes keys locks their rows first, and makes them if there are none: two claims cannot both find a key free.
+A claim locks the rows of its keys first, and makes them if there are none: two claims cannot both find a key free.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from onward.backends.mysql.transaction import Transaction
-from onward.backends.sql.holds import ONCE, SINGLE, Ended, Key, Keyed, allot
+from onward.backends.sql.holds import ONCE, SINGLE, Ended, HoldKey, Keyed, allot
 from onward.job.lease import Hold
 
 __all__ = ["Ended", "Ending", "Keyed", "Waiter", "take"]
@@ -34,7 +34,7 @@ class _Pointer(NamedTuple):
     key: str
     job_id: str
     token: int
-    ttl: int | None  # once this is set, everybody who waits will be skipped
+    ttl: int | None  # if set, all jobs that wait for the key will be skipped
 
 
 class Waiter(NamedTuple):
@@ -57,16 +57,16 @@ class Ending:
         self._waiters = _lock_waiters(tx, self._held) if self._held else {}
 
     def end(self, snoozed: Iterable[tuple[Waiter, Keyed]]) -> None:
-        """Wake who waits, also whom the same turn has put to sleep; then confirm the keys or set them free."""
+        """Wake the jobs that wait, also those that this turn has snoozed; then confirm the keys or set them free."""
         for waiter, keyed in snoozed:
             for key in keyed.carried():
                 self._waiters.setdefault(key, []).append(waiter)
         self._wake()
-        if self._held:  # in the order of the keys, like whoever takes them
+        if self._held:  # in the order of the keys, like a claim
             self._tx.ask("end_holds", ended=sorted(self._held, key=lambda pointer: pointer[:2]))
 
     def _wake(self) -> None:
-        """The first waiter for each key, or all of them if it was confirmed; who is woken for one key is not for another."""
+        """Wake the first waiter for each key, or all if it was confirmed; a job is woken for one key only."""
         woken: set[Waiter] = set()
         for pointer in self._held:
             waiting = sorted(self._waiters.get((pointer.kind, pointer.key), ()))
@@ -78,13 +78,13 @@ class Ending:
             self._tx.wakes |= {each.queue for each in woken}
 
 
-def _pointer(lease: Ended, key: Key) -> _Pointer:
+def _pointer(lease: Ended, key: HoldKey) -> _Pointer:
     confirms = lease.confirmed and key[0] == ONCE
     return _Pointer(*key, lease.keyed.id, lease.keyed.token, lease.keyed.idempotency_ttl if confirms else None)
 
 
-def _lock_waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[Key, list[Waiter]]:
-    """Who waits for these keys: as many as could be woken for one that is dropped."""
+def _lock_waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[HoldKey, list[Waiter]]:
+    """Lock the jobs that wait for these keys: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     limits = {(each.kind, each.key): enough if each.ttl is None else _ALL for each in pointers}
     keys = list(limits)

@@ -59,7 +59,7 @@ class MySQLInspection(SqlInspection):
         return self._write(lambda tx: _replay(tx, query))
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
-        if keys := sorted(tx.ask("spent_holds", limit=limit).rows()):  # in their order, like whoever takes them
+        if keys := sorted(tx.ask("spent_holds", limit=limit).rows()):  # in their order, like a claim
             tx.ask("drop_spent_holds", keys=keys)
 
     def _forget(self, tx: Transaction, doomed: Mapping[str, int]) -> Collection[str]:

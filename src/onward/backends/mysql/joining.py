@@ -1,8 +1,8 @@
-"""Enqueueing in somebody else's transaction.
+"""Enqueueing in a caller's transaction.
 
 Their session has its own isolation, character set and collation.  So nothing is compared with what came as JSON, keys are
-sent as bytes, and whoever is in the way of a key is found by the insert that ran into him: a read might show a snapshot in
-which he was not there yet.
+sent as bytes, and the holder of a key is found by the insert that ran into it: a read might show a snapshot in which
+it was not there yet.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ import msgspec
 
 from onward.backend import Enqueued
 from onward.backends.mysql import enqueueing
-from onward.backends.mysql.queries import CLOCK, Statement, singly
+from onward.backends.mysql.queries import CLOCK, Section, singly
 from onward.backends.sql.enqueueing import existing
 from onward.backends.sql.statements import NamedSteps, ask
-from onward.contract.transactions import Rows, Steps
-from onward.contract.transactions import Statement as Foreign
+from onward.contract.transactions import Rows, Statement, Steps
 from onward.errors import BackendUnavailable
 from onward.job.envelope import Envelope
 from onward.job.states import State
@@ -28,18 +27,18 @@ __all__ = ["foreign", "joining"]
 
 T = TypeVar("T")
 
-_TRIES = 20  # how often a key may change hands while we ask for it
+_TRIES = 20  # how often a key may get another holder while we ask for it
 _ROOM = 1 << 20  # bytes of one statement: every server takes that
 
 _encode = msgspec.json.Encoder().encode
 
 
 def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
-    """Store them, or say which live job stands for each."""
+    """Store envelopes; answer which live job stands for one that is not stored."""
     answers: dict[int, Enqueued] = {}
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in envelopes]))}
     plain: list[Envelope] = []
-    # In the order of the keys: two who ask for the same ones do not wait for each other.
+    # In the order of the keys: two transactions with the same keys cannot deadlock.
     for at, envelope in sorted(enumerate(envelopes), key=lambda each: each[1].unique_key or ""):
         if envelope.id in live:
             answers[at] = existing(envelope.id)
@@ -70,7 +69,7 @@ def _keyed(envelope: Envelope) -> NamedSteps[Enqueued]:
                 return Enqueued(envelope.id, created=False, existing_id=holder)
             move = "take_key_away" if state == State.EXECUTING else "replace_waiting"
             yield from ask(move, id=holder, reason=f"replaced by {envelope.id}")
-    raise BackendUnavailable("a unique key changed hands again and again while it was asked for: try again")
+    raise BackendUnavailable("a unique key got another holder 20 times while it was asked for: try again")
 
 
 def _columns(envelope: Envelope) -> dict[str, Any]:
@@ -96,8 +95,8 @@ def _bytes(key: str | None) -> bytes | None:
     return None if key is None else key.encode()
 
 
-def foreign(statements: Mapping[str, Statement], steps: NamedSteps[T], moved: int | None) -> Steps[T]:
-    """The conversation in statements for any driver of this database; of a section of several, one after the other."""
+def foreign(statements: Mapping[str, Section], steps: NamedSteps[T], moved: int | None) -> Steps[T]:
+    """Turn steps into statements for any driver of this database; a section of several is sent one by one."""
     clock = (CLOCK if moved is None else b"%d" % moved).decode()
     try:
         step = next(steps)
@@ -111,7 +110,7 @@ def foreign(statements: Mapping[str, Statement], steps: NamedSteps[T], moved: in
         return result
 
 
-def _formatted(statement: Statement, parameters: Mapping[str, Any], clock: str) -> Foreign:
+def _formatted(statement: Section, parameters: Mapping[str, Any], clock: str) -> Statement:
     sql, values = [], []
     for text, name in zip_longest(statement.texts, statement.names):
         sql.append(text.decode().replace("%", "%%"))
@@ -120,7 +119,7 @@ def _formatted(statement: Statement, parameters: Mapping[str, Any], clock: str) 
         elif name is not None:
             sql.append("%s")
             values.append(_value(parameters[name]))
-    return Foreign("".join(sql), values)
+    return Statement("".join(sql), values)
 
 
 def _value(value: Any) -> Any:

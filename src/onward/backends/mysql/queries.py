@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from onward.backends.sql import sections
 
-__all__ = ["CLOCK", "Statement", "load", "parted", "singly"]
+__all__ = ["CLOCK", "Section", "load", "parted", "singly"]
 
 # The store's clock in microseconds UTC, whatever the time zone of the session.
 CLOCK = b"timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))"
@@ -21,8 +21,8 @@ _COLUMN = re.compile(r"(varchar\(\d+\)|longtext) PATH")
 _PARAMETER = re.compile(r"(?<![\w:]):([a-z_]+)")
 
 
-class Statement(NamedTuple):
-    """Text and parameters by turns, beginning and ending with text; ``number`` statements in all."""
+class Section(NamedTuple):
+    """A section of `queries.sql`: text and parameters by turns, from text to text; ``number`` statements in all."""
 
     texts: tuple[bytes, ...]
     names: tuple[str, ...]
@@ -30,7 +30,7 @@ class Statement(NamedTuple):
 
 
 @cache
-def load(prefix: str) -> Mapping[str, Statement]:
+def load(prefix: str) -> Mapping[str, Section]:
     """Every statement by its name, for the tables that start with ``prefix``."""
     return {name: parted(_in_utf8(sql)) for name, sql in sections.load("onward.backends.mysql", prefix).items()}
 
@@ -43,31 +43,31 @@ def _in_utf8(sql: str) -> str:
     return _COLUMN.sub(r"\1 CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH", sql)
 
 
-def parted(sql: str) -> Statement:
+def parted(sql: str) -> Section:
     """
     >>> parted("SELECT :id; SELECT 1")
-    Statement(texts=(b'SELECT ', b'; SELECT 1'), names=('id',), number=2)
+    Section(texts=(b'SELECT ', b'; SELECT 1'), names=('id',), number=2)
     """
     parts = _PARAMETER.split(sql)
-    return Statement(tuple(text.encode() for text in parts[::2]), tuple(parts[1::2]), sql.count(";") + 1)
+    return Section(tuple(text.encode() for text in parts[::2]), tuple(parts[1::2]), sql.count(";") + 1)
 
 
 @cache
-def singly(statement: Statement) -> tuple[Statement, ...]:
+def singly(statement: Section) -> tuple[Section, ...]:
     """The statements of a section, each by itself.
 
     >>> [(each.texts, each.names) for each in singly(parted("SELECT :id; SELECT 1, :id"))]
     [((b'SELECT ', b''), ('id',)), ((b' SELECT 1, ', b''), ('id',))]
     """
-    found: list[Statement] = []
+    found: list[Section] = []
     texts: list[bytes] = []
     names: list[str] = []
     for text, name in zip_longest(statement.texts, statement.names):
         *ended, begun = text.split(b";")
         for part in ended:
-            found.append(Statement((*texts, part), tuple(names), 1))
+            found.append(Section((*texts, part), tuple(names), 1))
             texts, names = [], []
         texts.append(begun)
         if name is not None:
             names.append(name)
-    return (*found, Statement(tuple(texts), tuple(names), 1))
+    return (*found, Section(tuple(texts), tuple(names), 1))

@@ -7,9 +7,9 @@
 -- the batch, whatever the statistics say.  Rows are locked first and written by their primary key then, in a second statement
 -- which compares the fence again.  Tests compare the plans.
 --
--- Whoever locks a row by way of another index locks the entry there first, and keeps it even if the row itself is skipped.  The
--- transaction that has the row cannot change that entry then.  So by another index rows are only looked for, and locked by
--- their primary key.  But what is due, what waits and what is available is locked along `place_idx` and in this order, for
+-- A statement that locks a row by way of another index locks the entry there first, and keeps it even if the row itself is
+-- skipped.  The transaction that has the row cannot change that entry then.  So by another index rows are only looked for, and
+-- locked by their primary key.  But what is due, what waits and what is available is locked along `place_idx` and in this order, for
 -- MariaDB takes the moment in which a locked row is found and skipped for a wait.
 
 -- name: begin
@@ -51,7 +51,7 @@ INSERT INTO onward_jobs (id, queue, state, `rank`, place, available_at, expires_
 VALUES (:id, :queue, 'available', :rank, :rank, :now, :expires_at, :max_crashes, :enqueued_at, :unique_key, :unique_key,
         :idempotency_key, :idempotency_ttl, :single_instance, :job, :sealed);
 
--- name: home
+-- name: this_database
 -- Where a connection finds our tables.  Two databases of one name did not get theirs in the same microsecond.
 SELECT database(), (SELECT applied_at FROM onward_migrations WHERE version = 1);
 
@@ -80,7 +80,7 @@ SELECT found.name, holder.id
    FOR UPDATE;
 
 -- name: open_session
--- Its time is counted from when the row is ours: whoever waits for a turn that is under way loses nothing.
+-- Its time is counted from when the row is ours: a renewal that waits for a turn loses nothing.
 INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version) VALUES (:owner, 0, 0, '', 0, '')
     ON DUPLICATE KEY UPDATE owner = :owner;
 UPDATE onward_sessions
@@ -222,7 +222,7 @@ SELECT id, queue, delivery + 1, sealed,
 
 -- name: candidates_among
 -- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
--- middle of a move (its queue begins with >) is nobody's.
+-- middle of a transfer (its queue begins with >) cannot be claimed.
 SELECT job.id, job.queue, job.delivery + 1, job.sealed,
        CASE WHEN job.attempts + job.crashes + job.interruptions + job.waits > 0
               OR coalesce(job.parked_since, job.spent, job.idempotency_key, job.single_instance) IS NOT NULL
@@ -287,7 +287,7 @@ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = ended.ki
  WHERE hold.job_id = ended.job_id AND hold.token = ended.token AND hold.done_until IS NULL;
 
 -- name: keys_waited_for
--- Mostly nobody waits, and then no key need be looked at by itself.
+-- Mostly no job waits, and then no key need be looked at by itself.
 SELECT ended.number
   FROM JSON_TABLE(:keys, '$[*]' COLUMNS (number FOR ORDINALITY, kind varchar(10) PATH '$[0]', name varchar(2500) PATH '$[1]'))
     AS ended
@@ -351,7 +351,7 @@ SELECT run.*
            message longtext PATH '$[8]', traceback longtext PATH '$[9]')) AS run;
 
 -- name: complete
--- Successes without keys, which nearly all are.  It locks what it reads: whoever notes progress meanwhile comes before or after.
+-- Successes without keys, which nearly all are.  It locks what it reads: progress noted meanwhile comes before or after.
 REPLACE INTO onward_finished (
         id, state, tombstone, finished_at, queue, job, `rank`, delivery, attempts, crashes, interruptions, max_crashes,
         available_at, enqueued_at, started_at, expires_at, owner, waits, parked_since, unique_key, idempotency_key,
@@ -424,7 +424,7 @@ SELECT lease.number, run.move, run.state,
   LEFT JOIN onward_attempts AS run FORCE INDEX (PRIMARY) ON run.job_id = lease.id AND run.token = lease.token;
 
 -- name: dead_leases
--- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
+-- What is locked is being ended by its holder: if not, the next sweep finds it.
 SELECT id, delivery, owner, queue, job, crashes
   FROM onward_jobs FORCE INDEX (owner_idx)
  WHERE owner = :owner AND state = 'executing' AND (:queue IS NULL OR queue = :queue)
@@ -432,7 +432,7 @@ SELECT id, delivery, owner, queue, job, crashes
    FOR UPDATE SKIP LOCKED;
 
 -- name: orphans
--- By the leases, not by the sessions: whatever became of its session's row, a job that nobody runs is found.
+-- By the leases, not by the sessions: whatever became of its session's row, a lease without a session is found.
 SELECT id, delivery, owner
   FROM onward_jobs FORCE INDEX (place_idx)
  WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue)
@@ -500,8 +500,8 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
 -- name: page_oldest
--- Walks along the ids, merged; a walk that no wanted state needs ends before it begins.  Whoever wants everything gets what
--- has a state that is none of ours, too.
+-- Walks along the ids, merged; a walk that no wanted state needs ends before it begins.  A query of every state finds
+-- rows with a state that is none of ours, too.
 SELECT id FROM (
     (SELECT id FROM onward_jobs FORCE INDEX (PRIMARY)
       WHERE :live AND id > :after AND (:everything OR JSON_CONTAINS(:states, JSON_QUOTE(state)))
@@ -709,7 +709,7 @@ SELECT trx_mysql_thread_id, timestampdiff(SECOND, trx_started, now())
  ORDER BY trx_started
  LIMIT 1;
 
--- For somebody else's connection: jobs with keys one at a time, compared as the columns are, whatever that session goes by.
+-- For a caller's connection: jobs with keys one at a time, compared as the columns are, whatever that session goes by.
 
 -- name: join
 -- A live id and a held key leave things as they are, and lock what is in the way.
@@ -760,7 +760,7 @@ SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, :kind, :message
  WHERE id = :id AND delivery = :token AND state = 'completed'
     ON DUPLICATE KEY UPDATE token = onward_attempts.token;
 
--- Moving house.
+-- Transfer between stores.
 
 -- name: requeue_live
 UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted

@@ -12,12 +12,13 @@ from onward.backends.mysql.literals import literal
 from onward.backends.mysql.queries import CLOCK
 from onward.backends.sql import migrations, sections
 from onward.backends.sql.migrations import Migration
-from onward.backends.sql.text import TABLES, TextColumns
+from onward.backends.sql.tables import TABLES
+from onward.backends.sql.text import TextColumns
 from onward.errors import BackendUnavailable
 
 __all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
 
-_PATIENCE = 60  # seconds to wait for whoever migrates at this moment
+_LOCK_TIMEOUT = 60  # seconds to wait for another process that migrates
 _LOCK = (
     "left(sha2(concat(database(), '.onward_migrations'), 256), 60)"  # its name is the server's, and has 64 characters
 )
@@ -65,11 +66,11 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
     """Apply what is missing, and say what that was.  A database that is newer than this code is left alone."""
     if not missing(connection, prefix):
         return []
-    # One at a time, whoever else starts at this moment; then look again, for another may have been first.
-    (lock,) = connection.send(_ours(f"SELECT get_lock({_LOCK}, {_PATIENCE})", prefix))
+    # One process at a time; then look again, for another may have been first.
+    (lock,) = connection.send(_ours(f"SELECT get_lock({_LOCK}, {_LOCK_TIMEOUT})", prefix))
     if lock.rows[0][0] != 1:
         raise BackendUnavailable(
-            f"{connection.place}: another process has been migrating it for {_PATIENCE} s: try again"
+            f"{connection.place}: another process has been migrating it for {_LOCK_TIMEOUT} s: try again"
         )
     try:
         pending = missing(connection, prefix)
@@ -83,7 +84,7 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
 
 def script(pending: Sequence[Migration], prefix: str) -> str:
     """What `migrate` would run, for the server's own client."""
-    lines = [f"DO get_lock({_LOCK}, {_PATIENCE});", f"{_TABLE};"]
+    lines = [f"DO get_lock({_LOCK}, {_LOCK_TIMEOUT});", f"{_TABLE};"]
     for migration in pending:
         lines += [f"-- {migration.name}", migration.sql.strip(), f"{_noted(migration, None)};"]
     return sections.prefixed("\n".join([*lines, f"DO release_lock({_LOCK});"]), prefix)

@@ -1,8 +1,8 @@
 """Ending leases by their settlements, and evidence for those that match no lease.
 
 Nearly all are successes of jobs without keys: they are moved among the finished without a look, by a statement that compares
-the fence and repeats what `fate` says of an `ack`.  If it finds fewer than there should be, all is undone and done anew
-with a look at each: the rows are locked, `fate` says what becomes of them, and it is written, fenced once more.
+the fence and repeats what `fate` says of an `ack`.  If it finds fewer than there should be, all is rolled back and
+made anew with a look at each: the rows are locked, `fate` says what becomes of them, and it is written, fenced once more.
 """
 
 from __future__ import annotations
@@ -13,18 +13,15 @@ from typing import NamedTuple
 from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
+from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.turns import released
 from onward.job.lease import Hold
 from onward.job.settlement import Fate, Leased, Settled, Settlement, applied, fate, is_due_at_once, judge
 from onward.job.states import FINISHED, State
 
-__all__ = ["LeaseNotHeld", "Settling", "classify", "settle"]
+__all__ = ["Settling", "classify", "settle"]
 
 _COMPLETED = applied(State.COMPLETED)
-
-
-class LeaseNotHeld(Exception):
-    """Some settlement of the batch matches no lease: the transaction must be undone, and each of them looked at."""
 
 
 class Settling:
@@ -48,7 +45,7 @@ class Settling:
     def _completed(self) -> list[Settled]:
         for reply, expected in self._moved:
             if reply.count != expected:
-                raise LeaseNotHeld
+                raise FenceMismatch
         self._tx.ended += len(self._settlements)
         return [_COMPLETED] * len(self._settlements)
 
@@ -67,7 +64,7 @@ class Settling:
         for keep in (True, False):
             alike = [each for each in self._settlements if each.keep is keep]
             if alike:
-                # In the order of the ids: two who lock the same rows do not wait for each other.
+                # In the order of the ids: two transactions that lock the same rows cannot deadlock.
                 alike.sort(key=lambda each: each.lease.envelope.id)
                 results = _Results()
                 leases = [(each.lease.envelope.id, each.lease.token, *results.add(each.result)) for each in alike]
@@ -83,8 +80,8 @@ def classify(tx: Transaction, settlements: Sequence[Settlement]) -> list[Settled
 
 
 def settle(tx: Transaction, settlements: Mapping[int, Settlement]) -> dict[int, Settled]:
-    """Apply those whose fence holds; gives their answers.  No two may be of one lease."""
-    # In the order of the ids: two who lock the same rows do not wait for each other.
+    """Apply those whose fence holds; return their answers.  No two may be of one lease."""
+    # In the order of the ids: two transactions that lock the same rows cannot deadlock.
     order = sorted(settlements, key=lambda at: settlements[at].lease.envelope.id)
     leases = [_fence(settlements[at]) for at in order]
     found = {order[number - 1]: _Locked(*row) for number, *row in tx.ask("settle", leases=leases).rows()}

@@ -44,7 +44,7 @@ class MySQLTables:
 
 
 def preparation(prefix: str, moved: int | None) -> Callable[[Connection], None]:
-    """What is done on the first connection of a process: bring the tables up to date, or say who has to."""
+    """Return what a process does on its first connection: bring the tables up to date, or refuse and tell who has to."""
 
     def prepare(connection: Connection) -> None:
         _migrated(connection, prefix, moved)

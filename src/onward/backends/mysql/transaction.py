@@ -12,7 +12,7 @@ from typing import Any
 
 from onward.backends.mysql.connection import Connection, Result
 from onward.backends.mysql.literals import literal
-from onward.backends.mysql.queries import CLOCK, Statement
+from onward.backends.mysql.queries import CLOCK, Section
 from onward.backends.sql.rows import Row
 from onward.errors import BackendRefused
 
@@ -20,7 +20,7 @@ __all__ = ["Reply", "Row", "Transaction"]
 
 
 class Reply:
-    """The answer to a statement, on its way.  Of a section of several, the last one's, if nobody asks for another."""
+    """The answer to a statement, on its way.  Of a section of several, the last one's, unless another is asked for."""
 
     __slots__ = ("_results", "_tx")
 
@@ -54,18 +54,18 @@ class Reply:
 
 
 class Transaction:
-    """What the verbs are written in."""
+    """One transaction, in which the verbs run their statements by name."""
 
     __slots__ = ("_clock", "_connection", "_sql", "_unsent", "ended", "wakes", "woken")
 
-    def __init__(self, connection: Connection, sql: Mapping[str, Statement], moved: int | None) -> None:
+    def __init__(self, connection: Connection, sql: Mapping[str, Section], moved: int | None) -> None:
         self._connection = connection
         self._sql = sql
         self._unsent: list[tuple[bytes, int, Reply]] = []
         self._clock = CLOCK if moved is None else b"%d" % moved  # where a test has put it, or the server's own
         self.ended = 0  # how many jobs have ended
-        self.wakes: set[str] = set()  # queues in which something became due: tell who waits, after the commit
-        self.woken: set[str] = set()  # who waited for a key, and is due now
+        self.wakes: set[str] = set()  # queues in which a job became due: wake sleepers after the commit
+        self.woken: set[str] = set()  # jobs that waited for a key, and are due now
 
     @property
     def room(self) -> int:
@@ -73,7 +73,7 @@ class Transaction:
         return self._connection.room
 
     def ask(self, name: str, **parameters: object) -> Reply:
-        """Send a statement, sooner or later."""
+        """Send a statement, at once or with the next ones."""
         texts, names, count = self._sql[name]
         values = [self._clock if name == "now" else literal(parameters[name]) for name in names]
         sql = b"".join(chain.from_iterable(zip_longest(texts, values, fillvalue=b"")))

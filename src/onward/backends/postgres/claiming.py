@@ -1,4 +1,4 @@
-"""Handing out work: cancel what expired, promote what is due, claim in order, take the keys."""
+"""Claiming: cancel what expired, promote what is due, lease jobs in their order, take their keys."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import msgspec
 
 from onward.backend import Claim
 from onward.backends.postgres import holds
-from onward.backends.postgres.queue_marks import PINNED, Marks
+from onward.backends.postgres.queue_marks import PINNED, QueueMarks
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold, Lease
 
-__all__ = ["Asked", "adopted", "ask", "leases", "taken"]
+__all__ = ["PendingClaim", "adopt", "adopted", "ask", "leases", "taken"]
 
 _FREE: tuple[Hold, str | None] = (Hold.FREE, None)
 # Where it stands in a row of `claim`.
@@ -39,7 +39,7 @@ class _Special(msgspec.Struct, array_like=True, frozen=True):
 _special = msgspec.json.Decoder(_Special).decode
 
 
-class Asked(NamedTuple):
+class PendingClaim(NamedTuple):
     """What a turn has asked for."""
 
     claim: Claim
@@ -49,7 +49,7 @@ class Asked(NamedTuple):
     pinned: Reply | None
 
 
-def ask(tx: Transaction, claim: Claim, marks: Marks, *, owner: str, released: Iterable[str]) -> Asked:
+def ask(tx: Transaction, claim: Claim, marks: QueueMarks, *, owner: str, released: Iterable[str]) -> PendingClaim:
     """Ask for the next jobs of the claim's queues; what this turn released is not among them."""
     queues = list(dict.fromkeys(claim.queues))
     pinned = tx.ask("pinned", transactions=PINNED) if marks.wants_to_know() else None
@@ -64,10 +64,12 @@ def ask(tx: Transaction, claim: Claim, marks: Marks, *, owner: str, released: It
         released=list(released),
         owner=owner,
     )
-    return Asked(claim, queues, promoted, claimed, pinned)
+    return PendingClaim(claim, queues, promoted, claimed, pinned)
 
 
-def leases(tx: Transaction, asked: Asked, marks: Marks, *, owner: str, expires_at: int, now: int) -> list[Lease]:
+def leases(
+    tx: Transaction, asked: PendingClaim, marks: QueueMarks, *, owner: str, expires_at: int, now: int
+) -> list[Lease]:
     """What was claimed, in claim order."""
     rows = sorted(asked.claimed.rows(), key=_RANK_TIME_ID)
     if len(asked.queues) > 1:
@@ -89,8 +91,13 @@ def taken(tx: Transaction, claimed: Reply, ids: Sequence[str], *, owner: str, ex
     return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
 
 
+def adopt(tx: Transaction, adopted: str, *, owner: str) -> None:
+    """Give the leases of one owner to another."""
+    tx.ask("adopt", adopted=adopted, owner=owner)
+
+
 def adopted(tx: Transaction, *, owner: str, expires_at: int, now: int) -> list[Lease]:
-    """All that this owner holds."""
+    """Return all leases of this owner."""
     rows = tx.ask("leases_of", owner=owner).rows()
     return _leases(tx, rows, owner=owner, expires_at=expires_at, now=now)
 

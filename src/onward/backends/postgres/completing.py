@@ -18,13 +18,12 @@ from typing import TypeVar
 from onward.backends.postgres import arrays, errors
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
-from onward.backends.postgres.queries import Statement
+from onward.backends.postgres.queries import Section
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.base import forks
-from onward.base.interruption import shield
-from onward.contract.transactions import Rows, Steps, Style, run_steps
-from onward.contract.transactions import Statement as Foreign
+from onward.base.interruption import uninterrupted
+from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import BackendError, TransactionError
 from onward.job.settlement import Settled, Settlement, under
 
@@ -92,7 +91,7 @@ class Lender:
     def _cleaned(self, connection: Connection) -> bool:
         """Whether nothing is left of what a handler did to its session."""
         if self._connections.pooled:
-            return False  # the session is somebody else's by now
+            return False  # the pooler has lent the session to another client by now
         try:
             connection.autocommit = True
             connection.execute("DISCARD ALL", prepare=False)
@@ -110,7 +109,7 @@ class PostgresCompletion:
     def __init__(
         self,
         lender: Lender,
-        sql: Mapping[str, Statement],
+        sql: Mapping[str, Section],
         *,
         place: str,
         moved: int | None,
@@ -119,7 +118,7 @@ class PostgresCompletion:
         self._lender = lender
         self._place = place
         self._wake = wake
-        with errors.translated(place), shield():
+        with errors.translated(place), uninterrupted():
             self.connection, self._block = lender.lend()
         self._tx = Transaction(_Within(self.connection), sql, moved)
         self._over = False
@@ -128,10 +127,10 @@ class PostgresCompletion:
         return run_steps(steps("format"), self._execute)
 
     def check(self) -> None:
-        """Nobody but its handler ends it."""
+        """Nothing to check: only its handler ends it."""
 
     def settle(self, settlement: Settlement) -> Settled:
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             self._refuse_if_ended()
             lease = settlement.lease
             found = self._tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
@@ -141,7 +140,7 @@ class PostgresCompletion:
             return Settling(self._tx, owner, [under(settlement, owner)], careful=True).answer()[0]
 
     def commit(self) -> None:
-        with shield(), errors.translated(self._place):
+        with uninterrupted(), errors.translated(self._place):
             try:
                 self._block.__exit__(None, None, None)
             except BaseException:
@@ -149,13 +148,13 @@ class PostgresCompletion:
                 raise
             self._end()
         if self._tx.wakes:
-            with contextlib.suppress(BackendError):  # only a hint: who sleeps looks now and then
+            with contextlib.suppress(BackendError):  # only a hint: sleepers look now and then
                 self._wake(self._tx.wakes)
 
     def roll_back(self) -> None:
         if self._over:
             return
-        with shield():
+        with uninterrupted():
             with contextlib.suppress(psycopg.Error):
                 self._block.__exit__(psycopg.Rollback, psycopg.Rollback(), None)
             self._end()
@@ -175,7 +174,7 @@ class PostgresCompletion:
                 "ROLLBACK out of it"
             ) from error
 
-    def _execute(self, statement: Foreign) -> Rows:
+    def _execute(self, statement: Statement) -> Rows:
         with self._plain_cursor() as cursor:
             cursor.execute(statement.sql.encode(), statement.values)
             return cursor.fetchall() if cursor.description else ()

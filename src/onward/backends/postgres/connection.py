@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator
 from functools import cached_property
 from typing import Any
 
-from onward.backends.pool import Pool, silence
+from onward.backends.pool import Pool
 from onward.backends.postgres import errors
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.url import Options
@@ -74,9 +74,6 @@ _SESSION = {
 }
 _OLDEST = 13_00_00
 
-# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
-_left_to_our_parent: list[Connection] = []
-
 _logger = get_logger("onward.backend.postgres")
 
 
@@ -95,7 +92,7 @@ class Connections(Pool[Connection]):
         self._told_to_wait = False  # for the disk, where the database's own setting does not
 
     def plain(self) -> Connection:
-        """One as the driver makes it, for a handler; whoever asks for it discards it."""
+        """Open a connection as the driver makes it, for a handler; the caller discards it."""
         self._refuse_if_closed()
         info = dict(self._info)
         if not self.pooled and (durability := self._durability()):
@@ -106,7 +103,7 @@ class Connections(Pool[Connection]):
         return connection
 
     def stop_preparing(self) -> None:
-        """Somebody between us and the server gives every transaction another session: rely on none."""
+        """Rely on no session: a pooler between us and the server gives every transaction another one."""
         with self._changed:
             if self.pooled:
                 return
@@ -135,23 +132,21 @@ class Connections(Pool[Connection]):
             raise
         return connection
 
-    def _hang_up(self, connection: Connection) -> None:
+    def _close_connection(self, connection: Connection) -> None:
         with contextlib.suppress(psycopg.Error):
             connection.close()
 
-    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
-        with contextlib.suppress(psycopg.Error):  # one that is closed has no socket
-            silence(connection.fileno())
-        if idle:
-            connection.close()
-        else:
-            _left_to_our_parent.append(connection)
+    def _socket(self, connection: Connection) -> int | None:
+        try:
+            return connection.fileno()
+        except psycopg.Error:  # it is closed
+            return None
 
     def _is_quiet(self, connection: Connection) -> bool:
         return _is_quiet(connection)
 
-    def _is_as_new(self, connection: Connection) -> bool:
-        """Nothing is left in it: no transaction, no answer that nobody read, no statement prepared where none should be."""
+    def _is_reusable(self, connection: Connection) -> bool:
+        """Whether nothing is left in it: no transaction, no unread answer, no statement prepared where none should be."""
         state = connection.pgconn
         return (
             state.transaction_status == psycopg.pq.TransactionStatus.IDLE
@@ -219,7 +214,7 @@ def _options(settings: dict[str, str], info: dict[str, str]) -> str:
 
 
 def _is_quiet(connection: Connection) -> bool:
-    """Whether an idle connection is still there: a server that says something unasked says good-bye, and hangs up."""
+    """Whether an idle connection is still open: a server that sends something unasked is about to close it."""
     try:
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)

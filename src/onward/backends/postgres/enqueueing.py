@@ -1,4 +1,4 @@
-"""Storing envelopes: all at once where nothing can be in the way, in rounds where a key may be held."""
+"""Storing envelopes: all at once where no key can be held, in rounds where one may be."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onward.job.envelope import Envelope
 
 __all__ = ["answer", "columns", "created", "enqueue", "joining", "rivalry", "store"]
 
-_TRIES = 20  # how often a key may change hands while we ask for it
+_TRIES = 20  # how often a key may get another holder while we ask for it
 
 
 def columns(envelopes: Sequence[Envelope]) -> dict[str, list[Any]]:
@@ -84,12 +84,12 @@ def _stored_alone(tx: Transaction, envelope: Envelope) -> Rows:
 
 
 def answer(rows: Rows, envelopes: Sequence[Envelope]) -> tuple[list[Envelope], bool]:
-    """Which of them were not stored, and whether somebody waits to be told of the others."""
-    ((stored, somebody_waits),) = rows
+    """Return which of them were not stored, and whether a sleeper waits to be told of the others."""
+    ((stored, is_waited_for),) = rows
     if stored is None:
-        return [], somebody_waits
+        return [], is_waited_for
     ids = set(stored)
-    return [envelope for envelope in envelopes if envelope.id not in ids], somebody_waits
+    return [envelope for envelope in envelopes if envelope.id not in ids], is_waited_for
 
 
 def created(envelopes: Sequence[Envelope], rejected: Iterable[Envelope]) -> list[Enqueued]:
@@ -113,16 +113,16 @@ def _number(key: str) -> int:
 
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-    """Store them in their order, or say which live job stands for each."""
+    """Store envelopes in their order; answer which live job stands for one that is not stored."""
     answers, _ = tx.run_steps(_storing(envelopes, retried=retried))
     tx.wakes |= due_queues(_new(envelopes, answers))
     return answers
 
 
 def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
-    """The same within somebody else's transaction, whose end we do not see: who waits is told by its commit."""
-    answers, somebody_waits = yield from _storing(envelopes, patient=True)
-    if somebody_waits and (queues := due_queues(_new(envelopes, answers))):
+    """Store them within a caller's transaction, whose end we do not see: its commit notifies the sleepers."""
+    answers, is_waited_for = yield from _storing(envelopes, may_wait=True)
+    if is_waited_for and (queues := due_queues(_new(envelopes, answers))):
         yield from ask("wake", queues=named(queues))
     return answers
 
@@ -132,53 +132,53 @@ def _new(envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> Iterable
 
 
 def _storing(
-    envelopes: Sequence[Envelope], *, retried: bool = False, patient: bool = False
+    envelopes: Sequence[Envelope], *, retried: bool = False, may_wait: bool = False
 ) -> NamedSteps[tuple[list[Enqueued], bool]]:
-    """One answer for each, and whether somebody waits to be told.  ``patient``: the transaction cannot be run again."""
+    """Answer each, and whether a sleeper waits to be told.  ``may_wait``: for locks; it cannot be run again."""
     answers: dict[int, Enqueued] = {}
     waiting = dict(enumerate(envelopes))
-    somebody_waits = False
+    is_waited_for = False
     if rivals := rivalry(each.unique_key for each in envelopes):
         yield from ask("lock_unique_keys", numbers=rivals)
     while waiting:
         batch = {at: waiting.pop(at) for at in first_of_each(waiting)}
-        stored, waits = yield from (_repeated(batch) if retried else _round(batch, patient=patient))
+        stored, waits = yield from (_repeated(batch) if retried else _round(batch, may_wait=may_wait))
         answers |= stored
-        somebody_waits |= waits
-    return [answers[at] for at in range(len(envelopes))], somebody_waits
+        is_waited_for |= waits
+    return [answers[at] for at in range(len(envelopes))], is_waited_for
 
 
 def _repeated(batch: dict[int, Envelope]) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
     """Envelopes that may have been here before: then they may be among the finished."""
     done = yield from _finished(batch.values())
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in done}
-    stored, somebody_waits = yield from _round({at: each for at, each in batch.items() if at not in answers})
+    stored, is_waited_for = yield from _round({at: each for at, each in batch.items() if at not in answers})
     if (yield from _finished(batch[at] for at, answer in stored.items() if answer.created)):
         raise StartOver  # it finished between our look and our insert: the next look will see it
-    return answers | stored, somebody_waits
+    return answers | stored, is_waited_for
 
 
-def _round(batch: dict[int, Envelope], *, patient: bool = False) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
+def _round(batch: dict[int, Envelope], *, may_wait: bool = False) -> NamedSteps[tuple[dict[int, Enqueued], bool]]:
     """Envelopes of different ids and keys."""
     answers: dict[int, Enqueued] = {}
-    somebody_waits = False
+    is_waited_for = False
     for _ in range(_TRIES):
         if not batch:
-            return answers, somebody_waits
+            return answers, is_waited_for
         envelopes = list(batch.values())
         rows = yield from ask("enqueue", **columns(envelopes))
-        rejected, somebody_waits = answer(rows, envelopes)
+        rejected, is_waited_for = answer(rows, envelopes)
         taken = {each.id for each in rejected}
         answers |= {at: Enqueued(each.id) for at, each in batch.items() if each.id not in taken}
         batch = {at: each for at, each in batch.items() if each.id in taken}
         if batch:
-            answers |= (found := (yield from _in_the_way(batch, patient=patient)))
+            answers |= (found := (yield from _in_the_way(batch, may_wait=may_wait)))
             batch = {at: each for at, each in batch.items() if at not in found}
-    raise BackendUnavailable("a unique key changed hands again and again while it was asked for: try again")
+    raise BackendUnavailable("a unique key got another holder 20 times while it was asked for: try again")
 
 
-def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> NamedSteps[dict[int, Enqueued]]:
-    """Which live jobs stand for these; what is in the way of the others is removed."""
+def _in_the_way(batch: dict[int, Envelope], *, may_wait: bool) -> NamedSteps[dict[int, Enqueued]]:
+    """Return which live jobs stand for these; free the keys that the others replace."""
     live = {job_id for (job_id,) in (yield from ask("live_among", ids=[each.id for each in batch.values()]))}
     answers = {at: existing(each.id) for at, each in batch.items() if each.id in live}
     keyed = {each.unique_key: (at, each) for at, each in batch.items() if each.id not in live}
@@ -191,10 +191,10 @@ def _in_the_way(batch: dict[int, Envelope], *, patient: bool) -> NamedSteps[dict
             replaced.append((holder, key))
     if replaced:
         ids, keys = map(list, zip(*sorted(replaced), strict=True))
-        wait = patient or len(ids) == 1
+        wait = may_wait or len(ids) == 1
         locked = yield from ask("lock_key_holders" if wait else "try_key_holders", ids=ids, keys=keys)
         if not wait and len(locked) < len(ids):
-            raise StartOver  # to wait for one while another is ours is for turns alone: they may want ours next
+            raise StartOver  # only turns wait for one lock while they have another: they may want ours next
         reasons = [f"replaced by {keyed[key][1].id}" for key, _ in locked]
         if locked:
             yield from ask("cancel", ids=[holder for _, holder in locked], reasons=reasons, replaced=True)

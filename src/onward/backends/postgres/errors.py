@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from onward.backends.postgres.driver import psycopg
+from onward.backends.sql.errors import Translated
 from onward.errors import (
     BackendError,
     BackendMisconfigured,
@@ -21,9 +22,9 @@ from onward.errors import (
 
 __all__ = ["is_pooler", "is_transient", "refuses_settings", "translated", "translation", "unreachable"]
 
-# The transaction was undone for another's sake and may be run again at once: serialization failure, deadlock.
+# Rolled back by a conflict, and may be run again at once: serialization failure, deadlock.
 _TRANSIENT = ("40001", "40P01")
-# A prepared statement is not there, or there already: somebody between us and the server gives us another session each time.
+# A prepared statement is not there, or there already: a pooler between us and the server lends another session each time.
 _POOLER = ("26000", "42P05")
 _AWAY = ("08", "40", "53", "55", "57", "58", "25")  # connections, rollbacks, resources, locks, operators, the system
 _REFUSED = ("22", "23", "44", "54", "P0")  # data, constraints, limits, and what a trigger raises
@@ -39,20 +40,9 @@ _UNBINDABLE = (OverflowError, ValueError)
 _OURS_TO_TELL = (psycopg.Error, *_UNBINDABLE)
 
 
-class translated:  # noqa: N801 - reads as a word, ``with translated(place):``
-    """Let no driver's error out.  Written out: every call of every verb goes through it."""
-
-    __slots__ = ("_place",)
-
-    def __init__(self, place: str) -> None:
-        self._place = place
-
-    def __enter__(self) -> None:
-        """Nothing to do."""
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, _OURS_TO_TELL):
-            raise translation(error, self._place) from error
+def translated(place: str) -> Translated:
+    """``with translated(place):`` lets no driver's error out."""
+    return Translated(place, _OURS_TO_TELL, translation)
 
 
 def is_transient(error: BaseException) -> bool:
@@ -66,7 +56,7 @@ def is_pooler(error: BaseException) -> bool:
 
 
 def translation(error: Exception, place: str) -> BackendError:
-    """The error to raise instead."""
+    """Return the error to raise instead."""
     code = _code(error)
     if code == "53100":
         return StoreFull(
@@ -91,7 +81,7 @@ def refuses_settings(error: psycopg.Error) -> bool:
 
 
 def unreachable(error: psycopg.Error, place: str) -> BackendError:
-    """The error to raise instead if there is no connection to be had."""
+    """Return the error to raise instead if there is no connection to be had."""
     refusal = BackendMisconfigured if _NEVER.search(str(error)) else BackendUnreachable
     return refusal(f"{place}: cannot be reached: {_text(error)}")
 
@@ -101,5 +91,5 @@ def _code(error: BaseException) -> str:
 
 
 def _text(error: BaseException) -> str:
-    """One line: what the server adds about our statement helps nobody who did not write it."""
+    """Return one line: what the server adds about our statement helps no user."""
     return str(error).strip().split("\n", 1)[0]

@@ -11,7 +11,7 @@ from onward.base.clock import SECOND
 __all__ = ["checks"]
 
 _LONG = 300  # seconds: a snapshot older than this keeps vacuum from cleaning up behind the jobs
-_MUCH = 1 << 30  # bytes of the log that a slot may keep while nobody reads it, as when a standby restarts
+_MUCH = 1 << 30  # bytes of the log that a slot without a reader may keep, as while a standby restarts
 _NAMED = 3
 
 
@@ -61,9 +61,9 @@ def _waking(connections: Connections) -> Check:
 
 def _horizon(tx: Transaction) -> Check:
     """Whether something old keeps the dead versions of every job that ran since."""
-    row = tx.ask("sees_everybody").row()
+    row = tx.ask("sees_all").row()
     assert row is not None
-    sees_everybody, role = row
+    sees_all, role = row
     pins = [words for pin in tx.ask("pins").rows() if (words := _pin(*pin)) is not None]
     if pins:
         others = f"; and {len(pins) - _NAMED} more" if len(pins) > _NAMED else ""
@@ -71,7 +71,7 @@ def _horizon(tx: Transaction) -> Check:
         return Check(
             name="horizon", status="warn", detail=f"vacuum cannot do its work, and claims get slower: {detail}"
         )
-    if sees_everybody:
+    if sees_all:
         detail = "no old transaction keeps vacuum from its work"
     else:
         detail = (
@@ -94,7 +94,7 @@ def _pin(kind: str, name: str, whose: str, seconds: int, kept: int) -> str | Non
 
 
 def _leases(tx: Transaction) -> Check:
-    """Whether jobs wait for somebody to take them back."""
+    """Check whether leases of dead sessions wait for a sweep."""
     row = tx.ask("oldest_stranded").row()
     assert row is not None
     oldest, now = row

@@ -1,7 +1,7 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
 There is nothing to release; a pointer is dropped with its lease only so that the table stays small and waiters can be woken.
-Whoever takes keys locks their rows first, and makes them if there are none: two claims cannot both find a key free.
+A claim locks the rows of its keys first, and makes them if there are none: two claims cannot both find a key free.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from onward.backends.postgres.transaction import Transaction
-from onward.backends.sql.holds import ONCE, SINGLE, Ended, Key, Keyed, allot
+from onward.backends.sql.holds import ONCE, SINGLE, Ended, HoldKey, Keyed, allot
 from onward.job.lease import Hold
 
 __all__ = ["Ended", "Keyed", "end", "take"]
@@ -41,13 +41,13 @@ class _Pointer(NamedTuple):
     key: str
     job_id: str
     token: int
-    ttl: int | None  # once this is set, everybody who waits will be skipped
+    ttl: int | None  # if set, all jobs that wait for the key will be skipped
 
 
 def end(tx: Transaction, ended: Sequence[Ended]) -> None:
-    """Confirm or drop what these leases held, and wake who waits for it."""
+    """Confirm or drop the keys of these leases, and wake the jobs that wait for them."""
     pointers = [_pointer(lease, key) for lease in ended for key in lease.keyed.carried()]
-    # In the order of the keys, like whoever takes them.
+    # In the order of the keys, like a claim.
     ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])
     kinds, keys, ids, tokens, ttls = map(list, zip(*(pointers[at] for at in ordered), strict=True))
     numbers = tx.ask("end_holds", kinds=kinds, keys=keys, ids=ids, tokens=tokens, ttls=ttls).rows()
@@ -57,13 +57,13 @@ def end(tx: Transaction, ended: Sequence[Ended]) -> None:
         tx.wakes |= {queue for (queue,) in tx.ask("wake_waiters", ids=sorted(woken)).rows()}
 
 
-def _pointer(lease: Ended, key: Key) -> _Pointer:
+def _pointer(lease: Ended, key: HoldKey) -> _Pointer:
     confirms = lease.confirmed and key[0] == ONCE
     return _Pointer(*key, lease.keyed.id, lease.keyed.token, lease.keyed.idempotency_ttl if confirms else None)
 
 
 def _to_wake(tx: Transaction, pointers: Sequence[_Pointer]) -> set[str]:
-    """The first waiter for each key, or all of them if it was confirmed; who is woken for one key is not for another."""
+    """Return the first waiter for each key, or all if it was confirmed; a job is woken for one key only."""
     waiters = _waiters(tx, pointers)
     woken: set[str] = set()
     for pointer in pointers:
@@ -72,20 +72,20 @@ def _to_wake(tx: Transaction, pointers: Sequence[_Pointer]) -> set[str]:
     return woken
 
 
-def _waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[Key, list[str]]:
-    """Who waits for these keys, in claim order: as many as could be woken for one that is dropped."""
+def _waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[HoldKey, list[str]]:
+    """Return the jobs that wait for these keys, in claim order: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     replies = {}
     for kind, statement in _WAITERS.items():
         limits = {each.key: None if each.ttl is not None else enough for each in pointers if each.kind == kind}
         if limits:
             replies[kind] = tx.ask(statement, keys=list(limits), limits=list(limits.values()))
-    waiters: defaultdict[Key, list[str]] = defaultdict(list)
+    waiters: defaultdict[HoldKey, list[str]] = defaultdict(list)
     for kind, reply in replies.items():
         for key, job_id in reply.rows():
             waiters[kind, key].append(job_id)
     return waiters
 
 
-def _columns(keys: Sequence[Key]) -> dict[str, list[str]]:
+def _columns(keys: Sequence[HoldKey]) -> dict[str, list[str]]:
     return {"kinds": [kind for kind, _ in keys], "keys": [key for _, key in keys]}

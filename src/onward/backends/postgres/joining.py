@@ -1,4 +1,4 @@
-"""Statements for somebody else's connection: as its driver takes them, with nothing of our own session."""
+"""Statements for a caller's connection: as its driver takes them, with nothing of our own session."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from functools import cache
 from typing import Any
 
 from onward.backends.postgres.arrays import literal
-from onward.backends.postgres.queries import Statement
-from onward.contract.transactions import Statement as Foreign
-from onward.contract.transactions import Style
+from onward.backends.postgres.queries import Section
+from onward.contract.transactions import Statement, Style
 
 __all__ = ["foreign"]
 
 _NUMBERED = re.compile(r"\$(\d+)")
 
 
-def foreign(statement: Statement, values: dict[str, Any], style: Style) -> Foreign:
+def foreign(statement: Section, values: dict[str, Any], style: Style) -> Statement:
     """The statement with its values, for a driver of this style."""
     if style == "dollar":
-        return Foreign(statement.sql.decode(), [values[name] for name in statement.names])
+        return Statement(statement.sql.decode(), [values[name] for name in statement.names])
     sql, order = _formatted(statement.sql)
-    return Foreign(sql, [_flat(values[statement.names[number]]) for number in order])
+    return Statement(sql, [_flat(values[statement.names[number]]) for number in order])
 
 
 @cache

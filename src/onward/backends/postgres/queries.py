@@ -9,28 +9,28 @@ from typing import NamedTuple
 
 from onward.backends.sql import sections
 
-__all__ = ["Statement", "load", "numbered"]
+__all__ = ["Section", "load", "numbered"]
 
 _PARAMETER = re.compile(r":([a-z_]+)")
 
 
-class Statement(NamedTuple):
-    """A statement as the server takes it: ``$1`` is the value of ``names[0]``."""
+class Section(NamedTuple):
+    """A section of `queries.sql` as the server takes it: ``$1`` is the value of ``names[0]``."""
 
     sql: bytes  # of our files alone; the prefix is made of a checked namespace
     names: tuple[str, ...]
 
 
 @cache
-def load(prefix: str) -> Mapping[str, Statement]:
+def load(prefix: str) -> Mapping[str, Section]:
     """Every statement by its name, for the tables that start with ``prefix``."""
     return {name: numbered(sql) for name, sql in sections.load("onward.backends.postgres", prefix).items()}
 
 
-def numbered(sql: str) -> Statement:
+def numbered(sql: str) -> Section:
     """
     >>> numbered("SELECT :id, :queue, :id")
-    Statement(sql=b'SELECT $1, $2, $1', names=('id', 'queue'))
+    Section(sql=b'SELECT $1, $2, $1', names=('id', 'queue'))
     """
     names = tuple(dict.fromkeys(_PARAMETER.findall(sql)))
-    return Statement(_PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", sql).encode(), names)
+    return Section(_PARAMETER.sub(lambda found: f"${names.index(found[1]) + 1}", sql).encode(), names)

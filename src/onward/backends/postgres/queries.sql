@@ -3,8 +3,8 @@
 --
 -- How they are built, again and again: `clock` reads the time once.  `held` finds and locks the rows, one by one in the order of
 -- the batch: the FOR UPDATE within LATERAL leaves the planner no other way than along an index, whatever it believes of the
--- table's size, and waits for nobody in another order.  Then rows are written where they were found, by ctid.  A row that
--- somebody changed while we waited for its lock has a newer version, which we hold and our snapshot does not see, and by its
+-- table's size, and never waits in another order.  Then rows are written where they were found, by ctid.  A row that
+-- was changed while we waited for its lock has a newer version, which we hold and our snapshot does not see, and by its
 -- ctid it is not found.  So the answer is always what was written, or the row is looked for by its key, which leads to the
 -- newest version.  Tests compare the plans.
 
@@ -41,7 +41,7 @@ SELECT set_config('synchronous_commit', 'off', true), pg_notify('onward_wake', :
 
 -- name: enqueue
 -- Both an id that is live and a unique key that is held make it store nothing.  The answer: which were stored, if not all were;
--- and whether somebody waits to be told.
+-- and whether a sleeper waits to be told.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 given AS (
     SELECT *
@@ -97,7 +97,7 @@ VALUES (:id, :queue, 'available', :rank, onward_now(:now), :expires_at, :max_cra
         :idempotency_ttl, :single_instance, :job, :sealed)
 RETURNING EXISTS (SELECT 1 FROM onward_waiters WHERE until > (SELECT onward_now(NULL)));
 
--- name: home
+-- name: this_database
 -- Where a connection finds our tables.  Two databases of one name did not get theirs in the same microsecond.
 SELECT current_database(), (SELECT applied_at FROM onward_migrations WHERE version = 1);
 
@@ -130,7 +130,7 @@ SELECT holder.key_held, holder.id
                       WHERE id = found.id AND key_held = found.key FOR UPDATE SKIP LOCKED) AS holder;
 
 -- name: open_session
--- Its time is counted from when the row is ours: whoever waits for a turn that is under way loses nothing.
+-- Its time is counted from when the row is ours: a renewal that waits for a turn loses nothing.
 INSERT INTO onward_sessions (owner, expires_at, lease_for, host, pid, version)
 VALUES (:owner, onward_now(:now) + cast(:lease_for AS bigint), cast(:lease_for AS bigint), :host, cast(:pid AS bigint), :version)
 ON CONFLICT (owner) DO UPDATE
@@ -139,7 +139,7 @@ ON CONFLICT (owner) DO UPDATE
 RETURNING expires_at;
 
 -- name: lock_session
--- A lock, not a write: a row written by every turn is a chain of dead versions under a snapshot that somebody keeps.
+-- A lock, not a write: a row written by every turn is a chain of dead versions under a snapshot that stays open.
 WITH session AS MATERIALIZED (SELECT expires_at FROM onward_sessions WHERE owner = :owner FOR UPDATE)
 SELECT expires_at, onward_now(:now),
        ARRAY (SELECT id FROM onward_jobs WHERE owner = :owner AND cancel_reason IS NOT NULL ORDER BY id),
@@ -227,7 +227,7 @@ SELECT min(CASE WHEN EXISTS (SELECT 1
   FROM open;
 
 -- name: pinned
--- Whether somebody keeps a snapshot that is so many transactions old: what died since cannot be removed.  Who has written keeps
+-- Whether a snapshot is open that is so many transactions old: what died since cannot be removed.  Who has written keeps
 -- one, too, by its transaction's number.
 SELECT greatest((SELECT max(greatest(age(backend_xmin), age(backend_xid))) FROM pg_stat_activity
                   WHERE datname = current_database() OR datname IS NULL),
@@ -336,7 +336,7 @@ RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
 
 -- name: claim_among
 -- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
--- middle of a move (its queue begins with >) is nobody's.
+-- middle of a transfer (its queue begins with >) cannot be claimed.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 candidates AS MATERIALIZED (
     SELECT job.ctid AS place, job.crashes, wanted.number
@@ -391,7 +391,7 @@ UPDATE onward_holds SET job_id = held.job_id, token = held.token, done_until = N
  WHERE onward_holds.ctid = held.place;
 
 -- name: drop_blank_holds
--- Rows that were made to be locked, and then nobody took the key.
+-- Rows that were made to be locked, and whose keys no claim took.
 WITH held AS MATERIALIZED (
     SELECT hold.place
       FROM unnest(cast(:kinds AS text[]), cast(:keys AS text[])) AS wanted (kind, key)
@@ -556,9 +556,9 @@ SELECT number, goes_to, at_once, idempotency_key, idempotency_ttl, single_instan
 -- name: complete
 -- `settle` for leases that all were successes with nothing to tell, which nearly all are.  One write, where `settle` locks and
 -- writes; and where `settle` makes sure of every row that none of its id has finished before, this one fails if one has.  A row
--- that somebody changes meanwhile is waited for and looked at again.  The conditions on owner and state fit no index on
+-- that changes meanwhile is waited for and looked at again.  The conditions on owner and state fit no index on
 -- purpose: the ids are walked, in their order, whatever the planner believes.  The answer is how many were completed: if one
--- was not, the transaction is undone, and `settle` is asked.
+-- was not, the transaction is rolled back, and `settle` is asked.
 WITH gone AS (
     DELETE FROM onward_jobs
      WHERE id = ANY (cast(:ids AS text[]))
@@ -606,7 +606,7 @@ ON CONFLICT (job_id, token) DO NOTHING
 RETURNING job_id;
 
 -- name: dead_leases
--- What is locked is being ended by somebody who has it: if not, the next sweep finds it.
+-- What is locked is being ended by its holder: if not, the next sweep finds it.
 SELECT id, delivery, owner, queue, job, crashes
   FROM onward_jobs
  WHERE owner = :owner AND state = 'executing' AND (cast(:queue AS text) IS NULL OR queue = :queue)
@@ -614,7 +614,7 @@ SELECT id, delivery, owner, queue, job, crashes
    FOR UPDATE SKIP LOCKED;
 
 -- name: orphans
--- By the leases, not by the sessions: whatever became of its session's row, a job that nobody runs is found.  Looked for first
+-- By the leases, not by the sessions: whatever became of its session's row, a lease without a session is found.  Looked for first
 -- and locked then: a row that changed in between is compared with what was seen, not with sessions as they were.
 WITH lost AS MATERIALIZED (
     SELECT id, delivery, owner
@@ -703,8 +703,8 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
 -- name: page_oldest
--- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.  Whoever wants everything gets
--- what has a state that is none of ours, too.
+-- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.  A query of every state
+-- finds rows with a state that is none of ours, too.
 SELECT id FROM (
     (SELECT id FROM onward_jobs
       WHERE cast(:live AS boolean) AND id > :after AND (cast(:everything AS boolean) OR state = ANY (cast(:states AS text[])))
@@ -964,11 +964,11 @@ SELECT min(started_at), onward_now(:now)
 -- name: durability
 SELECT current_setting('synchronous_commit'), current_setting('fsync'), current_setting('full_page_writes'), pg_is_in_recovery();
 
--- name: sees_everybody
+-- name: sees_all
 SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE'), current_user;
 
 -- name: pins
--- What keeps vacuum from its work, and the log from being cut: transactions, forgotten prepared ones, slots that nobody reads.
+-- What keeps vacuum from its work, and the log from being cut: transactions, forgotten prepared ones, slots without a reader.
 -- An idle transaction that has written has an id and no snapshot, and counts as well.
 SELECT 'transaction', cast(pid AS text), coalesce(nullif(application_name, ''), usename),
        cast(extract(epoch FROM clock_timestamp() - xact_start) AS bigint), cast(0 AS bigint)
@@ -985,7 +985,7 @@ SELECT 'slot', slot_name, '', 0, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), 
  WHERE NOT active
  ORDER BY 4 DESC, 5 DESC;
 
--- Moving house.
+-- Transfer between stores.
 
 -- name: requeue_live
 WITH held AS MATERIALIZED (

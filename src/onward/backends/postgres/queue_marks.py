@@ -1,4 +1,4 @@
-"""Where a claim begins while somebody keeps an old snapshot.
+"""Where a claim begins while a transaction keeps an old snapshot.
 
 A row version that a snapshot may still see cannot be removed, nor can its entry in an index.  Jobs are claimed from the left
 edge of theirs, so behind a transaction that stays open every claim would walk past all that was claimed since it began.
@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
-__all__ = ["PINNED", "Marks"]
+__all__ = ["PINNED", "QueueMarks"]
 
 PINNED = 100  # transactions behind which a snapshot is an old one; a turn is one
 
@@ -33,12 +33,12 @@ Place = tuple[int, str]  # when it was due, and its id
 _BEGINNING: Place = (_LEAST, "")
 
 
-class Marks:
+class QueueMarks:
     """How far the claims of this process have come."""
 
     def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
-        self._lock = threading.Lock()  # the turns are of one thread, who looks for work may be another
+        self._lock = threading.Lock()  # one thread makes turns, another may look for work
         self._pinned = False
         self._asked_at = float("-inf")
         self._marks: dict[str, dict[int, Place]] = {}
@@ -55,7 +55,7 @@ class Marks:
         return True
 
     def tell(self, *, pinned: bool) -> None:
-        """Somebody keeps an old snapshot, or nobody does."""
+        """Note whether a transaction keeps an old snapshot."""
         with self._lock:
             self._pinned = pinned
             if not pinned:
@@ -95,7 +95,7 @@ class Marks:
             for rank, available_at, job_id, queue, *_ in rows:
                 self._marks.setdefault(queue, {})[rank] = (available_at, job_id)
             if exhausted:
-                # All that was due by now is gone, whoever has it.
+                # All that was due by now is claimed or gone.
                 for queue in queues:
                     ranks = self._marks.setdefault(queue, {_USUAL_RANK: _BEGINNING})
                     self._marks[queue] = {rank: max(place, (now, "")) for rank, place in ranks.items()}

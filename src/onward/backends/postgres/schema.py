@@ -46,10 +46,10 @@ def migrate(connection: Connection, prefix: str, *, moved: int | None = None) ->
     if not missing(connection, prefix):
         return []
     with connection.transaction():
-        # One at a time, whoever else starts at this moment; then look again, for another may have been first.
+        # One process at a time; then look again, for another may have been first.
         connection.execute(_ours(_LOCK, prefix))
         pending = missing(connection, prefix)
-        # Whoever waits for a whole table keeps all others waiting behind it: so not for long.
+        # A transaction that waits for a whole table keeps all others waiting behind it: so not for long.
         connection.execute(_BRIEFLY.encode())
         for migration in pending:
             _apply(connection, migration, prefix, moved)

@@ -13,20 +13,17 @@ from onward.backend import Held
 from onward.backends.postgres import enqueueing, holds
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.sql.enqueueing import StartOver
+from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.turns import released
 from onward.base.clock import SECOND
 from onward.job.lease import Hold
 from onward.job.settlement import Settled, Settlement, applied, because, crash_pause, is_due_at_once, judge, on_record
 from onward.job.states import TARGETS, State
 
-__all__ = ["LeaseNotHeld", "Settling", "classify", "columns", "written"]
+__all__ = ["Settling", "classify", "columns", "written"]
 
 # Before a crashed job is due again, by how often it crashed; the last one is the longest.
 _PAUSES = [crash_pause(crashes) for crashes in range(1, 13)]
-
-
-class LeaseNotHeld(Exception):
-    """Not all of what was said to be a success could be completed: which, is to be found out in another way."""
 
 
 class Settling:
@@ -89,7 +86,7 @@ class Settling:
 
     def _answered(self) -> list[Settled]:
         if self._completing is not None and self._completing.value() < len(self._completed):
-            raise LeaseNotHeld
+            raise FenceMismatch
         if len(self._completed) == len(self._settlements):
             return [_COMPLETED] * len(self._settlements)
         answers = dict.fromkeys(self._completed, _COMPLETED) | self._settled()
@@ -149,7 +146,7 @@ def _others(settlements: Sequence[Settlement], owner: str, completed: Container[
     """What `settle` is asked."""
     # The same lease twice: see above.
     first = {(each.lease.envelope.id, each.lease.token): at for at, each in reversed(list(enumerate(settlements)))}
-    # In the order of the ids: two who lock the same rows do not wait for each other.
+    # In the order of the ids: two transactions that lock the same rows cannot deadlock.
     return sorted(
         (at for at in first.values() if settlements[at].lease.owner == owner and at not in completed),
         key=lambda at: settlements[at].lease.envelope.id,

@@ -45,7 +45,7 @@ class PostgresTables:
 
 
 def preparation(prefix: str, moved: int | None) -> Callable[[Connection, str], None]:
-    """What is done on the first connection of a process: bring the tables up to date, or say who has to."""
+    """Return what a process does on its first connection: bring the tables up to date, or refuse and tell who has to."""
 
     def prepare(connection: Connection, place: str) -> None:
         with _readable(prefix, place):

@@ -1,15 +1,15 @@
 """Waking workers of other processes and machines: LISTEN and NOTIFY, and a look now and then.
 
-Who sleeps leaves word in a table.  Whoever makes a job due sends one notification for all that its transaction did, naming
-the queues, if anybody has left word: after the commit, for one that is sent within keeps every other commit of the database
-waiting for the disk.
+A worker that sleeps writes a row into a table.  A process that makes jobs due sends one notification for all that its
+transaction did, naming the queues, if there is such a row: after the commit, for one that is sent within keeps every other
+commit of the database waiting for the disk.
 
-Everybody who sleeps hears it, and one job needs only one of them.  So each lets a moment pass, at random, and looks whether
-there still is work.  Who came in vain waits longer the next time, who found work shorter.  Alone, a worker does not wait at
-all; of fifty, two or three come for one job.
+Every sleeper hears it, and one job needs only one of them.  So each waits a moment, at random, and looks whether there still
+is work.  A sleeper that finds none waits longer the next time, one that finds work shorter.  Alone, a worker does not wait
+at all; of fifty, two or three come for one job.
 
 A notification is only a hint and can be lost, with a process that died before it could send it or with our connection.  So
-every sleeper looks about once a second, and at first more often, for the word that it left may have come too late.  Where
+every sleeper looks about once a second, and at first more often, for its row may have come too late.  Where
 there are no notifications to be had, as behind a pooler that lends a session for one transaction, it looks five times a
 second.
 """
@@ -20,31 +20,34 @@ import contextlib
 import random
 import threading
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import msgspec
 
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
-from onward.backends.postgres.queries import Statement
-from onward.base import backoff, forks
+from onward.backends.postgres.queries import Section
+from onward.backends.sql.waiting import Waiting
+from onward.base import forks
 from onward.errors import BackendError
 
-__all__ = ["OVERLAP", "Ear", "Patience", "named", "pauses"]
+__all__ = ["ClaimDelay", "Listener", "PostgresWaiting", "named"]
 
 _ANY = ""  # a notification that names no queue may be for any
 _PAYLOAD_LIMIT = 7_000  # the server's is 8,000 bytes
 _FIRST, _LISTENING = 0.03, 1.0  # seconds between two looks where there are notifications
 _LOOKING = 0.2  # and where there are none
-OVERLAP = 0.5  # seconds that the word left by a sleeper counts beyond its next look
+_OVERLAP = 0.5  # seconds that the row of a sleeper counts beyond its next look
 _SLICE = 0.5  # so soon a sleeper notices that its backend was closed
-_TURN = 0.004  # seconds that it takes to come, look and claim: who comes later sees it
-_MOMENT, _LONGEST_REST = 0.001, 0.25
+_TURN = 0.004  # seconds that it takes to come, look and claim: a later sleeper sees it
 _EMPTY_EVERY = 1.0
 _TRY_AGAIN = 5.0  # seconds until it is tried again to listen
 
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(list[str]).decode
+
+# Seconds until one of these queues has work, and how many others wait for it; told for how long this sleeper listens.
+Look = Callable[[Sequence[str], float | None], tuple[float, int]]
 
 
 def named(queues: Collection[str]) -> str:
@@ -68,57 +71,97 @@ def is_for(payload: str, queues: Collection[str]) -> bool:
         return True  # not one of ours, but who knows
 
 
-class Patience:
-    """How long to wait before coming for a job that others may come for as well."""
+class PostgresWaiting(Waiting):
+    """Lets workers of this process sleep until there is work for them."""
+
+    def __init__(self, connections: Connections, listen: Section, look: Look) -> None:
+        super().__init__(connections)
+        self._look = look
+        self.listener = Listener(connections, listen)
+        self._delay = ClaimDelay()
+
+    def wait(self, queues: Sequence[str], deadline: float) -> None:
+        if self._rest(deadline):
+            self._delay.lost()
+        heard = False
+        for pause in _pauses(self.listener):
+            due, self._delay.rivals = self._look(queues, pause + _OVERLAP if self.listener.listens else None)
+            if due <= 0 or self._connections.closed:
+                self._expects_work = due <= 0
+                return
+            if heard:
+                self._delay.lost()
+            heard = self._sleep(queues, min(deadline, time.monotonic() + min(pause, due)))
+            if heard:
+                moment = self._delay.seconds()
+                if not moment and self.listener.connected:  # no rival is expected: to claim is the quickest look
+                    self._expects_work = True
+                    return
+                time.sleep(moment)
+            elif time.monotonic() >= deadline or self._connections.closed:
+                return
+
+    def turn_begins(self) -> None:
+        self.listener.empty()
+
+    def claimed(self) -> None:
+        super().claimed()
+        self._delay.claimed()
+
+    def close(self) -> None:
+        self.listener.close()
+
+    def _sleep(self, queues: Sequence[str], until: float) -> bool:
+        while not self._connections.closed and (seconds := until - time.monotonic()) > 0:
+            if self.listener.sleep(queues, seconds):
+                return True
+        return False
+
+
+class ClaimDelay:
+    """How long to wait before claiming a job that other sleepers heard of as well."""
 
     def __init__(self) -> None:
-        self.rivals = 0  # so many others could come
+        self.rivals = 0  # so many other sleepers could claim it
         self._share = 1.0  # of the time that it would take if all of them came
-        self._sent_in_vain = 0
 
-    def moment(self) -> float:
-        """Before it comes."""
+    def seconds(self) -> float:
         return random.uniform(0, self._share * _TURN * self.rivals)
 
-    def came_in_vain(self) -> None:
+    def lost(self) -> None:
+        """Wait longer the next time: another sleeper was faster."""
         self._share = min(max(2 * self._share, 0.25), 2.0)
 
-    def found_work(self) -> None:
+    def claimed(self) -> None:
+        """Wait shorter the next time."""
         self._share = self._share / 2 if self._share > 0.1 else 0.0
-        self._sent_in_vain = 0
-
-    def rest(self) -> float:
-        """After it was sent for work and could claim none: perhaps somebody has locked it, and takes his time."""
-        self.came_in_vain()
-        self._sent_in_vain += 1
-        return backoff.jittered(backoff.doubling(2 * _MOMENT, self._sent_in_vain, _LONGEST_REST))
 
 
-class Ear:
+class Listener:
     """A connection that listens, for one sleeper at a time; another one looks now and then."""
 
-    def __init__(self, connections: Connections, listen: Statement) -> None:
+    def __init__(self, connections: Connections, listen: Section) -> None:
         self._connections = connections
         self._listen = listen
         self._lock = threading.Lock()
         self._connection: Connection | None = None
-        self._deaf_until = 0.0
+        self._silent_until = 0.0
         self._emptied = 0.0
         forks.watch(self)
 
     @property
     def listens(self) -> bool:
-        """Listen from now on, if that is possible here."""
+        """Whether it listens, from now on at the latest."""
         with self._lock:
             return self._opened() is not None
 
     @property
-    def deaf(self) -> bool:
-        """Whether what woke the sleeper was the end of its connection."""
-        return self._connection is None
+    def connected(self) -> bool:
+        """Whether its connection lives: its end wakes the sleeper, too."""
+        return self._connection is not None
 
     def sleep(self, queues: Sequence[str], seconds: float) -> bool:
-        """Until somebody says that there is work, at most so long.  Whether somebody said so."""
+        """Sleep until notified of work, at most so long; return whether it was."""
         if not self._lock.acquire(blocking=False):
             time.sleep(min(seconds, _SLICE))
             return False
@@ -127,18 +170,18 @@ class Ear:
             if connection is None:
                 time.sleep(min(seconds, _SLICE))
                 return False
-            return self._hear(connection, queues, min(seconds, _SLICE))
+            return self._notified(connection, queues, min(seconds, _SLICE))
         finally:
             self._lock.release()
 
     def empty(self) -> None:
-        """Who works does not listen; but a server that cannot get rid of its notifications keeps them for everybody."""
+        """Read what has come while workers are busy: a server that cannot deliver notifications keeps them for all."""
         now = time.monotonic()
         if self._connection is not None and now - self._emptied > _EMPTY_EVERY and self._lock.acquire(blocking=False):
             self._emptied = now
             try:
                 if self._connection is not None:
-                    self._hear(self._connection, (), 0)
+                    self._notified(self._connection, (), 0)
             finally:
                 self._lock.release()
 
@@ -147,7 +190,7 @@ class Ear:
             self._drop()
 
     def before_fork(self) -> None:
-        """Nothing to do: the connection is muted by its owner."""
+        """Nothing to do: the pool lets go of the connection."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
@@ -157,9 +200,9 @@ class Ear:
     def _opened(self) -> Connection | None:
         if self._connections.pooled:
             self._drop()
-        elif self._connection is None and time.monotonic() >= self._deaf_until:
-            # Whether the server is there, and what is wrong with it, is said by whoever looks.
-            self._deaf_until = time.monotonic() + jittered(_TRY_AGAIN)
+        elif self._connection is None and time.monotonic() >= self._silent_until:
+            # Whether the server is there, and what is wrong with it, the next look tells.
+            self._silent_until = time.monotonic() + _jittered(_TRY_AGAIN)
             with contextlib.suppress(psycopg.Error, BackendError):
                 connection = self._connections.connect()
                 try:
@@ -168,15 +211,15 @@ class Ear:
                     self._connections.discard(connection)
                     raise
                 self._connection = connection
-                self._deaf_until = 0.0
+                self._silent_until = 0.0
         return self._connection
 
-    def _hear(self, connection: Connection, queues: Sequence[str], seconds: float) -> bool:
+    def _notified(self, connection: Connection, queues: Sequence[str], seconds: float) -> bool:
         try:
             heard = [note.payload for note in connection.notifies(timeout=seconds, stop_after=1)]
         except psycopg.Error:
             self._drop()
-            return True  # something may have been said, and to look is never wrong
+            return True  # a notification may be lost, and to look is never wrong
         return any(is_for(payload, queues) for payload in heard)
 
     def _drop(self) -> None:
@@ -185,13 +228,13 @@ class Ear:
             self._connections.discard(connection)
 
 
-def pauses(ear: Ear) -> Iterator[float]:
+def _pauses(listener: Listener) -> Iterator[float]:
     """Seconds between looks; no two sleepers keep step."""
     pause = _FIRST
     while True:
-        yield jittered(pause if ear.listens else _LOOKING)
+        yield _jittered(pause if listener.listens else _LOOKING)
         pause = min(4 * pause, _LISTENING)
 
 
-def jittered(seconds: float) -> float:
+def _jittered(seconds: float) -> float:
     return seconds * random.uniform(0.75, 1.25)

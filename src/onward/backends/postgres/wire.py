@@ -1,18 +1,17 @@
-"""Our own statements, handed to libpq: what the driver's cursors do for everybody costs more than our statements do here.
+"""Our own statements, handed to libpq: what the driver's cursors do costs more than our statements do here.
 
 A statement is prepared the first time that it is sent over a connection, for the types that its values have.  Alone it is
 sent and answered.  In a pipeline it is only sent; its answer is waited for when it is read, and whatever was not read, at
 the pipeline's end.  The first that failed is what is raised then: the server has skipped all that came after it.
 
-Waiting is done by `poll`, which a signal interrupts.  Whoever leaves in the middle leaves a connection that is busy: the
-pool throws it away.
+Waiting is done by `poll`, which a signal interrupts.  A thread that leaves in the middle leaves a busy connection: the pool
+throws it away.
 """
 
 from __future__ import annotations
 
 import itertools
 import select
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -21,37 +20,14 @@ from typing import Any, NamedTuple
 
 from onward.backends.postgres.arrays import Blobs, as_array
 from onward.backends.postgres.driver import psycopg
+from onward.backends.postgres.transaction import Reply, Row
 from onward.base import time_limit
 
-__all__ = ["Reply", "Row", "Wire"]
-
-Row = tuple[Any, ...]
+__all__ = ["Wire"]
 
 _TEXT, _BINARY = psycopg.pq.Format.TEXT, psycopg.pq.Format.BINARY
 _Status = psycopg.pq.ExecStatus
 _FINE = (_Status.TUPLES_OK, _Status.COMMAND_OK, _Status.EMPTY_QUERY)
-
-
-class Reply(ABC):
-    """The answer to a statement, perhaps on its way."""
-
-    __slots__ = ()
-
-    @abstractmethod
-    def rows(self) -> list[Row]: ...
-
-    @property
-    @abstractmethod
-    def status(self) -> str | None:
-        """What the server says it did; None as long as it has said nothing."""
-
-    def row(self) -> Row | None:
-        rows = self.rows()
-        return rows[0] if rows else None
-
-    def value(self) -> Any:
-        """The one value of a statement that always gives one row."""
-        return self.rows()[0][0]
 
 
 class _Answer(Reply):
@@ -102,7 +78,7 @@ _Key = tuple[bytes, tuple[int, ...]]  # a statement, and the types of its values
 
 
 class Wire:
-    """The conversation over one connection, which nobody else uses meanwhile."""
+    """Statements and answers over one connection, which no other thread uses meanwhile."""
 
     def __init__(self, connection: psycopg.Connection[Any]) -> None:
         self._libpq = connection.pgconn

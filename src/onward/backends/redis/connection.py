@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from onward.backends.pool import Pool, silence
+from onward.backends.pool import Pool
 from onward.backends.redis import errors, server
 from onward.backends.redis.driver import NoBackoff, Retry, redis
 from onward.backends.redis.scripts import Script
@@ -27,9 +27,6 @@ __all__ = ["Connection", "Connections"]
 _CONNECT = 5.0
 
 _logger = get_logger("onward.backend.redis")
-
-# What another thread was using at a fork: nobody knows in which state, so nothing of it is touched, not even at its end.
-_left_to_our_parent: list[Connection] = []
 
 
 class Connection:
@@ -152,22 +149,23 @@ class Connections(Pool[Connection]):
         connection.generation = generation
         return connection
 
-    def _hang_up(self, connection: Connection) -> None:
+    def _close_connection(self, connection: Connection) -> None:
         connection.close()
 
-    def _disown(self) -> None:
+    def _drop_inherited(self) -> None:
         self._resting = []
-        super()._disown()
+        super()._drop_inherited()
 
-    def _leave_to_parent(self, connection: Connection, *, idle: bool) -> None:
-        with contextlib.suppress(OSError):  # one that is closed has no socket
-            silence(connection.fileno())
-        _left_to_our_parent.append(connection)
+    def _socket(self, connection: Connection) -> int | None:
+        try:
+            return connection.fileno()
+        except OSError:  # it is closed
+            return None
 
     def _is_quiet(self, connection: Connection) -> bool:
         return connection.generation == self._generation and connection.is_quiet
 
-    def _is_as_new(self, connection: Connection) -> bool:
+    def _is_reusable(self, connection: Connection) -> bool:
         return not connection.broken
 
     # Finding the server

@@ -42,7 +42,7 @@ from onward.backends.servicebus.session import Session, give_back_unharmed
 from onward.backends.servicebus.url import parse_url
 from onward.base import forks
 from onward.base.clock import Clock, SystemClock
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
 from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
@@ -107,7 +107,7 @@ class ServiceBusBackend(Backend):
         """As many as fit travel as one, and are stored or not as one."""
         now = self.clock.micros()
         outgoing = [self._outgoing(envelope, now) for envelope in envelopes]  # all checked before the first is sent
-        with shield():
+        with uninterrupted():
             sent = 0
             for channel, batch in _batches(outgoing):
                 try:
@@ -131,7 +131,7 @@ class ServiceBusBackend(Backend):
     # Working
 
     def open_session(self, session: Opened, *, adopts: str | None = None) -> list[Lease] | None:
-        with shield(), self._guard:
+        with uninterrupted(), self._guard:
             self._refuse_if_closed()
             own, old = self._sessions.get(session.owner), self._sessions.get(adopts or "")
             if adopts is not None and own is None and old is None:
@@ -148,7 +148,7 @@ class ServiceBusBackend(Backend):
             return [] if adopts is None else [received.lease(session.owner) for received in kept.held.values()]
 
     def turn(self, turn: Turn) -> TurnResult:
-        with shield():
+        with uninterrupted():
             session = self._living(turn.owner)
             if session is None:
                 settled = [self._classify(settlement) for settlement in turn.settlements]
@@ -175,7 +175,7 @@ class ServiceBusBackend(Backend):
             raise BackendRefused(str(error)) from error
 
     def extend(self, owner: str) -> Renewal:
-        with shield():
+        with uninterrupted():
             session = self._living(owner)
             if session is None:
                 self._make_contact()  # whoever asks wants to know whether there is any, too
@@ -195,7 +195,7 @@ class ServiceBusBackend(Backend):
         cause: str | None = None,
     ) -> list[Reaped]:
         """Others are reaped by the server, when their locks expire.  Of one's own everything is given back at once."""
-        with shield():
+        with uninterrupted():
             with self._guard:
                 session = self._sessions.pop(owner or "", None)
             if session is None:
@@ -281,15 +281,15 @@ class ServiceBusBackend(Backend):
     # Dead letters
 
     def dead_jobs(self, query: Query) -> Sequence[StoredJob]:
-        with shield():
+        with uninterrupted():
             return page_of([letter.job for grave in self._graves(query) for letter in grave.letters(query)], query)
 
     def replay_dead(self, query: Query) -> Replayed:
-        with shield():
+        with uninterrupted():
             return Replayed(ids=[job_id for grave in self._graves(query) for job_id in grave.replay(query)], skipped={})
 
     def purge_dead(self, query: Query) -> int:
-        with shield():
+        with uninterrupted():
             return sum(grave.purge(query) for grave in self._graves(query))
 
     def _graves(self, query: Query) -> list[Grave]:

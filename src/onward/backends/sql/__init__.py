@@ -1,1 +1,6 @@
-"""What the SQL backends have in common and no database decides: named statements, numbered migrations, whose a key is."""
+"""What the SQL stores share and no database decides.  Only `sqlite/`, `postgres/` and `mysql/` import it.
+
+Read `sections` (a `queries.sql` by name) and `statements` (asking by name) first; then `server`, the verbs of PostgreSQL and
+MySQL; then what each verb needs: `enqueueing`, `turns`, `settling`, `reaping`, `holds`, `waiting`; then `inspection`,
+`rows`, `transfer`; and last `damage` and `text`, for rows that no worker wrote.
+"""

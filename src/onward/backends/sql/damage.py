@@ -12,10 +12,10 @@ import msgspec
 
 from onward.backends import damage
 from onward.backends.damage import dead, logger, new_id, problems
-from onward.backends.sql.statements import Transaction
+from onward.backends.sql.statements import SqlTransaction
 from onward.backends.sql.transfer import SqlTransfer
 
-__all__ = ["SqlSetsAside"]
+__all__ = ["SetsRowsAside"]
 
 _COLUMNS = (
     "key",  # by which its row is found again
@@ -46,17 +46,17 @@ _COLUMNS = (
 )
 
 
-class SqlSetsAside(damage.SetsAside, SqlTransfer):
+class SetsRowsAside(damage.SetsAside, SqlTransfer):
     """A backend that can find and set aside damaged rows."""
 
     def _repair_text(self) -> int:
-        """Escape text that is no text, where a database keeps such; gives how many rows that were."""
+        """Escape text that is no text, where a database keeps such; return how many rows that were."""
         return 0
 
     def _look_for_damage(self) -> int:
         return self._repair_text() + self._write(self._set_aside)
 
-    def _set_aside(self, tx: Transaction) -> int:
+    def _set_aside(self, tx: SqlTransaction) -> int:
         damaged = [dict(zip(_COLUMNS, row, strict=True)) for row in tx.ask("damaged_jobs").rows()]
         for row in damaged:
             self._set_aside_one(tx, row)
@@ -66,7 +66,7 @@ class SqlSetsAside(damage.SetsAside, SqlTransfer):
             logger.critical("session %s was ended: its row holds times that no worker writes", owner)
         return len(damaged) + len(sessions)
 
-    def _set_aside_one(self, tx: Transaction, row: Mapping[str, Any]) -> None:
+    def _set_aside_one(self, tx: SqlTransaction, row: Mapping[str, Any]) -> None:
         reason = f"set aside: {'; '.join(problems(row))}: no worker writes that"
         parcel = dead(row, reason)
         if len(tx.ask("known", ids=[parcel.id]).rows()) > 1:  # there is a finished job of this id as well

@@ -11,15 +11,15 @@ from onward.job.envelope import Envelope
 
 __all__ = ["StartOver", "due_queues", "existing", "first_of_each", "is_simple"]
 
-_SOON = SECOND  # what is due within this time, sleepers should know of
+_SOON = SECOND  # sleepers are told of what is due within this time
 
 
 class StartOver(Exception):
-    """Something changed while this transaction was under way: undo it, and run it again."""
+    """Another transaction changed what this one relies on: roll it back, and run it again."""
 
 
 def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
-    """Whether nothing but its own id can keep any of them from being stored: then one statement is all."""
+    """Whether nothing but its own id can keep any of them from being stored: then one statement stores all."""
     if len(envelopes) == 1:
         return not retried and envelopes[0].unique_key is None
     return (
@@ -30,12 +30,12 @@ def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
 
 
 def existing(job_id: str) -> Enqueued:
-    """The answer where the very job is live already."""
+    """Return the answer where the very job is live already."""
     return Enqueued(job_id, created=False, existing_id=job_id)
 
 
 def due_queues(envelopes: Iterable[Envelope]) -> set[str]:
-    """Where somebody should look now, or soon: by our own clock, for it is only a hint."""
+    """Return the queues that have work now, or soon: by our own clock, for it is only a hint."""
     soon = time.time_ns() // 1000 + _SOON
     return {
         each.queue for each in envelopes if each.delay <= _SOON and (each.not_before is None or each.not_before <= soon)
@@ -43,7 +43,7 @@ def due_queues(envelopes: Iterable[Envelope]) -> set[str]:
 
 
 def first_of_each(waiting: Mapping[int, Envelope]) -> list[int]:
-    """The first of every id and key, by the keys: two who ask for the same ones do not wait for each other."""
+    """Return the first of every id and key, in the order of the keys: so two batches with the same keys cannot deadlock."""
     ids: set[str] = set()
     keys: set[str] = set()
     first = []

@@ -1,4 +1,4 @@
-"""Whose an idempotency key or a single instance is, once the pointers are read: pure, the same for every database.
+"""Which lease gets an idempotency key or a single instance, once the pointers are read: pure, for every database.
 
 A pointer counts while its job is executing with its token, or until its time once a success confirmed it.
 """
@@ -10,11 +10,11 @@ from typing import Any, NamedTuple
 
 from onward.job.lease import Hold
 
-__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "Key", "Keyed", "Pointer", "allot", "standing"]
+__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "HoldKey", "HoldRow", "Keyed", "allot", "standing"]
 
 ONCE, SINGLE = "once", "single"
 
-Key = tuple[str, str]  # kind, key
+HoldKey = tuple[str, str]  # kind, key
 
 
 class Keyed(NamedTuple):
@@ -26,7 +26,7 @@ class Keyed(NamedTuple):
     idempotency_ttl: int
     single_instance: str | None
 
-    def carried(self) -> Iterator[Key]:
+    def carried(self) -> Iterator[HoldKey]:
         if self.idempotency_key is not None:
             yield ONCE, self.idempotency_key
         if self.single_instance is not None:
@@ -40,8 +40,8 @@ class Ended(NamedTuple):
     confirmed: bool
 
 
-class Pointer(NamedTuple):
-    """A row of `holds`: who has a key, until when it is done, or whether the holder still runs."""
+class HoldRow(NamedTuple):
+    """A row of `holds`: which lease has a key, until when the key is done, or whether the holder still runs."""
 
     kind: str
     key: str
@@ -55,22 +55,22 @@ class Allotment(NamedTuple):
     """What became of each lease's keys, by its id, and which keys it now takes."""
 
     holds: dict[str, tuple[Hold, str | None]]
-    taken: dict[Key, Keyed]
+    taken: dict[HoldKey, Keyed]
 
 
 def allot(claimed: Sequence[Keyed], found: Iterable[Sequence[Any]], now: int) -> Allotment:
     """Give each of these leases, in their order, all of its keys or none of them."""
     pointers = {
-        (row[0], row[1]): Pointer(*row) for row in found if row[2]
+        (row[0], row[1]): HoldRow(*row) for row in found if row[2]
     }  # without a job: a row to be locked, no more
-    taken: dict[Key, Keyed] = {}
+    taken: dict[HoldKey, Keyed] = {}
     return Allotment({keyed.id: _take(keyed, pointers, taken, now) for keyed in claimed}, taken)
 
 
 def standing(found: Sequence[Sequence[Any]], now: int) -> tuple[Hold, str | None]:
     """What one key is, by its pointer if it has one: DONE, BUSY or FREE; and the job that it points to."""
     for row in found:
-        pointer = Pointer(*row)
+        pointer = HoldRow(*row)
         if pointer.done_until is not None and pointer.done_until > now:
             return Hold.DONE, pointer.job_id
         if pointer.done_until is None and pointer.runs:
@@ -78,7 +78,9 @@ def standing(found: Sequence[Sequence[Any]], now: int) -> tuple[Hold, str | None
     return Hold.FREE, None
 
 
-def _take(keyed: Keyed, pointers: dict[Key, Pointer], taken: dict[Key, Keyed], now: int) -> tuple[Hold, str | None]:
+def _take(
+    keyed: Keyed, pointers: dict[HoldKey, HoldRow], taken: dict[HoldKey, Keyed], now: int
+) -> tuple[Hold, str | None]:
     """Done beats busy beats held."""
     busy: str | None = None
     mine = 0

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from onward.backend import Pruned, Query, QueueState, SessionState, StoredJob
 from onward.backends.sql import rows
 from onward.backends.sql.rows import PruneBatch, Row
-from onward.backends.sql.statements import Transaction
+from onward.backends.sql.statements import SqlTransaction
 from onward.job.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["EVERY_STATE", "REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
@@ -29,48 +29,48 @@ class SqlInspection:
 
     @abstractmethod
     def set_aside(self) -> int:
-        """Set aside what no worker wrote; gives how much that was."""
+        """Set aside rows that no worker wrote; return how many there were."""
 
     @abstractmethod
     def _write(self, act: Callable[[Any], Result]) -> Result: ...
 
     @abstractmethod
     def _tidy(self, tx: Any, limit: int) -> None:
-        """Remove what else is of no use any more: at every batch of a prune."""
+        """Remove what else is of no use any more; called at every batch of a prune."""
 
     @abstractmethod
     def _forget(self, tx: Any, doomed: Mapping[str, int]) -> Collection[str]:
-        """Remove these, if they still are what was seen; gives the ids of what is gone."""
+        """Remove these, if they still are what was seen; return the ids of what is gone."""
 
     def get(self, job_id: str) -> StoredJob | None:
         found = self.get_many([job_id])
         return found[0] if found else None
 
     def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
-        def look(tx: Transaction) -> Sequence[StoredJob]:
+        def look(tx: SqlTransaction) -> Sequence[StoredJob]:
             return _stored(tx, rows.live_before_finished(tx.ask("pick", ids=[*ids]).rows()))
 
         return self._read(look)
 
     def list(self, query: Query) -> Sequence[StoredJob]:
-        def look(tx: Transaction) -> Sequence[StoredJob] | None:
+        def look(tx: SqlTransaction) -> Sequence[StoredJob] | None:
             try:
                 return _stored(tx, matching(tx, query, within=EVERY_STATE, whole=True))
             except Unfindable:
                 return None
 
-        def look_again(tx: Transaction) -> Sequence[StoredJob]:
+        def look_again(tx: SqlTransaction) -> Sequence[StoredJob]:
             return _stored(tx, matching(tx, query, within=EVERY_STATE))
 
         found = self._read(look)
         if found is not None:
             return found
-        # Whoever walks the pages ends at one that is short: a row that cannot be shown must not hide those behind it.
+        # A caller that walks the pages ends at a short one: a row that cannot be shown must not hide those behind it.
         self.set_aside()
         return self._read(look_again)
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        def count(tx: Transaction) -> dict[State, int]:
+        def count(tx: SqlTransaction) -> dict[State, int]:
             replies = tx.ask("count_live", queue=queue), tx.ask("count_finished", queue=queue)
             found = {state_named(word): number for reply in replies for word, number in reply.rows()}
             return {**dict.fromkeys(State, 0), **found}
@@ -78,7 +78,7 @@ class SqlInspection:
         return self._read(count)
 
     def queues(self) -> Sequence[QueueState]:
-        def look(tx: Transaction) -> Sequence[QueueState]:
+        def look(tx: SqlTransaction) -> Sequence[QueueState]:
             counted, stopped = tx.ask("live_by_queue"), tx.ask("paused_queues")
             live: dict[str, int] = dict(counted.rows())
             paused = {name for (name,) in stopped.rows()}
@@ -88,7 +88,7 @@ class SqlInspection:
         return self._read(look)
 
     def purge(self, query: Query) -> int:
-        def act(tx: Transaction) -> int:
+        def act(tx: SqlTransaction) -> int:
             picked = matching(tx, query, within=FINISHED)
             return len(self._forget(tx, {row[0]: row[FINISHED_AT] for row in picked}))
 
@@ -103,13 +103,13 @@ class SqlInspection:
         after: str = "",
         limit: int = 500,
     ) -> Pruned:
-        def look(tx: Transaction) -> PruneBatch:
+        def look(tx: SqlTransaction) -> PruneBatch:
             return PruneBatch.of(tx.ask("next_finished", after=after, limit=limit).rows(), cutoffs, queue, limit)
 
-        def remove(tx: Transaction) -> Pruned:
+        def remove(tx: SqlTransaction) -> Pruned:
             batch = look(tx)
             gone = self._forget(tx, batch.seen())
-            self._tidy(tx, limit)  # last: whoever locks jobs and keys locks keys after jobs
+            self._tidy(tx, limit)  # last: every transaction locks keys after jobs
             return batch.pruned(gone)
 
         if dry_run:
@@ -118,7 +118,7 @@ class SqlInspection:
         return self._write(remove)
 
     def sessions(self) -> Sequence[SessionState]:
-        def look(tx: Transaction) -> Sequence[SessionState]:
+        def look(tx: SqlTransaction) -> Sequence[SessionState]:
             return [rows.session_state(row) for row in tx.ask("sessions").rows()]
 
         return self._read(look)
@@ -128,7 +128,7 @@ class Unfindable(Exception):
     """A page has an id by which no row is found: it holds what is no text."""
 
 
-def matching(tx: Transaction, query: Query, *, within: frozenset[State], whole: bool = False) -> list[Row]:
+def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whole: bool = False) -> list[Row]:
     """The rows of a page, in its order.  Tombstones are never among them.  ``whole``: raise if an id has no row."""
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
@@ -148,7 +148,7 @@ def matching(tx: Transaction, query: Query, *, within: frozenset[State], whole: 
     return [found[job_id] for job_id in ids if job_id in found][: query.limit]
 
 
-def page(tx: Transaction, query: Query, states: frozenset[State]) -> list[str]:
+def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str]:
     """The ids of a page, in its order."""
     if states == {State.EXECUTING}:  # those are few, and have an index: no need to walk along all that waits
         running = tx.ask("running", queue=query.queue, job=query.job).rows()
@@ -168,7 +168,7 @@ def page(tx: Transaction, query: Query, states: frozenset[State]) -> list[str]:
     return [job_id for (job_id,) in tx.ask("page_newest" if query.newest_first else "page_oldest", **parameters).rows()]
 
 
-def _stored(tx: Transaction, picked: Sequence[Row]) -> list[StoredJob]:
+def _stored(tx: SqlTransaction, picked: Sequence[Row]) -> list[StoredJob]:
     return rows.stored_jobs(picked, tx.ask("runs_of", ids=[row[0] for row in picked]).rows())
 
 

@@ -1,4 +1,4 @@
-"""Whether somebody else's connection leads to the tables that workers look at."""
+"""Whether a caller's connection leads to the tables that workers look at."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Any
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.errors import TransactionError
 
-__all__ = ["same_home"]
+__all__ = ["same_database"]
 
 
-def same_home(ours: Sequence[Any] | None) -> NamedSteps[None]:
+def same_database(ours: Sequence[Any] | None) -> NamedSteps[None]:
     """Refuse another database, and one of the same name on another server or in another schema."""
     if ours is None:
         return
-    ((theirs, since),) = yield from ask("home")
+    ((theirs, since),) = yield from ask("this_database")
     if (theirs, since) != tuple(ours):
         raise TransactionError(
             f"this connection finds other tables (in the database {theirs}) than those of the jobs (in {ours[0]}): a job "

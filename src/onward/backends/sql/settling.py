@@ -10,12 +10,16 @@ from onward.job.lease import Lease
 from onward.job.settlement import Settlement
 from onward.job.states import State
 
-__all__ = ["Lost", "why"]
+__all__ = ["FenceMismatch", "Lost", "why"]
 
 
 def why(owner: str | None, cause: str | None) -> str:
-    """Return why leases are taken back, if the caller gives no cause."""
+    """Return why leases are taken back: the cause that the caller names, or the usual one."""
     return cause or ("its session expired" if owner is None else "its process died")
+
+
+class FenceMismatch(Exception):
+    """A settlement of a batch matches no lease: the transaction is rolled back, and each settlement is applied by itself."""
 
 
 class Lost(NamedTuple):

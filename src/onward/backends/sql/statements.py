@@ -11,12 +11,12 @@ from typing import Any, NamedTuple, Protocol, TypeVar
 
 from onward.contract.transactions import Rows, Statement, Steps
 
-__all__ = ["Named", "NamedSteps", "Reply", "Transaction", "as_statements", "ask"]
+__all__ = ["Named", "NamedSteps", "SqlReply", "SqlTransaction", "as_statements", "ask"]
 
 T = TypeVar("T")
 
 
-class Reply(Protocol):
+class SqlReply(Protocol):
     """The answer to a statement, read when it is needed."""
 
     def rows(self) -> list[tuple[Any, ...]]: ...
@@ -24,10 +24,10 @@ class Reply(Protocol):
     def value(self) -> Any: ...
 
 
-class Transaction(Protocol):
+class SqlTransaction(Protocol):
     """A transaction of any dialect."""
 
-    def ask(self, name: str, **parameters: object) -> Reply: ...
+    def ask(self, name: str, **parameters: object) -> SqlReply: ...
 
 
 class Named(NamedTuple):

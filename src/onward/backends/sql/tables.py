@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-__all__ = ["emptying"]
+__all__ = ["TABLES", "emptying"]
 
-_TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
+TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
 
 
 def emptying(prefix: str) -> list[str]:
     """The statements that leave nothing in them."""
-    return [f"DELETE FROM {prefix}{table}" for table in _TABLES]  # noqa: S608  a prefix is a namespace, and was checked
+    return [f"DELETE FROM {prefix}{table}" for table in TABLES]  # noqa: S608  a prefix is a namespace, and was checked

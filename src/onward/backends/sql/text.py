@@ -12,12 +12,11 @@ from typing import Any, NamedTuple
 
 from onward.base.logs import get_logger
 
-__all__ = ["TABLES", "TextColumns", "Unreadable", "escaped", "unreadable"]
+__all__ = ["TextColumns", "Unreadable", "escaped", "unreadable"]
 
 logger = get_logger("onward.backend")
 
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
 
 
 class TextColumns(NamedTuple):

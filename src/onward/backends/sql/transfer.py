@@ -11,7 +11,7 @@ import msgspec
 from onward.backend import Query
 from onward.backends.sql.inspection import page
 from onward.backends.sql.rows import Row, runs_by_job
-from onward.backends.sql.statements import Transaction
+from onward.backends.sql.statements import SqlTransaction
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.states import state_named
 
@@ -35,7 +35,7 @@ class SqlTransfer:
 
     @abstractmethod
     def _store_parcels(self, tx: Any, transit: str, live: Sequence[Parcel], dead: Sequence[Parcel]) -> None:
-        """Store them; where an id or a unique key is in the way, leave that one out."""
+        """Store them; leave out those whose id or unique key is taken."""
 
     @abstractmethod
     def _store_runs(self, tx: Any, parcels: Sequence[Parcel]) -> None:
@@ -43,10 +43,10 @@ class SqlTransfer:
 
     @abstractmethod
     def _rouse(self, tx: Any, queue: str) -> None:
-        """Tell who waits, after the commit, that there may be work."""
+        """Wake sleepers after the commit: there may be work."""
 
     def withhold(self, queue: str, transit: str, *, after: str = "", limit: int = 500) -> Sequence[str]:
-        def act(tx: Transaction) -> Sequence[str]:
+        def act(tx: SqlTransaction) -> Sequence[str]:
             if queue not in {name for (name,) in tx.ask("paused_queues").rows()}:
                 return []
             ids = page(tx, Query(queue=queue, after=after, limit=limit), MOVABLE)
@@ -56,7 +56,7 @@ class SqlTransfer:
         return self._write(act)
 
     def export(self, transit: str, ids: Sequence[str]) -> Sequence[Parcel]:
-        def look(tx: Transaction) -> Sequence[Parcel]:
+        def look(tx: SqlTransaction) -> Sequence[Parcel]:
             found, runs = tx.ask("moving", ids=list(ids), queue=transit), tx.ask("runs_of", ids=list(ids))
             runs_of = runs_by_job(runs.rows())
             return [_parcel(row, runs_of) for row in sorted(found.rows(), key=lambda row: str(row[0]))]
@@ -64,12 +64,12 @@ class SqlTransfer:
         return self._read(look) if ids else []
 
     def accept(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[Accepted]:
-        def act(tx: Transaction) -> Sequence[Accepted]:
+        def act(tx: SqlTransaction) -> Sequence[Accepted]:
             ids = [parcel.id for parcel in parcels]
             staged = _staged(tx, ids, transit)
             _drop(tx, staged, staged, transit)
             there = {job_id for (job_id,) in tx.ask("known", ids=ids).rows()}
-            # By the keys, so that two who want the same ones do not wait for each other.
+            # In the order of the keys: so two batches with the same keys cannot deadlock.
             new = sorted((each for each in parcels if each.id not in there), key=lambda each: each.unique_key or "")
             live, dead = [each for each in new if not each.is_dead], [each for each in new if each.is_dead]
             self._store_parcels(tx, transit, live, dead)
@@ -83,7 +83,7 @@ class SqlTransfer:
         return self._write(act) if parcels else []
 
     def forget(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[str]:
-        def act(tx: Transaction) -> Sequence[str]:
+        def act(tx: SqlTransaction) -> Sequence[str]:
             live = _lock(tx, "lock_moving_live", transit, [each for each in parcels if not each.is_dead])
             dead = _lock(tx, "lock_moving_dead", transit, [each for each in parcels if each.is_dead])
             _drop(tx, live, dead, transit)
@@ -92,7 +92,7 @@ class SqlTransfer:
         return self._write(act) if parcels else []
 
     def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
-        def act(tx: Transaction) -> int:
+        def act(tx: SqlTransaction) -> int:
             staged = _staged(tx, ids, transit)
             _requeue(tx, staged, transit, queue)
             self._rouse(tx, queue)
@@ -101,18 +101,18 @@ class SqlTransfer:
         return self._write(act) if ids else 0
 
 
-def _staged(tx: Transaction, ids: Sequence[str], transit: str) -> list[str]:
+def _staged(tx: SqlTransaction, ids: Sequence[str], transit: str) -> list[str]:
     """Those of them that are at rest there."""
     return sorted({job_id for (job_id,) in tx.ask("staged", ids=list(ids), queue=transit).rows()})
 
 
-def _requeue(tx: Transaction, ids: Sequence[str], queue: str, onto: str) -> None:
+def _requeue(tx: SqlTransaction, ids: Sequence[str], queue: str, onto: str) -> None:
     if ids:
         tx.ask("requeue_live", ids=list(ids), queue=queue, onto=onto)
         tx.ask("requeue_dead", ids=list(ids), queue=queue, onto=onto)
 
 
-def _lock(tx: Transaction, name: str, transit: str, parcels: Sequence[Parcel]) -> list[str]:
+def _lock(tx: SqlTransaction, name: str, transit: str, parcels: Sequence[Parcel]) -> list[str]:
     """Which of them still are what these parcels say; they are ours until the commit."""
     if not parcels:
         return []
@@ -131,7 +131,7 @@ def _lock(tx: Transaction, name: str, transit: str, parcels: Sequence[Parcel]) -
     return [job_id for (job_id,) in tx.ask(name, seen=_encode(seen).decode(), queue=transit).rows()]
 
 
-def _drop(tx: Transaction, live: Sequence[str], dead: Sequence[str], transit: str) -> None:
+def _drop(tx: SqlTransaction, live: Sequence[str], dead: Sequence[str], transit: str) -> None:
     if live:
         tx.ask("drop_moving_live", ids=list(live), queue=transit)
     if dead:
@@ -140,7 +140,7 @@ def _drop(tx: Transaction, live: Sequence[str], dead: Sequence[str], transit: st
         tx.ask("forget_runs", ids=ids)
 
 
-def _confirm(tx: Transaction, parcels: Sequence[Parcel]) -> None:
+def _confirm(tx: SqlTransaction, parcels: Sequence[Parcel]) -> None:
     """A key that a success confirmed in the old store counts here, too, as long as it would have there."""
     found = {
         each.idempotency_key: (each.idempotency_key, each.confirmed.job_id, each.confirmed.token, each.confirmed.until)
@@ -155,7 +155,7 @@ def _accepted(parcel: Parcel, stored: set[str], there: set[str], holders: dict[s
     if parcel.id in stored and parcel.id not in there:
         return Accepted(parcel.id)
     holder = None if parcel.id in there else holders.get(parcel.unique_key or "")
-    # Neither known nor kept out by a key: somebody stored it while we did.
+    # Neither known nor kept out by a key: another process stored it at the same time.
     return Accepted(parcel.id, stored=False, there=holder is None, holder=holder)
 
 

@@ -1,4 +1,9 @@
-"""Jobs in one SQLite file: no server, every process of the machine, durable before an enqueue returns."""
+"""Jobs in one SQLite file: no server, every process of the machine, durable before an enqueue returns.
+
+Only `backends.opening` and tests come in here, by `SqliteBackend`.  Read `backend` (the verbs), `transaction` and
+`connection` (two connections, one write lock); then along a job: `enqueueing`, `claiming`, `settling`, `reaping`; `wake`
+tells how sleeping workers learn of work.  All SQL is in `queries.sql`; tests compare its plans with EXPLAIN.
+"""
 
 from onward.backends.sqlite.backend import SqliteBackend
 

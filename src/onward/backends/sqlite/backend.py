@@ -26,8 +26,9 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql import text
-from onward.backends.sql.damage import SqlSetsAside
+from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
 from onward.backends.sql.tables import emptying
 from onward.backends.sqlite import (
@@ -48,7 +49,7 @@ from onward.backends.sqlite.joining import foreign
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
-from onward.backends.sqlite.wake import Bell, Watch
+from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Rows, Steps, Style, refuse_to_wait
@@ -63,20 +64,20 @@ _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
+class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
 
-    def __init__(self, connections: Connections, bell: Bell, *, clock: Clock, prefix: str) -> None:
+    def __init__(self, connections: Connections, pipe: WakePipe, *, clock: Clock, prefix: str) -> None:
         super().__init__()
         self.clock = clock
         self.url = anchored("", connections.path)  # that opens it from any folder
         self._connections = connections
-        self._bell = bell
+        self._pipe = pipe
         self._prefix = prefix
         self._sql = queries.load(prefix)
-        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=bell.ring)
+        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=pipe.wake)
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
 
     @classmethod
@@ -104,7 +105,7 @@ class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
         durability: Durability = "full",
         busy_timeout: float = 30.0,
     ) -> SqliteBackend:
-        """For the file at this path, which is neither opened nor created before it is needed."""
+        """Make a backend for the file at this path, which is neither opened nor created before it is needed."""
         clock = clock or SystemClock()
         durable = checked_durability(durability) == "full"
         prefix = prefix_of(namespace)
@@ -114,12 +115,12 @@ class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
             schema.migrate(connection, prefix, now=clock.micros())
 
         connections = Connections(file, durable=durable, busy_timeout=busy_timeout, prepare=prepare)
-        bell = Bell(file.with_name(f"{file.name}-wake" + ("" if namespace == "default" else f"-{namespace}")))
-        return cls(connections, bell, clock=clock, prefix=prefix)
+        pipe = WakePipe(file.with_name(f"{file.name}-wake" + ("" if namespace == "default" else f"-{namespace}")))
+        return cls(connections, pipe, clock=clock, prefix=prefix)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> SqliteBackend:
-        """For ``sqlite:///relative.db`` or ``sqlite:////absolute/path.db``, perhaps with ``?busy_timeout=10`` after it."""
+        """Make a backend for ``sqlite:///relative.db`` or ``sqlite:////absolute/path.db``, with options after a ``?``."""
         path, options = parse_url(url)
         backend = cls.at(path, clock=clock, namespace=namespace, **options)
         backend.url = anchored(url, Path(path).absolute())
@@ -167,9 +168,7 @@ class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
             return result
         try:
             return self._turn(turn, one_by_one=False)
-        except (
-            settling.LeaseNotHeld
-        ):  # it was undone; a savepoint in every turn would cost more than this one costs twice
+        except FenceMismatch:  # rolled back; a savepoint in every turn would cost more than to make this one twice
             return self._turn(turn, one_by_one=True)
 
     def _turn(self, turn: Turn, *, one_by_one: bool) -> TurnResult:
@@ -202,7 +201,7 @@ class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
                     expires_at=expires_at,
                     released=settling.released(turn.settlements, settled),
                 )
-            # Under the lock nobody else can ask.
+            # Under the lock no other process can ask.
             cancel_requested = _asked_to_cancel(tx, turn.owner) if any_asked else ()
             return TurnResult(
                 settled=settled,
@@ -246,17 +245,17 @@ class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
             return reaping.reap(tx, owner=owner, queue=queue, started=started, cause=cause, expired_by=asked)
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Sleep until the bell rings for us, the file changes or a job falls due."""
-        watch = Watch(self._bell, timeout)
+        """Sleep until woken, until the file changes or until a job falls due."""
+        sleeper = Sleeper(self._pipe, timeout)
         seen: int | None = None
         due = _NEVER
         while not self._connections.closed:
             version = self._connections.version()
-            if watch.rung or version != seen:
+            if sleeper.woken or version != seen:
                 seen, due = version, self._next_due(queues)
-            if watch.is_over(due, (due - self.clock.micros()) / SECOND):
+            if sleeper.is_over(due, (due - self.clock.micros()) / SECOND):
                 return
-            watch.sleep(_LOOK_EVERY)
+            sleeper.sleep(_LOOK_EVERY)
 
     def advice(self) -> Sequence[str]:
         complaint = library.complaint(sqlite3.sqlite_version_info)
@@ -272,7 +271,7 @@ class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
                 health.of_leases(Transaction(connection, self._sql, self.clock.micros())),
             ]
 
-    # Transactions of others
+    # Transactions of callers
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         steps = enqueueing.joining(envelopes, self.clock.micros())
@@ -280,13 +279,13 @@ class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
 
     def recognizing(self, style: Style) -> Steps[None]:
         def look() -> NamedSteps[None]:
-            self._check_file((yield Named("home", ())))
+            self._check_file((yield Named("this_database", ())))
 
         return as_statements(look(), lambda step: foreign(self._sql[step.name], step.parameters, style))
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
         refuse_to_wait(self)
-        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, ring=self._bell.ring)
+        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._pipe.wake)
 
     def completed(self, lease: Lease) -> bool:
         with self._reading() as tx:
@@ -304,7 +303,7 @@ class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
 
     def close(self) -> None:
         self._connections.close()
-        self._bell.close()
+        self._pipe.close()
 
     def _repair_text(self) -> int:
         with self._connections.reading() as connection:
@@ -357,7 +356,7 @@ class SqliteBackend(SqlSetsAside, SqliteInspection, SqliteTransfer, Backend):
             return TurnResult(settled=[], leases=[], cancel_requested=cancel_requested)
 
     def _next_due(self, queues: Sequence[str]) -> int:
-        """When there is work: 0 if somebody made it available, and has rung; else the time of what is scheduled."""
+        """Return when there is work: 0 if a process made it available and woke a sleeper; else when the next job is due."""
         with self._reading() as tx:
             due = [tx.value("next_due", (queue,)) for queue in claiming.open_queues(tx, queues)]
             return min((at for at in due if at is not None), default=_NEVER)

@@ -1,4 +1,4 @@
-"""Handing out work: cancel what expired, promote what is due, claim in order, take the keys."""
+"""Claiming: cancel what expired, promote what is due, lease jobs in their order, take their keys."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def take(tx: Transaction, ids: Sequence[str], *, owner: str, expires_at: int) ->
 
 
 def adopted(tx: Transaction, owner: str, expires_at: int) -> list[Lease]:
-    """All that this owner holds."""
+    """Return all leases of this owner."""
     return _leases(tx, [_Job(*row) for row in tx.rows("leases_of", (owner,))], owner, expires_at)
 
 
@@ -108,7 +108,7 @@ def _candidates(
         wanted = max(0, min(claim.at_most.get(queue, claim.limit), claim.limit - len(chosen)))
         if wanted == 0 and more:
             continue
-        # One more than wanted tells whether to wake somebody else: a bell for nothing makes sleepers deaf for a moment.
+        # One more than wanted tells whether to wake another worker: one woken for nothing holds the byte up for a moment.
         jobs = _first(tx, queue, wanted + len(released) + 1)
         if released:
             jobs = [job for job in jobs if job.id not in released]

@@ -1,9 +1,9 @@
 """A transaction in which a handler works and its job is completed.
 
-It takes the write lock as it begins, for one that begins by reading fails as soon as anybody else has written.  So nobody
-else writes until it ends: it may take a few seconds, then it is rolled back.  A thread cannot be stopped from outside, but
-its connection can be: a statement that runs is interrupted, and as soon as no call is in the connection, which the lock of
-`HandlerConnection` tells, the timer's thread undoes what was written.  From then on every call is refused.
+It takes the write lock as it begins, for one that begins by reading fails as soon as another connection has written.  No
+other process writes until it ends: it may take a few seconds, then it is rolled back.  A thread cannot be stopped from
+outside, but its connection can be: a statement that runs is interrupted, and as soon as no call is in the connection, which
+the lock of `HandlerConnection` tells, the timer's thread rolls back.  From then on every call is refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.handler_connection import HandlerConnection
 from onward.backends.sqlite.transaction import Transaction
 from onward.base.clock import Clock
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import TransactionError, TransactionTooLong
 from onward.job.settlement import Settled, Settlement, under
@@ -43,13 +43,13 @@ class SqliteCompletion:
         *,
         clock: Clock,
         at_most: float,
-        ring: Callable[[], None],
+        wake: Callable[[], None],
     ) -> None:
         self._connections = connections
         self._sql = sql
         self._clock = clock
         self._at_most = at_most
-        self._ring = ring
+        self._wake = wake
         self._over = False
         self._deciding = threading.Lock()  # whether it is late or about to be committed: whichever comes first
         self._late = False
@@ -74,7 +74,7 @@ class SqliteCompletion:
             return run_steps(steps("qmark"), self._execute)
 
     def settle(self, settlement: Settlement) -> Settled:
-        with shield(), self._lock, self._connections.translated(), self._as_we_know_it():
+        with uninterrupted(), self._lock, self._connections.translated(), self._as_we_know_it():
             with self._deciding:
                 self.check()
                 self._settling = True
@@ -92,7 +92,7 @@ class SqliteCompletion:
             return settled
 
     def commit(self) -> None:
-        with shield(), self._lock:
+        with uninterrupted(), self._lock:
             try:
                 with self._connections.translated():
                     self.check()
@@ -100,10 +100,10 @@ class SqliteCompletion:
                     self.connection.execute("COMMIT")
             finally:
                 self._end()
-        self._ring()
+        self._wake()
 
     def roll_back(self) -> None:
-        with shield(), self._lock:
+        with uninterrupted(), self._lock:
             if not self._over:
                 self._undo()
                 self._end()
@@ -135,7 +135,7 @@ class SqliteCompletion:
             self.connection.undo()
         except sqlite3.Error:
             with contextlib.suppress(sqlite3.Error):
-                self.connection.end()  # which undoes it, too
+                self.connection.end()  # which rolls back, too
         finally:
             self._may_end = False
 
@@ -163,7 +163,7 @@ class SqliteCompletion:
 
     @contextlib.contextmanager
     def _as_we_know_it(self) -> Iterator[None]:
-        """Rows are tuples and text is text, whatever the handler has told its connection."""
+        """Let rows be tuples and text be str, whatever the handler has set."""
         connection = self.connection
         told = connection.row_factory, connection.text_factory
         connection.row_factory, connection.text_factory = None, str

@@ -1,11 +1,11 @@
 """The two connections of a process to its file: one that writes, one that reads, each used by one thread at a time.
 
-A write takes the lock as it begins, by BEGIN IMMEDIATE or as a single statement: whoever has begun will not fail for want
-of a lock later.  SQLite's own busy handler sleeps up to 100 ms and is unfair, so waiting is done here, in steps of a
-fraction of a millisecond with jitter.
+A write takes the lock as it begins, by BEGIN IMMEDIATE or as a single statement: a transaction that has begun does not fail
+for want of a lock later.  SQLite's own busy handler sleeps up to 100 ms and is unfair, so waiting is done here, in steps of
+a fraction of a millisecond with jitter.
 
 SQLite keeps its locks per process and file, and a fork copies that bookkeeping but not the locks.  So both connections are
-closed before every fork and opened again, on either side, by whoever needs them first.  A connection that a fork carried
+closed before every fork and opened again, on either side, when they are needed.  A connection that a fork carried
 over all the same (some servers fork without telling Python) is refused before it runs a statement.
 """
 
@@ -20,26 +20,27 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import TypeVar
+from typing import ParamSpec, TypeVar
 
 from onward.backends.sql.text import escaped
 from onward.backends.sqlite import errors, filesystem
 from onward.base import forks, time_limit
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
 
-__all__ = ["WAL_LIMIT", "Connections", "Line", "connect", "patiently"]
+__all__ = ["WAL_LIMIT", "Connections", "LockedConnection", "connect", "with_retries"]
 
 WAL_LIMIT = 64 * 1024 * 1024
 _FIRST_PAUSE = 0.0002
-_LONGEST_PAUSE = 0.002  # whoever has just written is quicker anyhow: a longer pause would starve the patient
+_LONGEST_PAUSE = 0.002  # the thread that has just written is quicker anyhow: a longer pause would starve the others
 
+P = ParamSpec("P")
 Result = TypeVar("Result")
 Kind = TypeVar("Kind", bound=sqlite3.Connection)
 
 
 class Connections:
-    """The write line and the read line to one file."""
+    """The writing and the reading connection to one file."""
 
     def __init__(
         self, path: Path, *, durable: bool, busy_timeout: float, prepare: Callable[[sqlite3.Connection], None]
@@ -50,18 +51,18 @@ class Connections:
         self._prepare = prepare
         self._prepared = False  # whether the file is there, with its tables
         self._closed = False
-        self._writer = Line(self._open_writer, path, busy_timeout)
-        self._reader = Line(self._open_reader, path, busy_timeout)
+        self.writer = LockedConnection(self._open_writer, path, busy_timeout)
+        self._reader = LockedConnection(self._open_reader, path, busy_timeout)
         forks.watch(self)
 
     def connect(self) -> None:
         """Open the file, and create it and its tables if they are not there."""
-        with self._writer.borrowed():
+        with self.writer.borrowed():
             pass
 
     def writing(self) -> AbstractContextManager[sqlite3.Connection]:
         """Hold the write lock.  What was written is durable when this ends well, and gone if it does not."""
-        return self._writer.transaction(_begin_writing)
+        return self.writer.transaction(_begin_writing)
 
     def reading(self) -> AbstractContextManager[sqlite3.Connection]:
         """One snapshot of the file, whatever is written meanwhile."""
@@ -70,19 +71,15 @@ class Connections:
 
     def tidying(self) -> AbstractContextManager[sqlite3.Connection]:
         """The writing connection without a transaction, for checkpoints and vacuuming."""
-        return self._writer.borrowed()
-
-    def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
-        """Let it write with a single statement, which is a transaction by itself.  It may be called several times."""
-        return self._writer.alone(write)
+        return self.writer.borrowed()
 
     def for_handler(self, kind: type[Kind]) -> Kind:
-        """A connection of its own, in a transaction that has the write lock; whoever asks for it closes it."""
+        """Open a connection in a transaction that has the write lock; the caller closes it."""
         self._connect_once()
-        with shield(), self.translated():
+        with uninterrupted(), self.translated():
             connection = self._open(kind=kind)
             try:
-                patiently(lambda: _begin_writing(connection), self.busy_timeout)
+                with_retries(_begin_writing, self.busy_timeout, connection)
             except BaseException:
                 sqlite3.Connection.close(connection)
                 raise
@@ -97,10 +94,10 @@ class Connections:
             raise errors.translation(error, self.path) from error
 
     def version(self) -> int:
-        """Changes whenever another connection has changed the file."""
+        """Return a number that changes whenever another connection has changed the file."""
         self._connect_once()
         with self._reader.borrowed() as connection:
-            (version,) = patiently(lambda: connection.execute("PRAGMA data_version").fetchone(), self.busy_timeout)
+            (version,) = with_retries(lambda: connection.execute("PRAGMA data_version").fetchone(), self.busy_timeout)
             return int(version)
 
     @property
@@ -109,16 +106,16 @@ class Connections:
 
     def close(self) -> None:
         self._closed = True
-        for line in (self._writer, self._reader):
-            line.close()
+        for each in (self.writer, self._reader):
+            each.close()
 
     def before_fork(self) -> None:
-        self._writer.before_fork()
+        self.writer.before_fork()
         self._reader.before_fork()
 
     def after_fork(self, *, in_child: bool) -> None:
         self._reader.after_fork()
-        self._writer.after_fork()
+        self.writer.after_fork()
 
     def _connect_once(self) -> None:
         """Only the writer makes the file.  Not under the reader's lock: a fork takes the two in the other order."""
@@ -165,14 +162,14 @@ class Connections:
         return connection
 
 
-class Line:
+class LockedConnection:
     """One connection under a lock: opened when it is needed, thrown away when the disk failed it."""
 
     def __init__(self, connect: Callable[[], sqlite3.Connection], path: Path, busy_timeout: float) -> None:
         self._connect = connect
         self._path = path
         self._busy_timeout = busy_timeout
-        # Reentrant, so that a signal handler that comes back in here is told so instead of waiting for itself.
+        # Reentrant, so that a signal handler that comes back in here gets an error instead of waiting for itself.
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._pid = 0
@@ -181,10 +178,10 @@ class Line:
     @contextmanager
     def transaction(self, begin: Callable[[sqlite3.Connection], None]) -> Iterator[sqlite3.Connection]:
         # Not one context in the other: every job that is enqueued goes through here, and each costs microseconds.
-        with shield(), self._lock:
+        with uninterrupted(), self._lock:
             try:
                 connection = self._ready()
-                patiently(lambda: begin(connection), self._patience)
+                with_retries(begin, time_limit.left(self._busy_timeout), connection)
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -196,27 +193,24 @@ class Line:
 
     @contextmanager
     def borrowed(self) -> Iterator[sqlite3.Connection]:
-        with shield(), self._lock:
+        with uninterrupted(), self._lock:
             try:
                 yield self._ready()
             except errors.DRIVERS as error:
                 raise self._translated(error) from error
 
     def alone(self, write: Callable[[sqlite3.Connection], Result]) -> Result:
-        with shield(), self._lock:
+        """Let ``write`` run a single statement, which is a transaction by itself.  It may be called several times."""
+        with uninterrupted(), self._lock:
             try:
                 connection = self._ready()
-                return patiently(lambda: write(connection), self._patience)
+                return with_retries(write, time_limit.left(self._busy_timeout), connection)
             except errors.DRIVERS as error:
                 raise self._translated(error) from error
 
     def close(self) -> None:
         with self._lock:
             self._drop()
-
-    @property
-    def _patience(self) -> float:
-        return time_limit.left(self._busy_timeout)
 
     def before_fork(self) -> None:
         self._lock.acquire()
@@ -233,8 +227,8 @@ class Line:
         if self._connection is None:
             # Asked before: a file that vanishes while it is being opened must not pass for the one that was opened.
             file = _identity(self._path)
-            # Whoever else is opening or closing the file is in the way even of a first look at it.
-            self._connection = patiently(self._connect, self._patience)
+            # A process that is opening or closing the file blocks even a first look at it.
+            self._connection = with_retries(self._connect, time_limit.left(self._busy_timeout))
             self._pid = os.getpid()
             self._file = file or _identity(self._path)  # that it made itself
         return self._connection
@@ -248,7 +242,7 @@ class Line:
         if connection.in_transaction:
             raise BackendUnavailable(f"{self._path}: called again from within its own transaction, by a signal handler")
         if self._file != _identity(self._path):
-            # Deleted or replaced: what is written to the old file, nobody will ever find.
+            # Deleted or replaced: what is written to the old file is lost.
             self._drop()
 
     def _translated(self, error: Exception) -> BackendError:
@@ -261,7 +255,7 @@ class Line:
             if connection.in_transaction:
                 connection.execute("ROLLBACK")
         except sqlite3.Error:
-            self._drop()  # closing undoes it, too
+            self._drop()  # closing rolls back, too
 
     def _drop(self) -> None:
         # One that a fork carried over is kept: closing it here would touch the file as if its locks were ours.
@@ -292,13 +286,13 @@ def connect(path: Path, kind: type[Kind] = sqlite3.Connection) -> Kind:  # type:
     return connection
 
 
-def patiently(attempt: Callable[[], Result], busy_timeout: float) -> Result:
-    """Try until nobody is in the way, at most ``busy_timeout`` seconds."""
+def with_retries(attempt: Callable[P, Result], busy_timeout: float, *args: P.args, **named: P.kwargs) -> Result:
+    """Try until no lock is in the way, at most ``busy_timeout`` seconds."""
     deadline = time.monotonic() + busy_timeout
     pause = _FIRST_PAUSE
     while True:
         try:
-            return attempt()
+            return attempt(*args, **named)
         except sqlite3.OperationalError as error:
             if not errors.is_busy(error) or time.monotonic() + pause > deadline:
                 raise
@@ -309,7 +303,7 @@ def patiently(attempt: Callable[[], Result], busy_timeout: float) -> Result:
 def _identity(path: Path) -> tuple[int, int] | None:
     try:
         status = os.stat(path)  # noqa: PTH116 - half the price of Path.stat(), and asked before every transaction
-    except OSError:  # it is not there, or cannot be: whoever opens it says why
+    except OSError:  # it is not there, or cannot be: opening it tells why
         return None
     return status.st_dev, status.st_ino
 
@@ -321,7 +315,7 @@ def _begin_writing(connection: sqlite3.Connection) -> None:
 def _begin_reading(connection: sqlite3.Connection) -> None:
     connection.execute("BEGIN")
     try:
-        # BEGIN alone takes no snapshot; if somebody is in the way, better here than in the middle.
+        # BEGIN alone takes no snapshot; if a lock is in the way, better here than in the middle.
         connection.execute("SELECT 1 FROM sqlite_master LIMIT 1").fetchone()
     except sqlite3.Error:
         connection.execute("ROLLBACK")

@@ -1,6 +1,6 @@
-"""Storing envelopes: all at once where no key is asked for, one by one where one may be in the way.
+"""Storing envelopes: all at once where no key is asked for, one by one where one may be held.
 
-In a transaction of our own, or in somebody else's.
+In a transaction of our own, or in a caller's.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _kind = attrgetter(
 
 
 class _Taken(Exception):
-    """Some id of the batch is there already: what was written must be undone, and the batch enqueued one by one."""
+    """An id of the batch is there already: roll back, and enqueue the batch one by one."""
 
 
 def store(transactions: Transactions, envelopes: Sequence[Envelope], *, retried: bool) -> list[Enqueued]:
-    """Store them in their order, or say which live job stands for each."""
+    """Store envelopes in their order; answer which live job stands for one that is not stored."""
     if not retried and all(envelope.unique_key is None for envelope in envelopes):
         try:
             _store_new(transactions, envelopes)
@@ -87,13 +87,13 @@ def _alike(envelopes: Sequence[Envelope]) -> Sequence[_Batch]:
 
 
 def enqueue(tx: Transaction, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-    """The same within a transaction."""
+    """Store them in their order within a transaction, one by one."""
     tx.wakes = tx.wakes or any(_due(envelope, tx.now) <= tx.now for envelope in envelopes)
     return [tx.run_steps(_adding(envelope, tx.now, retried=retried)) for envelope in envelopes]
 
 
 def joining(envelopes: Sequence[Envelope], now: int) -> NamedSteps[list[Enqueued]]:
-    """The same within somebody else's transaction."""
+    """Store them within a caller's transaction."""
     answers: dict[int, Enqueued] = {}
     batches: defaultdict[Hashable, _Batch] = defaultdict(_Batch)
     for at, envelope in enumerate(envelopes):

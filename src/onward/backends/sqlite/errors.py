@@ -23,7 +23,7 @@ DRIVERS = (sqlite3.Error, OverflowError, ValueError)  # what it raises; no error
 _BUSY = ("SQLITE_BUSY", "SQLITE_LOCKED", "SQLITE_PROTOCOL")
 # The answer of the disk is lost or wrong: what this connection remembers of the file may be, too.
 _BROKEN = ("SQLITE_IOERR", "SQLITE_CORRUPT", "SQLITE_NOTADB", "SQLITE_CANTOPEN", "SQLITE_READONLY")
-# What SQLite answers to a write that finds no room depends on which of its files it was; the transaction is undone.
+# What SQLite answers to a write that finds no room depends on which of its files it was; the transaction is rolled back.
 _FAILED_WRITES = ("SQLITE_IOERR_WRITE", "SQLITE_IOERR_SHMSIZE", "SQLITE_IOERR_TRUNCATE")
 _REFUSED = ("SQLITE_CONSTRAINT", "SQLITE_TOOBIG", "SQLITE_MISMATCH", "SQLITE_RANGE")
 # Values that Python's driver cannot even hand over: unknown types, integers of more than 64 bits, lone surrogates.
@@ -31,7 +31,7 @@ _UNBINDABLE = (sqlite3.InterfaceError, sqlite3.DataError, sqlite3.ProgrammingErr
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Somebody else is writing, or opening or closing the file: wait a little."""
+    """Whether another connection is writing, or opening or closing the file: wait a little."""
     return _code(error).startswith(_BUSY)
 
 
@@ -41,7 +41,7 @@ def is_broken(error: BaseException) -> bool:
 
 
 def translation(error: Exception, path: Path) -> BackendError:
-    """The error to raise instead."""
+    """Return the error to raise instead."""
     code = _code(error)
     if code.startswith(_BUSY):
         return BackendUnreachable(

@@ -63,7 +63,7 @@ def of_connection(connection: sqlite3.Connection, path: Path, prefix: str) -> li
 
 
 def of_leases(tx: Transaction) -> Check:
-    """Whether jobs wait for somebody to take them back."""
+    """Check whether leases of dead sessions wait for a sweep."""
     oldest = tx.value("oldest_stranded", (tx.now,))
     if oldest is None:
         return Check(name="leases", status="ok", detail="every running job belongs to a live session")

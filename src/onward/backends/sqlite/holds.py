@@ -15,7 +15,7 @@ from onward.job.settlement import Settlement
 __all__ = ["ONCE", "SINGLE", "Ended", "Keyed", "end", "forget", "of_settled", "take"]
 
 _WAKE = {ONCE: "wake_once", SINGLE: "wake_single"}
-_EVERYBODY = -1  # LIMIT -1 is no limit
+_ALL = -1  # LIMIT -1 is no limit
 
 
 def take(tx: Transaction, claimed: Sequence[Keyed]) -> dict[str, tuple[Hold, str | None]]:
@@ -43,12 +43,12 @@ def of_settled(tx: Transaction, settlements: Sequence[Settlement]) -> dict[tuple
 
 
 def end(tx: Transaction, ended: Sequence[Ended]) -> None:
-    """Confirm or drop what these leases held, and wake who waits for it."""
+    """Confirm or drop the keys of these leases, and wake the jobs that wait for them."""
     for keyed, confirmed in ended:
         for kind, key in keyed.carried():
             pointer = (kind, key, keyed.id, keyed.token)
             if confirmed and kind == ONCE:
-                held, woken = tx.run("confirm_hold", (*pointer, tx.now + keyed.idempotency_ttl)), _EVERYBODY
+                held, woken = tx.run("confirm_hold", (*pointer, tx.now + keyed.idempotency_ttl)), _ALL
             else:
                 held, woken = tx.run("drop_hold", pointer), 1
             if held and (waiters := tx.rows(_WAKE[kind], (key, tx.now, keyed.id, woken))):

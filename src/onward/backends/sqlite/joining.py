@@ -1,4 +1,4 @@
-"""Statements for somebody else's connection, as its driver takes them."""
+"""Statements for a caller's connection, as its driver takes them."""
 
 from __future__ import annotations
 

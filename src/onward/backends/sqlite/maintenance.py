@@ -11,12 +11,12 @@ from onward.backends.sqlite.health import wal_size
 
 __all__ = ["tidy"]
 
-_PAGES = 500  # two megabytes at most, so that nobody waits for long
+_PAGES = 500  # two megabytes at most, so that no process waits for long
 _WORTH_IT = 1_000
 
 
 def tidy(connection: sqlite3.Connection, path: Path) -> None:
-    """Do what is worth doing; if somebody is in the way, the next sweep does it."""
+    """Do what is worth doing; if a lock is in the way, the next sweep does it."""
     try:
         _vacuum_a_little(connection)
         _shorten_log(connection, path)

@@ -6,7 +6,7 @@
 -- hundred times.
 
 -- name: enqueue
--- Both an id that is live and a unique key that is held make it write nothing; who asked then finds out which.
+-- Both an id that is live and a unique key that is held make it write nothing; the caller then finds out which.
 INSERT INTO onward_jobs (queue, state, rank, available_at, expires_at, max_crashes, idempotency_key, idempotency_ttl,
                          single_instance, job, id, enqueued_at, unique_key, key_held, sealed)
 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?13, ?14)
@@ -38,7 +38,7 @@ SELECT ?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, new.key, new.value ->> 0, substr
 ON CONFLICT DO NOTHING
 RETURNING id;
 
--- name: home
+-- name: this_database
 -- Where a connection finds our tables: which files it has open.
 PRAGMA database_list;
 
@@ -172,8 +172,8 @@ SELECT json_group_array(
          LIMIT ?3);
 
 -- name: candidates_among
--- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
--- middle of a move (its queue begins with >) is nobody's.
+-- The same by their ids, for a store beside a broker: what is due need not have been promoted.  What is at rest in the
+-- middle of a transfer (its queue begins with >) cannot be claimed.
 SELECT job.rowid, job.id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since, spent,
        idempotency_key, idempotency_ttl, single_instance, queue, ?2, sealed
   FROM json_each(?1) AS wanted
@@ -311,7 +311,7 @@ SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, ide
  ORDER BY id;
 
 -- name: orphans
--- By the leases, not by the sessions: whatever became of its session's row, a job that nobody runs is found.
+-- By the leases, not by the sessions: whatever became of its session's row, a lease without a session is found.
 SELECT id, delivery, owner, queue, job, crashes, max_crashes, cancel_reason, idempotency_key, idempotency_ttl, single_instance
   FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing' AND (?1 IS NULL OR queue = ?1)
@@ -359,8 +359,8 @@ SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.a
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
 -- name: page_oldest
--- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.  Whoever wants everything gets
--- what has a state that is none of ours, too.
+-- Four walks along the ids, merged; a walk that no wanted state needs ends before it begins.  A query of every state
+-- finds rows with a state that is none of ours, too.
 SELECT id FROM onward_jobs
  WHERE :live AND id > :after AND (:everything OR state IN (SELECT value FROM json_each(:states)))
    AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job)

@@ -49,8 +49,8 @@ def reap(
 ) -> list[Reaped]:
     """End the session, or all that expired, and give back what they held.
 
-    What counts is what had expired when this was asked.  Whoever held the write lock since then kept the living from
-    renewing their sessions too.
+    What counts is what had expired when this was asked.  A process that held the write lock since then kept the
+    living from renewing their sessions too.
     """
     if owner is None:
         tx.run("end_expired_sessions", (expired_by, queue))

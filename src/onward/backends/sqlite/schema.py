@@ -7,7 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from onward.backends.sql import migrations
 from onward.backends.sql.migrations import Migration
-from onward.backends.sql.text import TABLES, TextColumns
+from onward.backends.sql.tables import TABLES
+from onward.backends.sql.text import TextColumns
 from onward.backends.sqlite import queries
 
 __all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]

@@ -1,7 +1,7 @@
 """The fenced writes that end leases, gathered by statement: a batch of five hundred is a handful of statements.
 
 Every write matches (id, token, owner, executing), and its caller compares how many rows were written with how many should
-have been.  If the numbers differ, some lease was lost: the batch is undone and its items are tried one by one.
+have been.  If the numbers differ, a lease was lost: the batch is rolled back and its items are tried one by one.
 
 What ends in the same way is moved among the finished by one statement for all: that is nearly everything, and a statement
 per job would cost four times as much and let go of the interpreter's lock at each.
@@ -93,7 +93,7 @@ class Moves:
                 ended.add(ack.lease.envelope.id, ack.lease.token, ack.result if keep else None)
 
     def plan(self, settlement: Settlement, leased: Leased, *, now: int) -> State:
-        """Gather the writes of one settlement; gives the state that it leads to."""
+        """Gather the writes of one settlement; return the state that it leads to."""
         lease, what = settlement.lease, fate(settlement, leased, now)
         fence = job_id, token, owner = lease.envelope.id, lease.token, lease.owner
         if what.failure is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sqlite import enqueueing, holds
 from onward.backends.sqlite.settlement_writes import Moves
 from onward.backends.sqlite.transaction import Transaction
@@ -11,16 +12,12 @@ from onward.job.lease import Lease
 from onward.job.settlement import Leased, Settled, Settlement, applied, is_due_at_once, judge
 from onward.job.states import State
 
-__all__ = ["LeaseNotHeld", "classify", "released", "settle"]
+__all__ = ["classify", "released", "settle"]
 
 
 Asked = dict[tuple[str, int], str]  # the leases that were asked to cancel, and why
 
 _COMPLETED = applied(State.COMPLETED)
-
-
-class LeaseNotHeld(Exception):
-    """Some settlement of the batch matches no lease: the transaction must be undone, and the batch settled one by one."""
 
 
 def settle(
@@ -34,8 +31,8 @@ def settle(
 ) -> list[Settled]:
     """Apply those whose fence holds and say what the evidence says of the others.
 
-    All at once, unless it was found that not every fence holds: it raises `LeaseNotHeld` then.  ``any_asked`` and
-    ``any_keyed``: whether any lease of this session was asked to cancel, or carries keys.
+    All at once, and `FenceMismatch` is raised if not every fence holds; or ``one_by_one``.  ``any_asked``, ``any_keyed``:
+    whether any lease of this session was asked to cancel, or carries keys.
     """
     asked: Asked = {}
     if any_asked:
@@ -69,11 +66,11 @@ def released(settlements: Sequence[Settlement], answers: Sequence[Settled]) -> f
 
 def _all_at_once(tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked) -> list[Settled]:
     if any(each.lease.owner != owner for each in settlements):
-        raise LeaseNotHeld
+        raise FenceMismatch
     moves = Moves()
     answers = _gather(moves, tx, owner, settlements, asked)
     if not moves.apply(tx):
-        raise LeaseNotHeld
+        raise FenceMismatch
     return answers
 
 
@@ -89,7 +86,7 @@ def _one(tx: Transaction, owner: str, settlement: Settlement, asked: Asked) -> S
 def _gather(
     moves: Moves, tx: Transaction, owner: str, settlements: Sequence[Settlement], asked: Asked
 ) -> list[Settled]:
-    """Gather the writes of these settlements; gives the answers to them if every fence matches."""
+    """Gather the writes of these settlements; return the answers to them if every fence matches."""
     # Successes are nearly all there is: they are gathered at one go, and not asked for their `fate`, which nothing can turn.
     acks = [each for each in settlements if each.move == "ack"]
     moves.complete(owner, acks, at=tx.now)

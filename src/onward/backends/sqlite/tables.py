@@ -23,14 +23,14 @@ class SqliteTables:
         self._namespace = namespace
         self._prefix = prefix_of(namespace)
         self._file = Path(path).absolute()
-        self._patience = options.get("busy_timeout", 30.0)
+        self._busy_timeout = options.get("busy_timeout", 30.0)
 
     def pending(self) -> Sequence[Migration]:
         if not self._file.exists():
             return schema.known()
         address = f"{self._file.as_uri()}?mode=ro"
         try:
-            with closing(sqlite3.connect(address, uri=True, timeout=self._patience)) as connection:
+            with closing(sqlite3.connect(address, uri=True, timeout=self._busy_timeout)) as connection:
                 return schema.missing(connection, self._prefix)
         except sqlite3.Error as error:
             raise errors.translation(error, self._file) from error

@@ -40,7 +40,7 @@ class Reply(NamedTuple):
 
 
 class Transaction:
-    """What the verbs are written in."""
+    """One transaction, in which the verbs run their statements by name."""
 
     __slots__ = ("_connection", "_sql", "now", "wakes", "woken")
 
@@ -48,15 +48,15 @@ class Transaction:
         self._connection = connection
         self._sql = sql
         self.now = now
-        self.wakes = False  # something became due: wake a worker after the commit
-        self.woken: list[str] = []  # who waited for a key, and is due now
+        self.wakes = False  # a job became due: wake a worker after the commit
+        self.woken: list[str] = []  # jobs that waited for a key, and are due now
 
     def run(self, name: str, parameters: Parameters = ()) -> int:
-        """Run a writing statement; gives the number of rows it wrote."""
+        """Run a writing statement; return the number of rows it wrote."""
         return self._connection.execute(self._sql[name], parameters).rowcount
 
     def run_many(self, name: str, rows: Iterable[Parameters]) -> int:
-        """Run it once for each; gives the number of rows they wrote together."""
+        """Run a statement once for each row; return the number of rows written."""
         return self._connection.executemany(self._sql[name], rows).rowcount
 
     def rows(self, name: str, parameters: Parameters = ()) -> list[Row]:
@@ -82,7 +82,7 @@ class Transaction:
 
     @contextmanager
     def savepoint(self) -> Iterator[None]:
-        """Undo what the block wrote if it raises, and only that."""
+        """Roll back what the block wrote if it raises, and only that."""
         self._connection.execute("SAVEPOINT attempt")
         try:
             yield
@@ -130,7 +130,7 @@ class Transactions:
             tx = Transaction(connection, self._sql, self._clock.micros())
             return tx, write(tx)
 
-        tx, result = self._connections.alone(run)
+        tx, result = self._connections.writer.alone(run)
         if tx.wakes:
             self._wake()
         return result

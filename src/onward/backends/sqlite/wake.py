@@ -1,12 +1,12 @@
 """Waking workers of other processes: a FIFO beside the file.
 
-Idle workers sleep on it.  Whoever makes a job due writes one byte, unless one lies there already; one sleeper gets it and
-goes.  A worker that took all it wanted writes another, so one job wakes one worker and a burst wakes as many as it needs.
-For a job that falls due by itself the first sleeper that sees it writes the byte.  Who gets one and finds nothing to do
-passes it on: it may be for somebody who serves other queues.
+Idle workers sleep on it.  A process that makes a job due writes one byte, unless one lies there already; one sleeper reads
+it and claims.  A worker that left jobs behind writes another, so one job wakes one worker and a burst wakes as many as it
+needs.  For a job that falls due by itself the first sleeper that sees it writes the byte.  A sleeper that reads one and
+finds no work passes it on: it may be meant for a worker of other queues.
 
 A byte is only a hint, and can be lost.  So every sleeper looks into the file now and then.  It goes if it sees work that is
-still there a moment later: whoever was rung for it should have had it by then.
+still there a moment later: the worker that was woken for it should have claimed it by then.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ import time
 from pathlib import Path
 
 from onward.base import forks
-from onward.base.interruption import shield
+from onward.base.interruption import uninterrupted
 
-__all__ = ["Bell", "Watch"]
+__all__ = ["Sleeper", "WakePipe"]
 
-_LEFT_TO_OTHERS = (0.05, 0.3)  # seconds: whoever was rung has claimed it by then, however busy the machine
-_HANDS = 8  # through which a byte goes before nobody wants it
+_LEFT_TO_OTHERS = (0.05, 0.3)  # seconds: a worker that was woken has claimed by then, however busy the machine
+_READERS = 8  # so many sleepers read a byte before it is dropped
 _MOMENT = 0.005  # seconds for others to take what was passed on
 _NOTHING = b"\0\0\0\0"
 
 
-class Bell:
-    """Rings for one of those who listen."""
+class WakePipe:
+    """A FIFO whose bytes wake one sleeper each."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -43,21 +43,23 @@ class Bell:
         forks.watch(self)
 
     @property
-    def rings(self) -> bool:
+    def works(self) -> bool:
         """Whether there is a FIFO to be had."""
         with self._lock:
             return self._opened() >= 0
 
-    def ring(self, *, hand: int = 1) -> None:
-        """Ring, or pass it on to the next ``hand``."""
-        with shield(), self._lock, contextlib.suppress(OSError):
-            _write(self._opened(), hand)
+    def wake(self, *, reader: int = 1) -> None:
+        """Wake one sleeper; ``reader``: how many will have read this byte when it has."""
+        with uninterrupted(), self._lock, contextlib.suppress(OSError):
+            _write(self._opened(), reader)
 
-    def ring_for(self, due: int) -> None:
-        """Ring for what fell due by itself: once, however many in however many processes see it."""
-        with shield(), self._lock, contextlib.suppress(OSError):
+    def wake_for(self, due: int) -> None:
+        """Wake one sleeper for what fell due by itself: once, however many in however many processes see it."""
+        with uninterrupted(), self._lock, contextlib.suppress(OSError):
             fd = self._opened()
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)  # if it is taken, somebody is ringing this very moment
+            fcntl.flock(
+                fd, fcntl.LOCK_EX | fcntl.LOCK_NB
+            )  # if it is taken, another process is writing this very moment
             try:
                 # The mark that all of them see is the FIFO's time of modification.
                 if os.fstat(fd).st_mtime_ns != due * 1000:
@@ -66,8 +68,8 @@ class Bell:
             finally:
                 fcntl.flock(fd, fcntl.LOCK_UN)
 
-    def listen(self, seconds: float) -> int:
-        """Sleep until it rings for us, at most so long.  0 if it did not; else through how many hands it came."""
+    def sleep(self, seconds: float) -> int:
+        """Sleep until woken, at most so long.  Return 0 if not woken; else how many sleepers have read this byte."""
         with self._lock:
             # A copy: close() may come from another thread while this one sleeps, and the number may be used anew.
             fd = os.dup(self._opened()) if self._opened() >= 0 else -1
@@ -79,7 +81,7 @@ class Bell:
             poll.register(fd, select.POLLIN)
             deadline = time.monotonic() + seconds
             while poll.poll(max(0.0, deadline - time.monotonic()) * 1000):
-                with contextlib.suppress(BlockingIOError):  # it wakes all who listen, and somebody else was faster
+                with contextlib.suppress(BlockingIOError):  # all sleepers wake, and another one was faster
                     return os.read(fd, 1)[0]
             return 0
         finally:
@@ -103,44 +105,44 @@ class Bell:
         return self._fd
 
 
-class Watch:
-    """One sleeper's turn: whether the work that it sees is its own, or somebody else was rung for it."""
+class Sleeper:
+    """One wait of one sleeper: whether the work that it sees is its own, or another worker was woken for it."""
 
-    def __init__(self, bell: Bell, timeout: float) -> None:
-        self._bell = bell
+    def __init__(self, pipe: WakePipe, timeout: float) -> None:
+        self._pipe = pipe
         self._deadline = time.monotonic() + timeout
         self._due, self._until_due = -1, float("inf")  # as seen at the last look
-        self.rung = 0
+        self.woken = 0  # how many sleepers have read the byte that woke this one; 0: it was not woken
 
     def is_over(self, due: int, until_due: float) -> bool:
-        """Whether to go: there is work and it is ours, or the time is up.  ``due`` is 0 if who made it so has rung."""
+        """Whether to go: there is work for this sleeper, or the time is up.  ``due``: 0 if a byte was written for it."""
         still_there = self._until_due <= 0 and due == self._due
         self._due, self._until_due = due, until_due
         if until_due <= 0:
-            if self.rung or still_there or not self._bell.rings:
+            if self.woken or still_there or not self._pipe.works:
                 return True
             if due:
-                self._bell.ring_for(due)
+                self._pipe.wake_for(due)
         return time.monotonic() >= self._deadline
 
     def sleep(self, look_every: float) -> None:
-        """Until the bell rings, or it is time to look again."""
+        """Sleep until woken, or until it is time to look again."""
         if self._until_due <= 0:
             pause = random.uniform(*_LEFT_TO_OTHERS)
-        else:  # with a bell, looking is for what nobody rings for: half as often will do
-            pause = min(self._until_due, look_every * (1 + self._bell.rings))
+        else:  # with a FIFO, looking is for lost bytes alone: half as often will do
+            pause = min(self._until_due, look_every * (1 + self._pipe.works))
         pause = max(0.0, min(pause, self._deadline - time.monotonic()))
-        if 0 < self.rung < _HANDS:
-            self._bell.ring(hand=self.rung + 1)
-            self.rung = 0
+        if 0 < self.woken < _READERS:
+            self._pipe.wake(reader=self.woken + 1)
+            self.woken = 0
             time.sleep(min(pause, _MOMENT))
         else:
-            self.rung = self._bell.listen(pause)
+            self.woken = self._pipe.sleep(pause)
 
 
-def _write(fd: int, hand: int) -> None:
+def _write(fd: int, reader: int) -> None:
     if fd >= 0 and fcntl.ioctl(fd, termios.FIONREAD, _NOTHING) == _NOTHING:
-        os.write(fd, bytes([hand]))
+        os.write(fd, bytes([reader]))
 
 
 def _open_fifo(path: Path) -> int:

@@ -17,7 +17,7 @@ from onward.job.registry import FunctionEntry, HandlerEntry
 
 __all__ = ["AsTask", "Frame", "InProcess", "InThread", "Whereabouts", "stack_of"]
 
-# What stands above these frames is ours, what stands below is the handler's.
+# Frames above these are ours, frames below are the handler's.
 _ENTRANCES = {FunctionEntry.invoke.__code__, HandlerEntry.invoke.__code__, run_async.__code__}
 
 
@@ -51,9 +51,9 @@ class Frame(msgspec.Struct, frozen=True):
 
 
 def stack_of(place: InThread | AsTask) -> tuple[str, list[Frame]]:
-    """Where that is, in words, and the frames of the handler, the outermost first.
+    """Return the place in words, and the frames of the handler, the outermost first.
 
-    None of its values: they may be secrets.
+    Without values: they may be secrets.
     """
     where, frames = _thread(place.ident) if isinstance(place, InThread) else _task(place.task, place.thread)
     summaries = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in _of_handler(frames))
@@ -82,7 +82,7 @@ def _frames_of_thread(ident: int) -> list[FrameType]:
 
 
 def _awaited(coroutine: object) -> Iterator[FrameType]:
-    """Who waits for whom: a coroutine that is suspended has no stack, but a chain."""
+    """Yield the frames of a suspended coroutine: it has no stack, but a chain of what each awaits."""
     while coroutine is not None:
         frame = _first(coroutine, "cr_frame", "gi_frame", "ag_frame")
         if frame is not None:
@@ -91,7 +91,7 @@ def _awaited(coroutine: object) -> Iterator[FrameType]:
 
 
 def _first(coroutine: object, *names: str) -> Any:
-    """Coroutines, generators and async generators each have their own words for the same."""
+    """Return the first attribute there is: coroutines, generators and async generators name the same differently."""
     return next((found for name in names if (found := getattr(coroutine, name, None)) is not None), None)
 
 

@@ -1,7 +1,7 @@
-"""A socket of one process that only processes of the same user can talk to, found by the pid.
+"""A socket of one process, found by its pid, to which only processes of the same user can connect.
 
-On Linux it has no file, and the kernel says who is at the other end.  Its name holds the process namespace too: containers
-may share a network, and have the same pids in it.  Elsewhere it is a file in a folder of its user's own.
+On Linux it has no file, and the kernel names the process at the other end.  Its name holds the process namespace too:
+containers may share a network, and have the same pids in it.  Elsewhere it is a file in a folder of its user's own.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ _CREDENTIALS = struct.Struct("iII")  # pid, uid, gid
 
 
 def listen(*, in_files: bool = IN_FILES) -> socket.socket:
-    """The socket of this process."""
+    """Open the socket of this process."""
     address = _address(os.getpid(), in_files=in_files)
     listener = socket.socket(socket.AF_UNIX)
     try:
         if in_files:
-            Path(address).unlink(missing_ok=True)  # of a process that had our pid before
+            Path(address).unlink(missing_ok=True)  # of an earlier process with this pid
         listener.bind(address)
         if in_files:
             Path(address).chmod(0o600)
@@ -39,7 +39,7 @@ def listen(*, in_files: bool = IN_FILES) -> socket.socket:
 
 
 def close(listener: socket.socket) -> None:
-    """Nobody is heard any more, and whoever waits for a visitor is woken."""
+    """Close the socket, and wake the thread that waits for a connection."""
     name = listener.getsockname()
     with suppress(OSError):
         listener.shutdown(socket.SHUT_RDWR)
@@ -48,14 +48,14 @@ def close(listener: socket.socket) -> None:
         Path(name).unlink(missing_ok=True)
 
 
-def may_talk(visitor: socket.socket) -> bool:
-    """Whether this is our own user; root may look at anything anyway."""
-    peer = _peer(visitor)
+def may_talk(peer_socket: socket.socket) -> bool:
+    """Whether the other end runs as the same user, or as root, which may see everything anyway."""
+    peer = _peer(peer_socket)
     return peer is None or peer[1] in (0, os.geteuid())
 
 
 def connect(end: socket.socket, pid: int, *, in_files: bool = IN_FILES) -> None:
-    """Reach the socket of a process.  Raises `ConnectionRefusedError` where it has none, or it is not that process."""
+    """Connect to the socket of a process.  Raises `ConnectionRefusedError` if it has none, or another process answers."""
     try:
         end.connect(_address(pid, in_files=in_files))
     except FileNotFoundError as error:
@@ -87,7 +87,7 @@ def _own_folder() -> Path:
 
 
 def _peer(end: socket.socket) -> tuple[int, int, int] | None:
-    """Pid, uid and gid of the process at the other end, where the system tells."""
+    """Return pid, uid and gid of the process at the other end, where the system tells."""
     if sys.platform != "linux":
         return None
     pid, uid, gid = _CREDENTIALS.unpack(end.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, _CREDENTIALS.size))

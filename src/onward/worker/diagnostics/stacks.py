@@ -1,8 +1,8 @@
-"""The Python stack of a job that runs, for whoever asks on the same machine as the same user.
+"""The Python stack of a running job, for a process of the same user on the same machine.
 
 A worker process listens on a socket of its own (`onward.worker.diagnostics.private_socket`) and answers from a thread
-of its own.  A handler that holds the interpreter's lock keeps that thread from answering; then only a look from
-outside helps.
+of its own.  A handler that holds the interpreter's lock keeps that thread from answering; then only a tool that
+reads the process from outside helps.
 """
 
 from __future__ import annotations
@@ -22,22 +22,22 @@ from onward.base.logs import get_logger
 from onward.worker.diagnostics import private_socket
 from onward.worker.diagnostics.frames import Frame, InProcess, Whereabouts, stack_of
 
-__all__ = ["PATIENCE", "NoStack", "Silence", "Stack", "Stacks", "ask"]
+__all__ = ["ANSWER_WITHIN", "NoStack", "Silence", "Stack", "Stacks", "ask"]
 
 logger = get_logger("onward.worker")
 
-PATIENCE = 2.0  # seconds to wait for an answer
+ANSWER_WITHIN = 2.0  # seconds to wait for an answer
 _QUESTION_WITHIN = 1.0
 
 
 class StackRequest(IpcMessage, frozen=True):
-    """Where is this job?"""
+    """Where does this job run?"""
 
     job_id: str
 
 
 class Stack(IpcMessage, frozen=True):
-    """There."""
+    """The job runs at these frames."""
 
     pid: int
     where: str
@@ -45,17 +45,17 @@ class Stack(IpcMessage, frozen=True):
 
 
 class RunsInProcess(IpcMessage, frozen=True):
-    """StackRequest that process."""
+    """The job runs in another process: ask that one."""
 
     pid: int
 
 
 class NotRunningHere(IpcMessage, frozen=True):
-    """That job does not run here, or not any more."""
+    """The job does not run here, or not any more."""
 
 
 class OtherUser(IpcMessage, frozen=True):
-    """You are another user."""
+    """The request came from another user."""
 
 
 _request_decoder: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(StackRequest)
@@ -76,7 +76,7 @@ class Stacks:
         self._ended = threading.Event()
 
     def __enter__(self) -> Self:
-        """A process that cannot listen goes on without: no job depends on it."""
+        """Listen.  A process that cannot goes on without: no job depends on it."""
         try:
             self._listener = private_socket.listen(in_files=self._in_files)
         except OSError as error:
@@ -93,20 +93,20 @@ class Stacks:
     def _serve(self, listener: socket.socket) -> None:
         while not self._ended.is_set():
             try:
-                visitor, _ = listener.accept()
-            except OSError:  # it was closed; or the process has too many files open, which may pass
+                peer, _ = listener.accept()
+            except OSError:  # the socket was closed; or the process has too many open files, which may pass
                 self._ended.wait(_QUESTION_WITHIN)
                 continue
-            with visitor:
+            with peer:
                 try:
-                    self._receive(visitor)
+                    self._receive(peer)
                 except Exception:
                     logger.exception("a request for the stack of a job could not be answered")
 
-    def _receive(self, visitor: socket.socket) -> None:
-        visitor.settimeout(_QUESTION_WITHIN)
-        channel = IpcChannel(visitor, _request_decoder)
-        if not private_socket.may_talk(visitor):
+    def _receive(self, peer: socket.socket) -> None:
+        peer.settimeout(_QUESTION_WITHIN)
+        channel = IpcChannel(peer, _request_decoder)
+        if not private_socket.may_talk(peer):
             channel.send(OtherUser())
             return
         question = next(channel.messages(), None)
@@ -120,7 +120,7 @@ class Stacks:
         if isinstance(place, InProcess):
             return RunsInProcess(place.pid)
         where, frames = stack_of(place)
-        if self._whereabouts(job_id) != place:  # it ended meanwhile, and these may be another job's frames
+        if self._whereabouts(job_id) != place:  # the job ended meanwhile, and these may be another job's frames
             return NotRunningHere()
         return Stack(os.getpid(), where, frames)
 
@@ -128,9 +128,9 @@ class Stacks:
 class Silence(StrEnum):
     """Why there is no stack."""
 
-    NOBODY = "it does not listen"
+    NOT_LISTENING = "it does not listen"
     NO_ANSWER = "it does not answer"
-    STRANGER = "it belongs to another user"
+    OTHER_USER = "it belongs to another user"
     NOT_THERE = "the job does not run there"
 
 
@@ -141,9 +141,9 @@ class NoStack(Exception):
         self.pid = pid  # of the process that was asked last
 
 
-def ask(pid: int, job_id: str, *, patience: float = PATIENCE, in_files: bool = private_socket.IN_FILES) -> Stack:
-    """StackRequest a worker process for the stack of a job.  Raises `NoStack`."""
-    deadline = time.monotonic() + patience
+def ask(pid: int, job_id: str, *, timeout: float = ANSWER_WITHIN, in_files: bool = private_socket.IN_FILES) -> Stack:
+    """Ask a worker process for the stack of a job.  Raises `NoStack`."""
+    deadline = time.monotonic() + timeout
     while True:
         match _answer_of(pid, job_id, deadline, in_files=in_files):
             case Stack() as stack:
@@ -151,7 +151,7 @@ def ask(pid: int, job_id: str, *, patience: float = PATIENCE, in_files: bool = p
             case RunsInProcess(pid=other):
                 pid = other
             case OtherUser():
-                raise NoStack(Silence.STRANGER, pid)
+                raise NoStack(Silence.OTHER_USER, pid)
             case None:
                 raise NoStack(Silence.NO_ANSWER, pid)
             case _:
@@ -164,10 +164,10 @@ def _answer_of(pid: int, job_id: str, deadline: float, *, in_files: bool) -> Ipc
         try:
             private_socket.connect(end, pid, in_files=in_files)
         except ConnectionRefusedError:
-            raise NoStack(Silence.NOBODY, pid) from None
+            raise NoStack(Silence.NOT_LISTENING, pid) from None
         except PermissionError:
-            raise NoStack(Silence.STRANGER, pid) from None
-        except OSError:  # so many have asked that it hears nobody any more
+            raise NoStack(Silence.OTHER_USER, pid) from None
+        except OSError:  # so many processes have asked that it accepts no more
             return None
         channel = IpcChannel(end, _answer_decoder)
         channel.send(StackRequest(job_id))

@@ -2,7 +2,7 @@
 -- UTC, `rank` is the negated priority so that everything sorts upwards.  Text is compared by its bytes.  Keys may end in a
 -- space, which every collation that both databases know would pad away: so they are bytes.
 --
--- Nothing here can be undone by a rollback, and somebody may have died half-way: so every statement may be run again.
+-- No rollback undoes any of this, and a process may have died half-way: so every statement may be run again.
 --
 -- There are no partial indexes: every row is in every index, and every index that names `state` is written at each move.  So
 -- one index serves all that wait: `place` is the rank of an available job and 0 of every other, which leaves those in the
@@ -83,7 +83,7 @@ CREATE TABLE IF NOT EXISTS onward_finished (
     INDEX state_idx (state, tombstone, id)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
--- How many jobs have ended so far.  In many rows: whoever ends some writes one of them, and holds it until the commit.
+-- How many jobs have ended so far.  In many rows: a transaction that ends some writes one of them, and holds it until the commit.
 CREATE TABLE IF NOT EXISTS onward_ended (
     slot int NOT NULL PRIMARY KEY,
     total bigint NOT NULL

@@ -6,7 +6,7 @@ import pytest
 from onward.backend import Settlement
 from onward.backends.postgres import queries
 from onward.backends.postgres.arrays import as_array
-from onward.backends.postgres.queue_marks import PINNED, Marks
+from onward.backends.postgres.queue_marks import PINNED, QueueMarks
 from onward.testing.contract.builders import a_claim, a_session, a_turn, an_envelope, ids, some_envelopes
 
 BATCH = 50
@@ -31,7 +31,7 @@ def watch():
 @pytest.fixture
 def backend(open_backend, watch):
     backend = open_backend()
-    backend._marks = Marks(watch)
+    backend._marks = QueueMarks(watch)
     backend.open_session(a_session())
     return backend
 
@@ -91,7 +91,7 @@ def pages(backend, parameters):
 @pytest.mark.promise("F44")
 def test_a_claim_behind_a_snapshot_walks_no_further_than_before(backend, pinned, work, clock):
     backend.enqueue(some_envelopes(100))
-    before = pages(backend, Marks().for_claim(["default"]))
+    before = pages(backend, QueueMarks().for_claim(["default"]))
 
     for _ in range(10):
         backend.enqueue(some_envelopes(500))
@@ -100,7 +100,7 @@ def test_a_claim_behind_a_snapshot_walks_no_further_than_before(backend, pinned,
     backend.enqueue(some_envelopes(100))
 
     assert pages(backend, backend._marks.for_claim(["default"])) < before * 1.5
-    assert pages(backend, Marks().for_claim(["default"])) > before * 2  # from the left edge
+    assert pages(backend, QueueMarks().for_claim(["default"])) > before * 2  # from the left edge
 
 
 @pytest.mark.promise("F44")
@@ -111,7 +111,7 @@ def test_when_the_snapshot_is_gone_claims_begin_at_the_left_edge_again(backend, 
     watch.now += SECOND
     work()
 
-    assert backend._marks.for_claim(["default"]) == Marks().for_claim(["default"])
+    assert backend._marks.for_claim(["default"]) == QueueMarks().for_claim(["default"])
 
 
 @pytest.mark.promise("F44")
@@ -139,9 +139,9 @@ def test_a_look_for_work_sees_what_a_claim_would(backend, pinned, work, watch, c
     backend.enqueue([an_envelope()])
     clock.advance(5)
 
-    hidden, _ = backend._look(["default"], 1)
+    hidden, _ = backend._look(["default"], None)
     watch.now += SECOND
-    seen, _ = backend._look(["default"], 1)
+    seen, _ = backend._look(["default"], None)
 
     assert (hidden > 0, seen) == (True, 0)
 
@@ -189,13 +189,13 @@ class TestMarks:
     """Without a server."""
 
     def test_without_an_old_snapshot_there_are_none(self, watch):
-        marks = Marks(watch)
+        marks = QueueMarks(watch)
         marks.claimed(["a"], [(0, 7, "x", "a")], exhausted=False, now=9)
 
         assert marks.for_claim(["a"])["low_times"] == [-(2**63)]
 
     def test_ranges_cover_every_rank(self, watch):
-        marks = Marks(watch)
+        marks = QueueMarks(watch)
         marks.tell(pinned=True)
         marks.for_claim(["a"])
         marks.claimed(["a"], [(-5, 3, "p", "a"), (0, 7, "x", "a"), (0, 8, "y", "a")], exhausted=False, now=9)
@@ -209,7 +209,7 @@ class TestMarks:
         ]
 
     def test_an_empty_queue_moves_the_marks_to_the_present(self, watch):
-        marks = Marks(watch)
+        marks = QueueMarks(watch)
         marks.tell(pinned=True)
         marks.for_claim(["a"])
         marks.claimed(["a"], [], exhausted=True, now=9)
@@ -217,14 +217,14 @@ class TestMarks:
         assert marks.for_claim(["a"])["low_times"] == [-(2**63), 9, -(2**63)]
 
     def test_it_is_asked_about_once_a_second(self):
-        marks = Marks()
+        marks = QueueMarks()
 
         assert [marks.wants_to_know(), marks.wants_to_know()] == [True, False]
 
     @pytest.mark.promise("F44")
     @pytest.mark.parametrize(("takes", "until_the_next"), [(0.0, 0.9), (0.03, 0.9), (1.0, 20.0), (9.0, 60.0)])
     def test_a_look_at_everything_that_takes_long_comes_less_often(self, watch, takes, until_the_next):
-        marks = Marks(watch)
+        marks = QueueMarks(watch)
         marks.tell(pinned=True)
         everything = marks.for_claim(["a"])
         watch.now += takes
