@@ -114,6 +114,7 @@ GUARDS: Mapping[str, str] = {
     "worker/loop_watch.py": "Nothing: events between the watch and the loop.",
     "worker/milestones.py": "What has happened in a worker, for tests that wait for it; and its end.",
     "worker/pump.py": "Nothing: events that wake the pump or tell that it is idle.",
+    "worker/recovery.py": "Nothing: an event that ends the wait for a store that does not answer.",
     "worker/session.py": "The name of the session and until when it is fresh.",
 }
 ROOMS_WITH_LOCKS = ("base", "client", "job", "attempt", "worker", "supervisor", "entry", "telemetry.py")
