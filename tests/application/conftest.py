@@ -121,7 +121,7 @@ def listen():
 @pytest.fixture
 def impatient(monkeypatch):
     """An enqueue whose fate is unknown is repeated without a pause."""
-    monkeypatch.setattr(group_commit, "uniform", lambda low, high: 0)
+    monkeypatch.setattr(group_commit, "jittered", lambda longest: 0)
 
 
 @pytest.fixture

@@ -43,7 +43,7 @@ _SLICE = 0.5  # so soon a sleeper notices that its backend was closed
 _SHORTEST = 0.001
 
 
-class RedisBackend(RedisInspection, RedisMoving, RedisDamage, Backend):
+class RedisBackend(RedisDamage, RedisInspection, RedisMoving, Backend):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:

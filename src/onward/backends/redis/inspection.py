@@ -41,8 +41,15 @@ _HOLDS = 1_000  # confirmed keys whose time is over that one prune removes
 _REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 
 
+class _Hidden(Exception):
+    """There are records that no index names."""
+
+
 class RedisInspection:
     """The `Inspection` half of the backend."""
+
+    @abstractmethod
+    def set_aside_if_it_can(self) -> int: ...
 
     @abstractmethod
     def _run(self, name: str, *arguments: Any, beside: Sequence[bytes] = ()) -> Any: ...
@@ -60,6 +67,10 @@ class RedisInspection:
 
     @set_aside_and_repeat
     def list(self, query: Query) -> Sequence[StoredJob]:
+        try:
+            return [*self._matching(query, frozenset(State), whole=True)]
+        except _Hidden:
+            self.set_aside_if_it_can()
         return [*self._matching(query, frozenset(State))]
 
     @set_aside_and_repeat
@@ -158,21 +169,23 @@ class RedisInspection:
     def progress(self, lease: Lease, progress: bytes) -> bool:
         return bool(self._run("progress", lease.envelope.id, lease.token, lease.owner, beside=[progress]))
 
-    def _matching(self, query: Query, within: frozenset[State]) -> Iterator[StoredJob]:
-        """In the order of ids, each seen at one moment."""
+    def _matching(self, query: Query, within: frozenset[State], *, whole: bool = False) -> Iterator[StoredJob]:
+        """In the order of ids, each seen at one moment.  ``whole``: raise if there are records that no index names."""
         states = within if query.states is None else within & query.states
-        found = self._named(query, states) if query.ids is not None else self._walk(query, states)
+        found = self._named(query, states) if query.ids is not None else self._walk(query, states, whole=whole)
         for left, job in zip(range(query.limit, 0, -1), found, strict=False):
             assert left > 0
             yield job
 
-    def _walk(self, query: Query, states: frozenset[State]) -> Iterator[StoredJob]:
+    def _walk(self, query: Query, states: frozenset[State], *, whole: bool) -> Iterator[StoredJob]:
         after, left = query.after, query.limit
         numbers = sorted(_NUMBERS[state] for state in states)
         while numbers and left > 0:
-            found, last = self._run(
+            found, last, hides = self._run(
                 "walk", numbers, query.queue, query.job, after, query.newest_first, min(left, _STRETCH), _STRETCH
             )
+            if hides and whole:
+                raise _Hidden
             for shown in found:
                 yield showing.shown_job(shown)
             left -= len(found)

@@ -1,6 +1,7 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, showing
 -- A stretch of a walk over jobs by id: those that match, and the last id that was looked at, or false at the end.  Each job is
--- seen at one moment, so one that moves meanwhile is seen once.
+-- seen at one moment, so one that moves meanwhile is seen once.  A walk over all jobs also tells whether there are records that no
+-- index names: it would not find them.
 local states, queue, job_name, after, newest_first, limit, stretch = A[1], A[2], A[3], A[4], A[5], A[6], A[7]
 
 local wanted, keys, lives = {}, {}, false
@@ -31,10 +32,20 @@ else
   ids = in_order(keys, after, stretch, newest_first)
 end
 
+local hides = false
+if wants_all and not after then
+  local named = 0
+  for _, key in ipairs({'live', 'ended:' .. COMPLETED, 'ended:' .. DISCARDED, 'ended:' .. CANCELLED, 'tombs'}) do
+    named = named + redis.call('ZCARD', P .. key)
+  end
+  hides = redis.call('HLEN', P .. 'jobs') > named
+end
+
 local raws, found = hmget('jobs', ids, {}), {}
 for _, id in ipairs(ids) do
   local raw = raws[id]
   local is_damaged = not raw
+  hides = hides or (wants_all and not raw) -- in place of one that has a record
   local record = raw and is_live(raw) and taken_apart(id, raw)
   if raw and record == false then
     is_damaged = is_live(raw)
@@ -53,6 +64,6 @@ for _, id in ipairs(ids) do
       and (not job_name or fixed(record)[JOB] == job_name) then
     found[#found + 1] = shown(id, raw, is_live(raw))
   end
-  if #found == limit then return {found, id} end
+  if #found == limit then return {found, id, hides} end
 end
-return {found, #ids == stretch and ids[#ids] or false}
+return {found, #ids == stretch and ids[#ids] or false, hides}
