@@ -26,7 +26,7 @@ def in_a_thread():
 
 
 def send(guard, run, kind=Stop):
-    """Send it from another thread, as whoever interrupts does; gives whether it was sent."""
+    """Send it from another thread, as `Deadlines` does.  Returns whether it was sent."""
     sent = []
     thread = threading.Thread(target=lambda: sent.append(guard.interrupt(run, kind)))
     thread.start()

@@ -84,7 +84,7 @@ def test_large_messages_of_many_threads_are_not_mixed_up(ends):
 def test_posting_never_waits_and_nothing_is_lost(ends):
     here, there = ends
     for number in range(50):
-        here.post(Word(f"{number}:" + "x" * 100_000))  # nobody reads, and it returns
+        here.post(Word(f"{number}:" + "x" * 100_000))  # the other end does not read, and it returns
     arrived = []
     while len(arrived) < 50:
         arrived += [int(word.text.partition(":")[0]) for word in there.arrived()]

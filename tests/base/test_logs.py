@@ -1,4 +1,4 @@
-"""Loggers that cannot hurt whoever logs."""
+"""Loggers that never raise."""
 
 import logging
 from pathlib import Path

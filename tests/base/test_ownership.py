@@ -189,7 +189,7 @@ class TestSettings:
         assert load({}, environ={}, start=folder).namespace == "default"
 
     def test_a_folder_that_everybody_may_write_to_but_not_change_is_fine(self, folder):
-        """As /tmp is: nobody can replace the file of another there."""
+        """As /tmp is: no user can replace the file of another there."""
         (folder / "onward.toml").write_text('namespace = "ours"')
         folder.chmod(0o1777)
         assert load({}, environ={}, start=folder).namespace == "ours"

@@ -119,19 +119,19 @@ class Shop:
 
         Returns when it has begun the one and claimed some of the others; they are numbered from 300 to 399.
         """
-        self.jobs.pause("default")  # whoever finds nothing forgets how fast it was, and claims one at a time
+        self.jobs.pause("default")  # a worker that finds nothing forgets its rate, and claims one at a time
         self.plain.enqueue_many([(n,) for n in range(300)])
         held = self.hold.enqueue(name)
         waiting = self.plain.enqueue_many([(n,) for n in range(300, 400)])
         self.jobs.resume("default")
         self.noted("holding", name=name)
         self.noted("plain", 300)
-        # All of it, so that no turn is under way: whoever is stopped in the middle of one keeps its locks.
+        # All of it, so that no turn is under way: a process stopped in the middle of one keeps its locks.
         eventually(lambda: self.jobs.counts()[State.EXECUTING] == 101)
         return held, waiting
 
     def claimed_by_the_dead(self):
-        """A job whose lease will expire: whoever held it is no more."""
+        """A job whose lease will expire: its worker has died."""
         handle = self.plain.using(queue="third").enqueue()
         length = timedelta(seconds=self.jobs.settings.lease_for)
         self.jobs.backend.open_session(Session(owner="dead", lease_for=length, host="nowhere", pid=1, version="0"))
@@ -139,7 +139,7 @@ class Shop:
         return handle
 
     def locked(self):
-        """Hold a lock on the store: nobody claims, settles or renews meanwhile."""
+        """Hold a lock on the store: no process claims, settles or renews meanwhile."""
         return self.store.locked()
 
 

@@ -29,7 +29,7 @@ _kept = []
 def note(what, **facts):
     line = json.dumps({"what": what, "pid": os.getpid(), "at": time.monotonic(), **facts}) + "\n"
     diary = os.open(HERE / "diary", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-    os.write(diary, line.encode())  # whole, whoever else writes
+    os.write(diary, line.encode())  # whole, whatever else is written
     os.close(diary)
 
 

@@ -44,7 +44,7 @@ def test_a_process_that_dies_after_its_work_and_before_it_could_say_so_is_settle
     fleet = start(shop, "--concurrency", 2)
     held = shop.hold.enqueue("work")
     victim = shop.noted("holding", name="work", delivery=1)["pid"]
-    with shop.locked():  # nobody can settle
+    with shop.locked():  # no process can settle
         shop.let("work")
         shop.noted("held", name="work")
         os.kill(victim, signal.SIGKILL)
@@ -98,7 +98,7 @@ def test_the_record_says_how_the_process_ended(shop, start):
 
 @pytest.mark.promise("A21", "F05")
 def test_a_discard_by_the_supervisor_reaches_those_who_subscribed_and_the_dead_letter_queue(open_shop, start):
-    """Where that is decided nobody subscribes."""
+    """The supervisor decides that, and has no subscribers."""
     shop = open_shop(dead_letter_queue="graveyard")
     fleet = start(shop)
     dead = shop.die_once.enqueue()
@@ -114,7 +114,7 @@ def test_a_discard_by_the_supervisor_reaches_those_who_subscribed_and_the_dead_l
 
 @pytest.mark.promise("A10", "A11", "F16", "F69")
 def test_what_had_not_begun_goes_back_unharmed(shop, start):
-    """The board tells what had begun: what was only claimed is nobody's crash, and nothing stays behind."""
+    """The board tells what had begun: what was only claimed has not crashed, and nothing stays behind."""
     shop.add(CLAIMS_ALL)
     fleet = start(shop, "--concurrency", 1)
     first = shop.plain.enqueue_many([(n,) for n in range(300)])  # short ones, so it takes many at a time

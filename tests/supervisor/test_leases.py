@@ -53,7 +53,7 @@ def test_a_handler_that_holds_the_interpreter_or_blocks_the_loop_keeps_its_lease
 @pytest.mark.redis_too
 @pytest.mark.promise("A4", "F17")
 def test_a_worker_that_stood_still_past_its_lease_changes_nothing_and_begins_nothing_that_it_lost(shop, start):
-    """A settlement that comes late is refused by the store; a handler that begins late would be refused by nobody."""
+    """A settlement that comes late is refused by the store; a handler that begins late would not be refused."""
     shop.add(CLAIMS_ALL)
     fleet = start(shop, "--concurrency", 1)
     held, waiting = shop.hand_full()

@@ -18,7 +18,7 @@ LEASE = 1.0
 @pytest.mark.promise("A5", "F25")
 @pytest.mark.parametrize("patience", [30, 0.1], ids=["calls hang", "calls fail"])
 def test_an_outage_of_three_leases_costs_no_job_a_crash(open_shop, start, patience):
-    """Everybody's session has expired, and whoever came back first could reap the living."""
+    """Every session has expired, and the first worker to come back could reap the living."""
     shop = open_shop(lease_for=LEASE, patience=patience)
     silence = ("--max-silence", 2 * LEASE) if patience < LEASE else ()  # a pump that waits for the store is not dead
     fleets = [start(shop, "--queues", queue, *silence) for queue in ("default", "other")]
@@ -31,7 +31,7 @@ def test_an_outage_of_three_leases_costs_no_job_a_crash(open_shop, start, patien
         shop.noted("holding", name=name)
     workers = [pid for fleet in fleets for pid in fleet.workers(1)]
     with shop.locked():
-        shop.let("one")  # it ends while nobody can be told
+        shop.let("one")  # it ends while no settlement can be sent
         shop.noted("held", name="one")
         let_pass(3 * LEASE)
     lost = shop.claimed_by_the_dead()
@@ -98,7 +98,7 @@ def test_a_process_that_cannot_import_the_application_for_a_while_is_started_aga
     fleet.said("ERROR.*the store is away", 2)
     (shop.folder / "outage.go").unlink()
     first = shop.plain.enqueue().result(30)
-    shop.let("mistake")  # nothing that passes: where nobody can work it is the end
+    shop.let("mistake")  # it does not pass: where no process can work the supervisor ends
     os.kill(first, signal.SIGKILL)
 
     assert fleet.wait() == 3

@@ -126,7 +126,7 @@ def test_calls_of_other_threads_wake_whoever_waits_for_them():
         for _ in range(100_000):  # more than the pipe holds
             mailbox.post()
         mailbox.deliver()
-    mailbox.post()  # nobody hears it, and nobody is hurt
+    mailbox.post()  # no loop reads it, and nothing is raised
 
     assert sorted(called) == [*range(50)]
 

@@ -1,4 +1,4 @@
-"""What a process must see to: whoever dies before it has, another one gets it."""
+"""Messages that one process must act on: if it dies before, another process gets them."""
 
 from types import SimpleNamespace
 

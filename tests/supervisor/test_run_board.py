@@ -21,7 +21,7 @@ def board():
 
 @pytest.fixture
 def reader(board):
-    """The same memory, seen by somebody else."""
+    """The same memory, seen by another process."""
     reader = RunBoard(os.dup(board.fd))
     yield reader
     reader.close()

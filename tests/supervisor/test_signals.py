@@ -110,7 +110,7 @@ def test_a_worker_that_is_process_1_stops_politely_and_waits_for_orphans(shop, s
         shutil.which("unshare") is None
         or subprocess.run(["unshare", "--pid", "--fork", "true"], check=False).returncode
     ):
-        pytest.skip("this system lets nobody have process numbers of their own: `unshare --pid --fork` fails")
+        pytest.skip("this system allows no process namespaces: `unshare --pid --fork` fails")
     fleet = start(shop, before=("unshare", "--pid", "--fork", "--kill-child"))
     (supervisor,) = [pid for pid in fleet.members("onward\0worker") if status(pid)[1] == str(fleet.pid)]
     held = shop.hold.enqueue("held")

@@ -77,7 +77,7 @@ def test_an_interruption_never_hits_the_next_job(shop, start):
 
 @pytest.mark.promise("A16", "F16")
 def test_a_process_whose_pump_stands_still_is_killed(shop, start):
-    """Somebody renews its session, and nobody would ever run its jobs."""
+    """The supervisor renews its session, and no worker would ever run its jobs."""
     fleet = start(shop, "--max-silence", 1.5)
     (record,) = shop.ended(shop.hold_the_lock.enqueue(300))
 

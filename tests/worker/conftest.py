@@ -148,12 +148,12 @@ class Gate:
 
     def pass_through(self):
         self._reached.release()
-        assert self._open.wait(30), "nobody opened the gate"
+        assert self._open.wait(30), "no test opened the gate"
 
     def wait_for(self, count=1):
         """Until so many handlers stand here."""
         for _ in range(count):
-            assert self._reached.acquire(timeout=20), "nobody came"
+            assert self._reached.acquire(timeout=20), "no handler reached the gate"
 
     def open(self):
         self._open.set()

@@ -1,4 +1,4 @@
-"""A session that is reaped under a running worker: what it held is somebody else's, and it goes on under a new name."""
+"""A session that is reaped under a running worker: another worker has its leases, and it goes on under a new name."""
 
 import threading
 

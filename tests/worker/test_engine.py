@@ -56,7 +56,7 @@ class TestDying:
         worker._pump.wake()
 
         dying(worker, "in a turn")
-        assert contexts[0].lost  # nobody will settle it
+        assert contexts[0].lost  # no thread will settle it
         gate.open()
         assert worker.stop() == [contexts[0].id]
 

@@ -27,7 +27,7 @@ def test_after_a_pause_nothing_begins_before_the_session_is_renewed(jobs, weathe
     boot.advance(31)
     gate.open()
     inflight.worker.milestones.wait_for("settled", 1_001)  # the slow one has ended, and its slot is free
-    eventually(lambda: weather.failed >= 2)  # somebody wanted to begin, and asked
+    eventually(lambda: weather.failed >= 2)  # a thread wanted to begin, and asked
     assert len(inflight.done) == 1_000
 
     weather.error = None
@@ -44,7 +44,7 @@ def test_a_worker_that_wakes_up_to_a_dead_session_drops_what_it_holds(
     clock.advance(31)
     assert len(jobs.reap()) > 1
     boot.advance(31)
-    inflight.worker._session.fresh()  # as whoever wants to begin something asks
+    inflight.worker._session.fresh()  # as a thread asks that wants to begin a job
     inflight.worker.milestones.wait_for("reopened")
     (ctx,) = inflight.contexts
     assert (ctx.lost, ctx.cancelled) == (True, True)

@@ -1,4 +1,4 @@
-"""The inflight by itself: two lines, shared slots, and the last free slot for whoever came first."""
+"""`Inflight` by itself: two lines, shared slots, and the last free slot for the oldest work."""
 
 import threading
 from types import SimpleNamespace

@@ -18,7 +18,7 @@ HEAD = """
     from onward import Onward
 
     def say(*words):
-        os.write(1, " ".join(map(str, words)).encode() + b"\\n")  # whole, whoever else speaks
+        os.write(1, " ".join(map(str, words)).encode() + b"\\n")  # whole, whatever else is written
 
     jobs = Onward(sys.argv[1], lease_for=1)
 

@@ -85,7 +85,7 @@ def test_a_handler_may_tidy_up_after_its_time_out(jobs, work_on, ended):
         try:
             spin()
         finally:
-            spin(0.2)  # nobody interrupts it again
+            spin(0.2)  # it is not interrupted again
             tidied.append(1)
 
     handle = work.enqueue()

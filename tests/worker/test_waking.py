@@ -83,7 +83,7 @@ def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, only_woken, c
 @pytest.mark.promise("F40")
 @pytest.mark.parametrize("store", ["sqlite"])
 def test_nor_does_one_that_falls_due(open_app_on, work_on, only_woken, claims, report):
-    """Nobody enqueues it at that moment, and all of them know when it is due."""
+    """No process enqueues it at that moment, and all of them know when it is due."""
     jobs = open_app_on(claims.mixin, lease_for="10m", clock=SystemClock())
 
     @jobs.job
@@ -203,7 +203,7 @@ def test_an_idle_worker_costs_less_than_a_hundredth_of_a_core(open_app_on, work_
 
 
 def test_a_wake_up_during_a_claim_is_not_lost(open_app_on, work_on, gate):
-    """The claim has found nothing and is on its way back; what comes now is heard of once, and by nobody else."""
+    """The claim has found nothing and is on its way back; what comes now is heard of once, and by no other thread."""
     late = []
 
     class ComesTooLate:
@@ -214,7 +214,7 @@ def test_a_wake_up_during_a_claim_is_not_lost(open_app_on, work_on, gate):
             return answer
 
         def wait(self, queues, timeout):
-            gate.pass_through()  # nobody hears anything by it
+            gate.pass_through()  # no thread is woken by it
 
     jobs = open_app_on(ComesTooLate)
 
@@ -267,7 +267,7 @@ def test_a_job_that_falls_due_is_begun_within_moments(open_app, work_on, store, 
 
     late.sort()
     report(f"from due to begun, one job at a time ({store}): median {late[7] * 1000:.1f} ms")
-    assert late[7] < 0.04  # a lone worker leaves it to nobody else
+    assert late[7] < 0.04  # a lone worker does not wait for others
 
 
 def test_a_job_that_falls_due_is_claimed_without_a_bell(open_app, work_on):

@@ -86,7 +86,7 @@ class Inflight:
             Held, str
         ] = {}  # every lease and its queue, until it is settled; changed by the pump's thread
         self._clock = clock
-        self.calls = WaitingLine()  # for runner threads
+        self.calls = WaitingLine()  # for handler threads
         self.coroutines = WaitingLine()  # for the event loop
         self.calls.other, self.coroutines.other = self.coroutines, self.calls
         self.running: dict[Held, Work] = {}
