@@ -26,7 +26,7 @@ from onward.backend import (
 from onward.backends.memory import settling
 from onward.backends.memory.inspection import MemoryInspection
 from onward.backends.memory.store import Job, OpenSession, Store
-from onward.backends.memory.transfer import MemoryMoving
+from onward.backends.memory.transfer import MemoryTransfer
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured
@@ -35,8 +35,8 @@ from onward.job.states import State
 __all__ = ["MemoryBackend"]
 
 
-class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
-    """Each one is its own store, seen by this process only and gone with it."""
+class MemoryBackend(MemoryInspection, MemoryTransfer, Backend):
+    """A store of its own, seen by this process only and gone with it."""
 
     capabilities = Capabilities(durable=False, shared=False)
 
@@ -114,12 +114,12 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
                 dead = [name for name in dead if self._leased(name, queue)]
             for name in dead:
                 sessions.pop(name, None)
-            orphans = [name for name in self._store.leased if name not in sessions] if owner is None else dead
+            abandoned = [name for name in self._store.leased if name not in sessions] if owner is None else dead
             begun = None if started is None else set(started)
             why = cause or ("its session expired" if owner is None else "its process died")
             return [
                 settling.give_back(self._store, job, now, why, started=begun is None or (job.id, job.delivery) in begun)
-                for name in orphans
+                for name in abandoned
                 for job in self._leased(name, queue)
             ]
 

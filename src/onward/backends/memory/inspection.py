@@ -123,10 +123,10 @@ class MemoryInspection:
 
     def purge(self, query: Query) -> int:
         with self._writing():
-            doomed = list(self._matching(query, within=FINISHED))
-            for job in doomed:
+            removable = list(self._matching(query, within=FINISHED))
+            for job in removable:
                 self._forget(job)
-            return len(doomed)
+            return len(removable)
 
     def prune(
         self,
@@ -139,7 +139,7 @@ class MemoryInspection:
     ) -> Pruned:
         with self._writing() as now:
             page = sorted(job_id for job_id in self._store.finished if job_id > after)[:limit]
-            doomed = [
+            removable = [
                 job
                 for job in [self._store.finished[job_id] for job_id in page]
                 if (job.finished_at or 0) < (now - _TOMBSTONE if job.tombstone else cutoffs.get(job.state, -1))
@@ -147,9 +147,9 @@ class MemoryInspection:
             ]
             if not dry_run:
                 self._drop_spent_holds(now)
-                for job in doomed:
+                for job in removable:
                     self._forget(job)
-            removed = Counter((job.queue, job.state) for job in doomed)
+            removed = Counter((job.queue, job.state) for job in removable)
             return Pruned(removed=dict(removed), next=page[-1] if len(page) == limit else None)
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:

@@ -72,7 +72,7 @@ def classify(store: Store, settlement: Settlement) -> Settled:
 
 
 def give_back(store: Store, job: Job, now: int, cause: str, *, started: bool) -> Reaped:
-    """Take a lease from a session that is no more."""
+    """Take back a lease of a session that has ended."""
     lease = Lease(envelope=job.envelope, token=job.delivery, owner=job.owner or "", expires_at=0, claimed_at=0)
     to = _apply(store, job, Settlement.given_back(lease, cause, started=started), now)
     end_holds(store, job, now, confirmed=False)
@@ -138,7 +138,7 @@ def _valid(store: Store, pointer: Pointer) -> bool:
 
 
 def end_holds(store: Store, job: Job, now: int, *, confirmed: bool) -> None:
-    """The lease is over: confirm or drop what it held, and wake who waits for it."""
+    """Confirm or drop the holds of a lease that is over, and make the jobs due that wait for them."""
     for key in job.hold_keys():
         pointer = store.holds.get(key)
         if pointer is None or (pointer.job_id, pointer.token, pointer.until) != (job.id, job.delivery, None):

@@ -1,6 +1,6 @@
 """The tables of the memory backend: live and finished jobs, the records of runs, sessions, holds, pauses.
 
-Whoever changes a live job's state or due time does it through `place`, which keeps the sorted lists true.
+A live job's state and due time are changed only by `place`, which keeps the sorted lists true.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class OpenSession:
 
 @dataclass(slots=True)
 class Pointer:
-    """Who holds a key; ``until`` is set once a success confirmed it."""
+    """The lease that holds a key; ``until`` is set once a success confirmed it."""
 
     job_id: str
     token: int

@@ -1,4 +1,4 @@
-"""Moving house with jobs in memory."""
+"""Transfer between stores: jobs in memory."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
-__all__ = ["MemoryMoving"]
+__all__ = ["MemoryTransfer"]
 
 
-class MemoryMoving:
+class MemoryTransfer:
     """The `Movable` half of the backend."""
 
     _store: Store

@@ -34,9 +34,9 @@ __all__ = ["RedisInspection"]
 
 _TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
 _NUMBERS = {state: number for number, state in STATES.items()}
-_STRETCH = 1_000  # jobs that one script looks at: nobody else is served meanwhile
+_STRETCH = 1_000  # jobs that one script looks at: the server answers no other client meanwhile
 _BATCH = 500
-_DIGITS = 16  # of no count are there so many
+_DIGITS = 16  # no count has so many
 _HOLDS = 1_000  # confirmed keys whose time is over that one prune removes
 _REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 

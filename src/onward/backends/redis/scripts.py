@@ -25,7 +25,7 @@ class Script(NamedTuple):
 
 @cache
 def load(name: str) -> Script:
-    r"""The script of this verb.
+    r"""Return the script of a verb.
 
     >>> load("turn").text.count(b"even_if_full()\n\nlocal released")
     1

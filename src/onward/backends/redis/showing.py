@@ -76,7 +76,7 @@ def shown_job(shown: Sequence[Any]) -> StoredJob:
 
 
 def carried(shown: Sequence[Any]) -> tuple[Fixed, str | None]:
-    """What a job as `shown` gives it carries beside what everybody sees."""
+    """Return the fields of a job as `shown` gives it that `StoredJob` does not have."""
     record = opened(shown[1], is_live=shown[6]).rest
     return record.fixed, record.spent
 

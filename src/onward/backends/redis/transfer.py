@@ -1,4 +1,4 @@
-"""Moving house with the jobs of a server: a record travels as bytes, made and read here."""
+"""Transfer between stores: the records of a server, made and read here as bytes."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from onward.backends.redis.packing import STATES, Message
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.states import State
 
-__all__ = ["RedisMoving"]
+__all__ = ["RedisTransfer"]
 
 _NUMBERS = {state: number for number, state in STATES.items()}
 _THERE = 1
 _NOT_PAUSED = -1
 
 
-class RedisMoving:
+class RedisTransfer:
     """The `Movable` half of the backend."""
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """A turn between Python and its script: settlements out, leases in.
 
 Nearly all settlements are successes of jobs that carry nothing else, and nearly all leases are of jobs that nothing has
-happened to yet: both are told from the rest here, and cost next to nothing.
+happened to yet: both are recognised here and take a short path.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Outgoing:
         tokens: list[int] = []
         others: list[tuple[Any, ...]] = []
         places: list[int] = []
-        seen: set[str] = set()  # the first word on a job is the one that counts
+        seen: set[str] = set()  # the first settlement of a job is the one that counts
         keep = not settlements or settlements[0].keep
         for at, each in enumerate(settlements):
             lease = each.lease

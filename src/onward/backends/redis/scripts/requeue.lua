@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, moving
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, transfer
 -- Change the queue of waiting and dead jobs, if the queue they are in is paused or need not be.  Answers how many.
 local now, ids, queue, onto, if_paused = instant(A[1]), A[2], A[3], A[4], A[5]
 

@@ -73,7 +73,7 @@ local function add(envelope, now, retried)
     hash('sealed', id, sealed)
   end
   stored[id] = true
-  jobs[id] = key and decode(id, raw)  -- whoever carries no key is not looked at again before all is written
+  jobs[id] = key and decode(id, raw)  -- a job without a key is not read again before all is written
   hash('jobs', id, raw)
   zset('live', id, 0)
   if state == AVAILABLE then

@@ -1,5 +1,5 @@
--- Live jobs: reading them, moving them between states, ending them.  Whoever changes a live job's state or due time does it
--- through `place` or `finish`, which keep the indexes true.
+-- Live jobs: reading them, moving them between states, ending them.  A live job's state and due time are changed only by
+-- `place` and `finish`, which keep the indexes true.
 
 local jobs = {}  -- by id, as they are now; false: no such live job
 local raws = {}  -- by id, as they were read, of those that were not taken apart yet

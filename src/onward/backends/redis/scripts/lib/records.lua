@@ -45,7 +45,7 @@ end
 
 local decode
 do
-  -- Fails if a record that was taken apart is not whole: whoever gets one need not look again.
+  -- Fails if a record that was taken apart is not whole: no other function checks it again.
   local function check(record, is_over)
     local carried, parked, expires_at = fixed(record), record[PARKED], fixed(record)[EXPIRES_AT]
     assert(type(record[QUEUE]) == 'string' and is_text(record[ASKED]) and is_text(record[SPENT])
@@ -109,7 +109,7 @@ local function decode_finished(id, raw)
 end
 
 -- Ids whose records cannot be taken apart, or that an index names wrongly.  A script that writes all at once fails instead,
--- and has done nothing: whoever called it sets them aside and calls again.
+-- and has done nothing: `set_aside_and_repeat` sets them aside and calls it again.
 local damaged, is_lenient = {}, false
 
 local function taken_apart(id, raw, how)

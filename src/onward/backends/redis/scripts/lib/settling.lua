@@ -72,7 +72,7 @@ local function put_back(record, settlement, state, now)
   save(record)
 end
 
--- The fence and the write are one: nobody else runs meanwhile.
+-- The fence and the write are one: the server runs no other script meanwhile.
 local function settle_one(settlement, owner, now)
   local record, move = job(settlement[S_ID]), settlement[S_MOVE]
   if not record or not settlement[S_OWN] or record[STATE] ~= EXECUTING
