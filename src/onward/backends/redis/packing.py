@@ -19,7 +19,7 @@ __all__ = [
     "FEW",
     "STATES",
     "UNREADABLE",
-    "Fixed",
+    "FixedFields",
     "Message",
     "checked_owner",
     "existing",
@@ -63,7 +63,7 @@ UNREADABLE = (msgspec.MsgspecError, struct.error, ValueError, KeyError, IndexErr
 FEW = 256  # sealed bytes that travel in the record, as in the scripts
 
 
-class Fixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
+class FixedFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """What never changes."""
 
     job: str
@@ -88,7 +88,7 @@ class Rest(msgspec.Struct, array_like=True, frozen=True, gc=False):
     parked_since: int | None
     cancel_reason: str | None
     spent: str | None
-    fixed: Fixed
+    fixed: FixedFields
 
 
 class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from onward.backend import Run, SessionState, StoredJob
-from onward.backends.redis.packing import STATES, UNREADABLE, Fixed, opened
+from onward.backends.redis.packing import STATES, UNREADABLE, FixedFields, opened
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
 from onward.job.states import state_named
@@ -75,7 +75,7 @@ def shown_job(shown: Sequence[Any]) -> StoredJob:
         )
 
 
-def carried(shown: Sequence[Any]) -> tuple[Fixed, str | None]:
+def carried(shown: Sequence[Any]) -> tuple[FixedFields, str | None]:
     """Return the fields of a job as `shown` gives it that `StoredJob` does not have."""
     record = opened(shown[1], is_live=shown[6]).rest
     return record.fixed, record.spent
