@@ -18,7 +18,8 @@ from onward.backends.damage import dead, logger, new_id, problems
 from onward.backends.redis import packing, showing
 from onward.backends.redis.connection import Connections
 from onward.backends.redis.errors import translated
-from onward.backends.redis.packing import STATES, UNREADABLE
+from onward.backends.redis.layout import FLAGS, STATES
+from onward.backends.redis.packing import UNREADABLE
 from onward.errors import BackendRefused
 from onward.job.lease import LAST_INSTANT
 from onward.job.states import FINISHED, State
@@ -31,7 +32,6 @@ _INDEXES = {"live", "ended", "tombs", "ready", "later", "expiring", "leases", "a
 _QUEUED = {"ready", "later", "expiring"}  # indexes that are named after a queue
 _AN_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _SHOWN = 200  # bytes of a record that a reason quotes
-_EXPIRES, _IS_UNIQUE = 4, 1
 _UNKNOWN: dict[str, Any] = {
     "job": "unknown",
     "rank": 0,
@@ -209,9 +209,9 @@ def _row(found: packing.Opened, *, is_live: bool) -> dict[str, Any]:
 def _further_problems(found: packing.Opened, *, is_live: bool) -> Iterator[str]:
     """What only records can hold."""
     fixed, patch = found.rest.fixed, found.patch
-    if found.flags & _EXPIRES and fixed.expires_at is None:
+    if found.flags & FLAGS["EXPIRES"] and fixed.expires_at is None:
         yield "it expires at no time"
-    if found.flags & _IS_UNIQUE and fixed.unique_key is None:
+    if found.flags & FLAGS["IS_UNIQUE"] and fixed.unique_key is None:
         yield "it is unique and has no key"
     if is_live:
         return

@@ -24,7 +24,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing, showing
-from onward.backends.redis.packing import STATES
+from onward.backends.redis.layout import STATES
 from onward.backends.redis.showing import shown_name
 from onward.backends.redis.turning import HOLDS
 from onward.base.clock import SECOND

@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from onward.backend import Run, SessionState, StoredJob
-from onward.backends.redis.packing import STATES, UNREADABLE, FixedFields, opened
+from onward.backends.redis.layout import STATES, FixedFields
+from onward.backends.redis.packing import UNREADABLE, opened
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
 from onward.job.states import state_named

@@ -9,7 +9,8 @@ from typing import Any
 from onward.backend import Query, StoredJob
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing, showing
-from onward.backends.redis.packing import STATES, Message
+from onward.backends.redis.layout import FEW, STATES
+from onward.backends.redis.packing import Message
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.states import State
 
@@ -82,7 +83,7 @@ def _accepted(job_id: str, answer: int | bytes) -> Accepted:
 
 def _packed(parcel: Parcel, queue: str, message: Message) -> tuple[Any, ...]:
     """What `accept` takes."""
-    inside = 0 < len(parcel.sealed) <= packing.FEW
+    inside = 0 < len(parcel.sealed) <= FEW
     record = packing.packed_record(parcel, queue, b"" if not inside else parcel.sealed)
     confirmed = None
     if parcel.confirmed is not None:

@@ -40,9 +40,9 @@ local function give_back(record)
     to = crash(record, now, cause)
   else
     record[INTERRUPTIONS] = record[INTERRUPTIONS] + 1
-    if record[ASKED] then
+    if record[CANCEL_REASON] then
       to = CANCELLED
-      finish(record, to, now, record[ASKED])
+      finish(record, to, now, record[CANCEL_REASON])
     else
       place(record, to, now)
     end

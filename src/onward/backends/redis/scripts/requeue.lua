@@ -13,10 +13,10 @@ for _, id in ipairs(ids) do
     place(record, record[STATE], now, {[QUEUE] = onto})
     moved = moved + 1
   elseif dead then
-    local length = struct.unpack('>I4', raw)
-    local last = decode(id, sub(raw, 5 + length), true)
+    local length = struct.unpack(FORMAT.length, raw)
+    local last = decode(id, sub(raw, FROM.patch + length), true)
     last[QUEUE] = onto
-    hash('jobs', id, sub(raw, 1, 4 + length) .. encode(last))
+    hash('jobs', id, sub(raw, 1, FROM.patch + length - 1) .. encode(last))
     count(queue, DISCARDED, -1)
     count(onto, DISCARDED, 1)
     moved = moved + 1
