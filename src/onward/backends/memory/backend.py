@@ -147,7 +147,7 @@ class MemoryBackend(MemoryInspection, MemoryTransfer, Backend):
 
     @contextmanager
     def _writing(self) -> Iterator[int]:
-        """Hold the lock; gives the time, read once the lock is held."""
+        """Hold the lock; yields the time, read once the lock is held."""
         if os.getpid() != self._pid:
             raise BackendMisconfigured(
                 "memory:// lives in the process that made it and this is a fork of it: no other process would see "

@@ -1,4 +1,4 @@
-"""Ending leases: the fate table of the contract, holds and their waiters, and what a dead session leaves behind."""
+"""Ending leases: the fate table of the contract, holds and their waiters, and the leases of dead sessions."""
 
 from __future__ import annotations
 

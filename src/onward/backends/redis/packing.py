@@ -65,7 +65,7 @@ def untouched(queue: str, rank: int) -> ChangingFields:
 
 @lru_cache(maxsize=512)
 def fresh(queue: str, rank: int) -> bytes:
-    """The packed part of the record of a job that nothing has happened to, up to what never changes."""
+    """Return the packed part of the record of a job that nothing has happened to, up to what never changes."""
     packed = pack(untouched(queue, rank))
     return layout.array(Rest) + packed.removeprefix(layout.array(ChangingFields))
 
@@ -87,7 +87,7 @@ class Message:
 
 
 def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
-    """What `add` takes; most are short."""
+    """Return what `add` of the scripts takes; most are short."""
     flags, rank = _flags(envelope), -envelope.priority
     rest = message.beside(fresh(envelope.queue, rank) + pack(_fixed(envelope)))
     message.bytes.append(envelope.data)  # in the next place
@@ -99,7 +99,7 @@ def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
 
 
 def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
-    """Id, packed part and sealed bytes of each, if all are of one queue and priority and carry nothing but themselves."""
+    """Return id, packed part and sealed bytes of each, if all have one queue and priority, no keys, no times."""
     first = envelopes[0]
     queue, priority = first.queue, first.priority
     begins = fresh(queue, -priority)
@@ -142,24 +142,24 @@ def _flags(job: Envelope | Parcel) -> int:
 
 
 def checked_owner(owner: str) -> str:
-    """A session's name, short enough for a record."""
+    """Return a session's name; raises if it is too long for a record."""
     if len(owner.encode()) > _LONGEST_OWNER:
         raise OverflowError(f"a session's name has at most {_LONGEST_OWNER} bytes")
     return owner
 
 
 def existing(raw: bytes) -> dict[int, str]:
-    """Which envelopes were not stored, and who stands for each."""
+    """Return which envelopes were not stored, and the live job that stands for each."""
     return dict(_refusals(raw))
 
 
 def obstacles(raw: bytes) -> list[tuple[str, str]]:
-    """Which jobs were asked to live again, and what is in the way of each, if anything."""
+    """Return which jobs were to be replayed, and what is in the way of each, if anything."""
     return _obstacles(raw)
 
 
 def readable(raw: bytes, read: Callable[[msgspec.Raw], T]) -> Iterator[T]:
-    """What of a list can be read."""
+    """Return the items of a list that can be read."""
     for each in _each(raw):
         with suppress(*UNREADABLE):
             yield read(each)
@@ -207,13 +207,13 @@ def opened(raw: bytes, *, is_live: bool) -> Opened:
 
 
 def pointer(raw: bytes) -> tuple[str, int, int | None]:
-    """Who has a key, by which lease, and until when a success confirmed it: three values, one after the other."""
+    """Read the job that has a key, by which lease, and until when a success confirmed it: three values in a row."""
     job_id, token, until = msgspec.msgpack.decode(b"\x93" + raw, type=tuple[str, int, int | None])
     return job_id, token, until
 
 
 def packed_record(parcel: Parcel, queue: str, sealed: bytes) -> bytes:
-    """A record as the scripts write it; a dead job's is its last live one behind a patch."""
+    """Return a record as the scripts write it; a dead job's is its last live one behind a patch."""
     owner = None if parcel.owner is None else parcel.owner.encode()
     state = State.EXECUTING if parcel.is_dead else parcel.state
     rest = Rest(

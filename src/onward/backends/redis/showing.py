@@ -22,7 +22,7 @@ _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
-    """A job as `shown` gives it."""
+    """Return a job from what `shown` of the scripts answers."""
     job_id, raw, sealed, progress, result, runs, is_live = shown
     patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
     fixed = record.fixed
@@ -54,7 +54,7 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
 
 
 def shown_job(shown: Sequence[Any]) -> StoredJob:
-    """A job as `shown` gives it; one whose record cannot be read is shown as that, with its bytes."""
+    """Return a job like `stored_job`; one whose record cannot be read is shown as that, with its bytes."""
     try:
         return stored_job(shown)
     except UNREADABLE:
@@ -77,7 +77,7 @@ def shown_job(shown: Sequence[Any]) -> StoredJob:
 
 
 def carried(shown: Sequence[Any]) -> tuple[FixedFields, str | None]:
-    """Return the fields of a job as `shown` gives it that `StoredJob` does not have."""
+    """Return the fields of such a job that `StoredJob` does not have."""
     record = opened(shown[1], is_live=shown[6]).rest
     return record.fixed, record.spent
 

@@ -1,6 +1,6 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, showing, transfer
--- Those of these jobs that are at rest in this queue, as they are shown; whether each holds its unique key, and who has its
--- idempotency key.
+-- Those of these jobs that are at rest in this queue, as they are shown; whether each holds its unique key, and the
+-- pointer of its idempotency key.
 local ids, queue = A[1], A[2]
 
 load(ids)

@@ -98,7 +98,7 @@ local function settle_one(settlement, owner, now)
   return state, record
 end
 
--- The usual case, many at a time: successes of jobs that carry no key and were not asked to cancel.  Gives a function that
+-- The usual case, many at a time: successes of jobs that carry no key and were not asked to cancel.  Returns a function that
 -- takes one, and says whether it was usual; and one that writes them all.
 local function completer(owner, now)
   local ids, records, ended_as, tombs, results = {}, {}, {}, {}, {}
