@@ -51,7 +51,8 @@ from onward.backend import (
 from onward.backends.companion import health
 from onward.backends.companion.deliveries import Deliveries
 from onward.backends.companion.messages import REFUSALS, message
-from onward.backends.companion.store import Store
+from onward.backends.companion.putting import Putter
+from onward.backends.companion.store import CompanionStore
 from onward.backends.companion.sweeping import Sweep
 from onward.base import forks
 from onward.base.clock import SECOND, Clock, SystemClock
@@ -70,12 +71,13 @@ _RESUMED = 0.5  # seconds between two looks at queues that are all paused
 class AccompaniedBackend(Backend):
     """A broker, and the store beside it."""
 
-    def __init__(self, broker: Backend, store: Store, *, clock: Clock | None = None) -> None:
+    def __init__(self, broker: Backend, store: CompanionStore, *, clock: Clock | None = None) -> None:
         self.broker = broker
         self.store = store
         self.clock = clock or SystemClock()
-        self._deliveries = Deliveries(broker, store, self.clock)
-        put = self._deliveries.put_missing
+        self._putter = Putter(broker, store, self.clock)
+        self._deliveries = Deliveries(broker, store, self._putter, self.clock)
+        put = self._putter.put_missing
         self._sweep = Sweep(broker, store, self.clock, put) if isinstance(broker, Counting) else None
         self._closed = threading.Event()
         forks.watch(self)
@@ -183,7 +185,7 @@ class AccompaniedBackend(Backend):
             if owner is not None:
                 self._deliveries.give_back(owner, reaped)
                 return reaped
-            self._deliveries.put_again(each.id for each in reaped if each.to in LIVE)
+            self._putter.put_waiting(each.id for each in reaped if each.to in LIVE)
             if self._sweep is not None:
                 try:
                     self._sweep.run()
@@ -232,13 +234,13 @@ class AccompaniedBackend(Backend):
         """Its message is for later, so it gets another."""
         with uninterrupted():
             made_due = self.store.retry(ids)
-            self._deliveries.put_again([each for each, due in zip(ids, made_due, strict=True) if due])
+            self._putter.put_waiting([each for each, due in zip(ids, made_due, strict=True) if due])
             return made_due
 
     def replay(self, query: Query) -> Replayed:
         with uninterrupted():
             replayed = self.store.replay(query)
-            self._deliveries.put_again(replayed.ids)
+            self._putter.put_waiting(replayed.ids)
             return replayed
 
     def purge(self, query: Query) -> int:

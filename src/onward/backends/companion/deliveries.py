@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,27 +21,25 @@ from onward.backend import (
     Reaped,
     Session,
     Settlement,
-    StoredJob,
     Turn,
     TurnResult,
 )
 from onward.backends.companion.messages import (
-    REFUSALS,
     after_settling,
-    another,
     envelope_of,
     job_id_of,
     message,
     until,
     wait_of,
 )
-from onward.backends.companion.store import Store
+from onward.backends.companion.putting import Putter, quietly
+from onward.backends.companion.store import CompanionStore
 from onward.base.clock import Clock
 from onward.base.logs import get_logger
-from onward.errors import BackendError, BackendMisconfigured, BackendRefused, OnwardError
+from onward.errors import BackendMisconfigured, BackendRefused
 from onward.job.envelope import Envelope, Sealed
 from onward.job.settlement import Settled
-from onward.job.states import FINISHED, LIVE, WAITING, State
+from onward.job.states import FINISHED, LIVE, State
 
 __all__ = ["Deliveries", "Told"]
 
@@ -74,9 +72,10 @@ class _Taken(NamedTuple):
 class Deliveries:
     """Messages by their jobs."""
 
-    def __init__(self, broker: Backend, store: Store, clock: Clock) -> None:
+    def __init__(self, broker: Backend, store: CompanionStore, putter: Putter, clock: Clock) -> None:
         self._broker = broker
         self._store = store
+        self._putter = putter
         self._clock = clock
         self._closed = threading.Event()
         self.begin_anew()
@@ -134,7 +133,7 @@ class Deliveries:
         def end() -> None:
             returned.update(job_id_of(each.id) for each in self._broker.reap(owner=owner, started=()))
 
-        _quietly(end)
+        quietly(end)
         return returned
 
     def give_back(self, owner: str, reaped: Sequence[Reaped]) -> None:
@@ -143,12 +142,12 @@ class Deliveries:
             messages = {job_id: held for job_id, held in self._held.items() if held.owner == owner}
         crashed = [each.id for each in reaped if each.crashed and each.to in LIVE]
         ended = {each.id for each in reaped if each.to in FINISHED}
-        if self._put(self._waiting(crashed)):
+        if self._putter.put_waiting(crashed):
             ended.update(crashed)
         removed = [Settlement.ack(held.lease) for job_id, held in messages.items() if job_id in ended]
         self.tell(owner, Told([], removed))
         returned = self.let_go(owner) | ended
-        self.put_again(each.id for each in reaped if each.to in LIVE and each.id not in returned)
+        self._putter.put_waiting(each.id for each in reaped if each.to in LIVE and each.id not in returned)
 
     def renew(self, owner: str) -> None:
         """Keep the messages of a session ours.  If one is lost, its job is not: the store says whose it is."""
@@ -165,7 +164,7 @@ class Deliveries:
                     if held.owner == owner and gone:
                         del self._held[job_id]
 
-        _quietly(touch)
+        quietly(touch)
 
     # Settling
 
@@ -182,22 +181,14 @@ class Deliveries:
             if held is not None:
                 told.moves.append(after_settling(settlement, answer, _of(held.lease, owner)))
             elif answer.counts and answer.state in LIVE:  # its message is with somebody who is dead or asleep
-                told.puts.append(self._about(job, wait_of(settlement)))
-        told.puts.extend(self._waiting(woken))
+                told.puts.append(self._putter.about(job, wait_of(settlement)))
+        told.puts.extend(self._putter.about_waiting(woken))
         return told
 
     def tell(self, owner: str, told: Told) -> None:
-        self._put(told.puts)
+        self._putter.put(told.puts)
         if told.moves:
-            _quietly(lambda: self._exchange(owner, told.moves, None))
-
-    def put_again(self, ids: Iterable[str]) -> None:
-        """Messages about jobs that were made due, or given back."""
-        self._put(self._waiting(ids))
-
-    def put_missing(self, jobs: Sequence[StoredJob]) -> bool:
-        """Messages about jobs that have none.  False if the broker could not be reached."""
-        return self._put([self._about_stored(job) for job in jobs])
+            quietly(lambda: self._exchange(owner, told.moves, None))
 
     def _end(self, job_id: str, token: int) -> _Message | None:
         with self._lock:
@@ -206,50 +197,11 @@ class Deliveries:
                 return None
             return self._held.pop(job_id)
 
-    def _waiting(self, ids: Iterable[str]) -> list[Envelope]:
-        found: list[Envelope] = []
-
-        def look() -> None:
-            for job_id in ids:
-                stored = self._store.get(job_id)
-                if stored is not None and stored.state in WAITING:
-                    found.append(self._about_stored(stored))
-
-        _quietly(look)
-        return found
-
-    def _about_stored(self, stored: StoredJob) -> Envelope:
-        return self._about(Sealed(stored.id, stored.queue, stored.data), until(stored, self._clock.micros()))
-
-    def _about(self, job: Sealed, delay: float) -> Envelope:
-        return another(message(envelope_of(job, now=self._clock.micros()), delay=max(0.0, delay)))
-
-    def _put(self, messages: Sequence[Envelope]) -> bool:
-        """False if the broker could not be reached."""
-        if not messages:
-            return True
-        try:
-            self._broker.enqueue(messages)
-        except REFUSALS as error:
-            if len(messages) > 1:
-                return all(self._put([each]) for each in messages)
-            self._cannot_carry(messages[0], error)
-        except BackendError as error:
-            logger.warning("jobs wait for a message until the broker can be reached (%d): %s", len(messages), error)
-            return False
-        return True
-
-    def _cannot_carry(self, envelope: Envelope, error: OnwardError) -> None:
-        """Nobody could ever hand it out.  It stays in the store, with the reason."""
-        job_id = job_id_of(envelope.id)
-        logger.error("job %s is cancelled, for the broker cannot carry it: %s", job_id, error)
-        _quietly(lambda: self._store.cancel([job_id], f"the broker cannot carry it: {error}"))
-
     # Claiming
 
     def claim(self, owner: str, told: Told, claim: Claim, released: frozenset[str]) -> TurnResult:
         """Ask the broker for messages and the store for the jobs they are about."""
-        self._put(told.puts)
+        self._putter.put(told.puts)
         moves = told.moves
         result = TurnResult(settled=[], leases=[])
         for _ in range(_ROUNDS):
@@ -395,11 +347,3 @@ def _key(lease: Lease) -> Held:
 
 def _of(lease: Lease, owner: str) -> Lease:
     return msgspec.structs.replace(lease, owner=owner)
-
-
-def _quietly(act: Callable[[], object]) -> None:
-    """What is only a courtesy to the broker: if it fails, the message comes back, or the sweep puts one."""
-    try:
-        act()
-    except BackendError as error:
-        logger.debug("left to the next process that meets the job: %s", error)

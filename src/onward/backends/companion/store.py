@@ -19,10 +19,10 @@ from onward.backend import (
 )
 from onward.contract.companion import Companion
 
-__all__ = ["Store"]
+__all__ = ["CompanionStore"]
 
 
-class Store(Companion, Protocol):
+class CompanionStore(Companion, Protocol):
     """A backend of its own right, that can be asked for jobs by their ids."""
 
     @property

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from onward.backend import Counting, Query, StoredJob
-from onward.backends.companion.store import Store
+from onward.backends.companion.store import CompanionStore
 from onward.base.clock import SECOND, Clock
 from onward.base.logs import get_logger
 from onward.contract.transfer import Transit
@@ -37,7 +37,7 @@ Put = Callable[[Sequence[StoredJob]], bool]
 class Sweep:
     """Looks at every queue, now and then."""
 
-    def __init__(self, broker: Counting, store: Store, clock: Clock, put: Put) -> None:
+    def __init__(self, broker: Counting, store: CompanionStore, clock: Clock, put: Put) -> None:
         self._broker = broker
         self._store = store
         self._clock = clock
@@ -79,7 +79,7 @@ class Sweep:
         return job.available_at <= due_before and job.id not in self._done
 
 
-def served(store: Store) -> list[tuple[str, int]]:
+def served(store: CompanionStore) -> list[tuple[str, int]]:
     """The queues whose jobs should have messages, and how many are live: not those that are paused, or on the move."""
     return [
         (queue.name, queue.live)
