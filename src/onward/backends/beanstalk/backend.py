@@ -23,14 +23,14 @@ from onward.backend import (
     QueueState,
     Reaped,
     Renewal,
+    Session,
     Turn,
     TurnResult,
 )
-from onward.backend import Session as Opened
 from onward.backends.beanstalk import health, settling
-from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
+from onward.backends.beanstalk.body import ROOM, BodyHeader, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection, Put
-from onward.backends.beanstalk.session import Session
+from onward.backends.beanstalk.session import BrokerSession
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.beanstalk.url import Address, parse_url
 from onward.backends.broker.evidence import Evidence
@@ -122,7 +122,7 @@ class BeanstalkBackend(Backend):
         ttr = self._address.ttr
         if envelope.timeout is not None:
             ttr = max(ttr, math.ceil(envelope.timeout) + _MARGIN)
-        body = encode(Header.of(envelope, ttr), envelope.data, self._limit)
+        body = encode(BodyHeader.of(envelope, ttr), envelope.data, self._limit)
         if len(body) > self._limit - ROOM:
             raise PayloadTooLarge(len(body), self._limit - ROOM, "job, as beanstalkd would keep it,")
         wait = max(now + envelope.delay, envelope.not_before or 0) - now
@@ -141,7 +141,7 @@ class BeanstalkBackend(Backend):
 
     # Working
 
-    def open_session(self, session: Opened, *, adopts: str | None = None) -> list[Lease] | None:
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with uninterrupted(), self._guard:
             own, old = self._living(session.owner), self._living(adopts)
             if adopts is None:
@@ -181,7 +181,7 @@ class BeanstalkBackend(Backend):
                         session.held.clear()
                     raise
 
-    def _end(self, session: Session, turn: Turn) -> dict[int, Settled]:
+    def _end(self, session: BrokerSession, turn: Turn) -> dict[int, Settled]:
         """Those that are only to be removed, in one breath: nearly all there are.  Answers by the settlement's identity."""
         seen: set[Held] = set()  # the first word on a lease is the one that counts
         ends: list[Settlement] = []
@@ -198,18 +198,18 @@ class BeanstalkBackend(Backend):
                 self._evidence.note(settlement, answer)
         return {id(settlement): answer for settlement, answer in zip(ends, answers, strict=True)}
 
-    def _holds(self, session: Session, settlement: Settlement, owner: str) -> bool:
+    def _holds(self, session: BrokerSession, settlement: Settlement, owner: str) -> bool:
         lease = settlement.lease
         return lease.owner == owner and (lease.envelope.id, lease.token) in session.held
 
-    def _settle(self, session: Session, settlement: Settlement, owner: str) -> Settled:
+    def _settle(self, session: BrokerSession, settlement: Settlement, owner: str) -> Settled:
         if not self._holds(session, settlement, owner):
             return self._classify(settlement)
         answer = settling.settle(session, settlement, self._store_dead_letter(session), self.clock.micros())
         self._evidence.note(settlement, answer)
         return answer
 
-    def _store_dead_letter(self, session: Session) -> Callable[[Envelope], int]:
+    def _store_dead_letter(self, session: BrokerSession) -> Callable[[Envelope], int]:
         def store(envelope: Envelope) -> int:
             try:
                 put = self._as_put(envelope, self.clock.micros())
@@ -256,7 +256,7 @@ class BeanstalkBackend(Backend):
                 finally:
                     session.connection.close()
 
-    def _give_back(self, session: Session, key: Held, cause: str, *, started: bool) -> Reaped | None:
+    def _give_back(self, session: BrokerSession, key: Held, cause: str, *, started: bool) -> Reaped | None:
         reserved = session.held[key]
         return give_back(
             session.lease(reserved, ""),
@@ -327,12 +327,12 @@ class BeanstalkBackend(Backend):
 
     def _begin_anew(self) -> None:
         self._guard = threading.RLock()
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrokerSession] = {}
         self._producer: Connection | None = None
         self._asker: Connection | None = None
         self._evidence = Evidence()
 
-    def _living(self, owner: str | None) -> Session | None:
+    def _living(self, owner: str | None) -> BrokerSession | None:
         with self._guard:
             session = self._sessions.get(owner or "")
             if session is not None and session.connection.stale():
@@ -341,9 +341,9 @@ class BeanstalkBackend(Backend):
                 return None
             return session
 
-    def _new_session(self) -> Session:
+    def _new_session(self) -> BrokerSession:
         self._refuse_if_closed()
-        return Session(Connection(self._address), self._tubes, self.clock, self._limit)
+        return BrokerSession(Connection(self._address), self._tubes, self.clock, self._limit)
 
     @contextmanager
     def _producing(self) -> Iterator[Connection]:

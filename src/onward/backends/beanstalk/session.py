@@ -20,7 +20,7 @@ from typing import NamedTuple
 import msgspec
 
 from onward.backend import Claim, Lease, Sealed
-from onward.backends.beanstalk.body import Header, NotOurs, decode, encode
+from onward.backends.beanstalk.body import BodyHeader, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.broker.header import lease_of, revived
@@ -30,7 +30,7 @@ from onward.base.logs import get_logger
 from onward.errors import BackendError
 from onward.job.settlement import crash_pause
 
-__all__ = ["Reserved", "Session"]
+__all__ = ["BrokerSession", "Reserved"]
 
 logger = get_logger("onward.beanstalk")
 
@@ -45,7 +45,7 @@ class Reserved(NamedTuple):
 
     number: int  # the server's
     queue: str
-    header: Header  # with what the server has counted
+    header: BodyHeader  # with what the server has counted
     data: bytes
     claimed_at: int
 
@@ -58,7 +58,7 @@ class Reserved(NamedTuple):
         return (self.header.id, self.token)
 
 
-class Session:
+class BrokerSession:
     """What one owner holds.  All of it is called under the connection's lock."""
 
     def __init__(self, connection: Connection, tubes: Tubes, clock: Clock, limit: int) -> None:
@@ -191,7 +191,7 @@ class Session:
 
     # Ending
 
-    def put_back(self, reserved: Reserved, header: Header, delay: int) -> bool:
+    def put_back(self, reserved: Reserved, header: BodyHeader, delay: int) -> bool:
         """Store the job anew with other counters, then remove it as it was: who dies in between leaves it twice."""
         if not self.connection.touch(reserved.number):
             return False
@@ -199,7 +199,7 @@ class Session:
         self.connection.delete(reserved.number)
         return True
 
-    def bury(self, reserved: Reserved, header: Header, reason: str, failure: Failure | None) -> bool:
+    def bury(self, reserved: Reserved, header: BodyHeader, reason: str, failure: Failure | None) -> bool:
         """The same for a job that is dead.  The copy says why; until it is buried, whoever finds it buries it."""
         if not self.connection.touch(reserved.number):
             return False
@@ -210,7 +210,7 @@ class Session:
         self.connection.delete(reserved.number)
         return True
 
-    def _put(self, reserved: Reserved, header: Header, delay: int) -> int:
+    def _put(self, reserved: Reserved, header: BodyHeader, delay: int) -> int:
         body = encode(header, reserved.data, self._limit)
         tube, priority = self._tubes.of(reserved.queue), urgency(header.priority)
         return self.connection.put(tube, body, priority=priority, delay=delay, ttr=header.ttr)

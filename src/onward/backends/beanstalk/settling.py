@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from onward.backends.beanstalk.session import Reserved, Session
+from onward.backends.beanstalk.session import BrokerSession, Reserved
 from onward.backends.beanstalk.tubes import urgency
 from onward.backends.broker.evidence import key_of
 from onward.backends.broker.header import settled
@@ -26,7 +26,7 @@ __all__ = ["ENDINGS", "end", "settle"]
 ENDINGS = ("ack", "skip", "cancelled")
 
 
-def settle(session: Session, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
+def settle(session: BrokerSession, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
     """Apply it.  ``store`` keeps a dead letter."""
     reserved = session.held[key_of(settlement)]
     state = _apply(session, settlement, reserved, store, now)
@@ -34,7 +34,7 @@ def settle(session: Session, settlement: Settlement, store: Callable[[Envelope],
     return LEASE_LOST if state is None else applied(state)
 
 
-def end(session: Session, settlements: Sequence[Settlement], answers: list[Settled]) -> None:
+def end(session: BrokerSession, settlements: Sequence[Settlement], answers: list[Settled]) -> None:
     """Apply what only removes jobs.  ``answers`` is filled in as far as the server has answered."""
     if not settlements:
         return
@@ -49,7 +49,7 @@ def end(session: Session, settlements: Sequence[Settlement], answers: list[Settl
 
 
 def _apply(
-    session: Session, settlement: Settlement, reserved: Reserved, store: Callable[[Envelope], object], now: int
+    session: BrokerSession, settlement: Settlement, reserved: Reserved, store: Callable[[Envelope], object], now: int
 ) -> State | None:
     what, header = settled(settlement, reserved.header, now)
     if what.to is State.DISCARDED:

@@ -25,20 +25,20 @@ from onward.backend import (
     Reaped,
     Renewal,
     Replayed,
+    Session,
     StoredJob,
     Turn,
     TurnResult,
 )
-from onward.backend import Session as Opened
 from onward.backends.broker.evidence import Evidence
 from onward.backends.broker.turns import give_back, in_order
 from onward.backends.servicebus import health, settling
 from onward.backends.servicebus.bus import Bus
 from onward.backends.servicebus.channel import Channel
-from onward.backends.servicebus.dead_letters import Grave, page_of
-from onward.backends.servicebus.message import ROOM, Header, compose, size_of
+from onward.backends.servicebus.dead_letters import DeadLetterQueue, page_of
+from onward.backends.servicebus.message import ROOM, MessageHeader, compose, size_of
 from onward.backends.servicebus.names import Names
-from onward.backends.servicebus.session import Session, give_back_unharmed
+from onward.backends.servicebus.session import BrokerSession, give_back_unharmed
 from onward.backends.servicebus.url import parse_url
 from onward.base import forks
 from onward.base.clock import Clock, SystemClock
@@ -58,7 +58,7 @@ _BATCH = 256 * 1024 - ROOM  # bytes that travel as one
 
 class _Outgoing(NamedTuple):
     channel: Channel
-    header: Header
+    header: MessageHeader
     data: bytes
     due: int | None
     size: int
@@ -121,7 +121,7 @@ class ServiceBusBackend(Backend):
 
     def _outgoing(self, envelope: Envelope, now: int) -> _Outgoing:
         self._refuse_if_closed()
-        channel, header = self._channel(envelope.queue), Header.of(envelope)
+        channel, header = self._channel(envelope.queue), MessageHeader.of(envelope)
         size, limit = size_of(header, envelope.data), channel.max_size - ROOM
         if size > limit:
             raise PayloadTooLarge(size, limit, "job, as Service Bus would keep it,")
@@ -130,13 +130,13 @@ class ServiceBusBackend(Backend):
 
     # Working
 
-    def open_session(self, session: Opened, *, adopts: str | None = None) -> list[Lease] | None:
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with uninterrupted(), self._guard:
             self._refuse_if_closed()
             own, old = self._sessions.get(session.owner), self._sessions.get(adopts or "")
             if adopts is not None and own is None and old is None:
                 return None
-            kept = own or old or Session(session.lease_for, self.clock)
+            kept = own or old or BrokerSession(session.lease_for, self.clock)
             kept.lease_for = session.lease_for
             self._sessions.pop(adopts or "", None)
             self._sessions[session.owner] = kept
@@ -160,7 +160,7 @@ class ServiceBusBackend(Backend):
                     lambda claim: session.claim(claim, turn.owner, self._channel),
                 )
 
-    def _settle(self, session: Session, settlement: Settlement, owner: str) -> Settled:
+    def _settle(self, session: BrokerSession, settlement: Settlement, owner: str) -> Settled:
         lease = settlement.lease
         if lease.owner != owner or (lease.envelope.id, lease.token) not in session.held:
             return self._classify(settlement)
@@ -210,7 +210,7 @@ class ServiceBusBackend(Backend):
                 self._put_back_unclaimed(everything=True)  # nobody is left who would claim it
             return [reaped for reaped in found if reaped is not None]
 
-    def _give_back(self, session: Session, key: Held, cause: str, *, started: bool) -> Reaped | None:
+    def _give_back(self, session: BrokerSession, key: Held, cause: str, *, started: bool) -> Reaped | None:
         received = session.held[key]
         return give_back(
             received.lease(""),
@@ -227,20 +227,20 @@ class ServiceBusBackend(Backend):
         """Listen, on a connection of its own.  What comes is kept for the next claim."""
         deadline = time.monotonic() + timeout
         channels = [self._channel(queue) for queue in dict.fromkeys(queues)]
-        deaf: list[Channel] = []
+        unanswered: list[Channel] = []
         try:
             while not any(channel.has_arrived() for channel in channels):
                 for channel in channels:
                     left = deadline - time.monotonic()
                     if left <= 0 or self._closed.is_set():
                         return
-                    if channel not in deaf:
-                        deaf.append(channel)
+                    if channel not in unanswered:
+                        unanswered.append(channel)
                     if channel.listen(min(left, _LISTEN)):
-                        deaf.remove(channel)
+                        unanswered.remove(channel)
                         return
         finally:
-            for channel in deaf:
+            for channel in unanswered:
                 channel.stop_listening()
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
@@ -282,26 +282,32 @@ class ServiceBusBackend(Backend):
 
     def dead_jobs(self, query: Query) -> Sequence[StoredJob]:
         with uninterrupted():
-            return page_of([letter.job for grave in self._graves(query) for letter in grave.letters(query)], query)
+            return page_of(
+                [letter.job for each in self._dead_letter_queues(query) for letter in each.letters(query)], query
+            )
 
     def replay_dead(self, query: Query) -> Replayed:
         with uninterrupted():
-            return Replayed(ids=[job_id for grave in self._graves(query) for job_id in grave.replay(query)], skipped={})
+            return Replayed(
+                ids=[job_id for each in self._dead_letter_queues(query) for job_id in each.replay(query)], skipped={}
+            )
 
     def purge_dead(self, query: Query) -> int:
         with uninterrupted():
-            return sum(grave.purge(query) for grave in self._graves(query))
+            return sum(each.purge(query) for each in self._dead_letter_queues(query))
 
-    def _graves(self, query: Query) -> list[Grave]:
+    def _dead_letter_queues(self, query: Query) -> list[DeadLetterQueue]:
         if query.queue is None:
             queues = [name for name, each in self._counted() if each.dead_letter_message_count]
         else:
             queues = [query.queue]
-        return [self._grave(queue) for queue in queues]
+        return [self._dead_letter_queue(queue) for queue in queues]
 
-    def _grave(self, queue: str) -> Grave:
+    def _dead_letter_queue(self, queue: str) -> DeadLetterQueue:
         entity = self._names.of(queue)
-        return Grave(queue, self._bus.grave(entity), self._bus.sender(entity), self._bus.address.patience)
+        return DeadLetterQueue(
+            queue, self._bus.dead_letter_receiver(entity), self._bus.sender(entity), self._bus.address.patience
+        )
 
     # What is open
 
@@ -311,7 +317,7 @@ class ServiceBusBackend(Backend):
         self._closed.set()
         try:
             for channel in list(self._channels.values()):
-                channel.hush()
+                channel.stop_receiving()
             self._put_back_unclaimed(everything=True)
         except BackendError as error:
             logger.warning("what was received and not claimed comes back when its locks expire: %s", error)
@@ -327,11 +333,11 @@ class ServiceBusBackend(Backend):
 
     def _begin_anew(self) -> None:
         self._guard = threading.RLock()
-        self._sessions: dict[str, Session] = {}
+        self._sessions: dict[str, BrokerSession] = {}
         self._channels: dict[str, Channel] = {}
         self._evidence = Evidence()
 
-    def _living(self, owner: str | None) -> Session | None:
+    def _living(self, owner: str | None) -> BrokerSession | None:
         with self._guard:
             self._refuse_if_closed()
             return self._sessions.get(owner or "")

@@ -68,17 +68,17 @@ class Bus:
             ),
         )
 
-    def desk(self, entity: str) -> Receiver:
+    def receiver(self, entity: str) -> Receiver:
         """Where jobs are claimed, renewed and settled."""
-        return self._receiver("desk", entity)
+        return self._receiver("receiver", entity)
 
     def listener(self, entity: str) -> Receiver:
         """Where somebody waits, who must not keep the others from settling."""
         return self._receiver("listener", entity)
 
-    def grave(self, entity: str) -> Receiver:
+    def dead_letter_receiver(self, entity: str) -> Receiver:
         """The dead-letter sub-queue."""
-        return self._receiver("grave", entity, sub_queue=sdk.ServiceBusSubQueue.DEAD_LETTER)
+        return self._receiver("dead letters", entity, sub_queue=sdk.ServiceBusSubQueue.DEAD_LETTER)
 
     def _receiver(self, role: str, entity: str, **options: Any) -> Receiver:
         self.settings(entity)

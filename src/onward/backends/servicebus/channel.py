@@ -59,11 +59,11 @@ class Channel:
         self._elsewhere: dict[int, int] = {}  # number: until when we pass it over
         self._furthest = 0
         self._listener: Receiver | None = None
-        self._hushed = False
+        self._stopped = False
 
     @property
-    def desk(self) -> Receiver:
-        return self._bus.desk(self.entity)
+    def receiver(self) -> Receiver:
+        return self._bus.receiver(self.entity)
 
     @property
     def sender(self) -> Sender:
@@ -106,7 +106,7 @@ class Channel:
                 break
             patience = self._bus.address.patience / _LESS  # those that came must not wait for those that do not
         if unanswered:
-            self.desk.withdraw()
+            self.receiver.withdraw()
 
     def _kept(self, limit: int) -> list[Arrival]:
         """What a wait has received, as far as it still is ours."""
@@ -124,7 +124,7 @@ class Channel:
             self._arrived.extendleft(reversed(arrivals))
 
     def _receive(self, count: int, patience: float) -> list[Arrival]:
-        came = [self._arrival(each) for each in self.desk.receive(count, patience)]
+        came = [self._arrival(each) for each in self.receiver.receive(count, patience)]
         self._furthest = max([self._furthest, *(each.number for each in came)])
         return came
 
@@ -139,13 +139,13 @@ class Channel:
         now = self._clock.micros()
         self._elsewhere = {number: until for number, until in self._elsewhere.items() if until > now}
         # Ahead of what we had there is only what is new.  What came back is behind.
-        ahead = self.desk.peek(self._furthest + 1, count)
+        ahead = self.receiver.peek(self._furthest + 1, count)
         if seen := self._to_be_had(ahead, now):
             return seen
         if not self._furthest and len(ahead) < count:
             return None
         most = min(count + len(self._ours) + len(self._elsewhere) + _MORE, _PAGE)
-        everything = self.desk.peek(1, most)
+        everything = self.receiver.peek(1, most)
         if seen := self._to_be_had(everything, now):
             return seen[:count]
         # All that we saw is scheduled, or somebody's.  What lies behind that we do not know.
@@ -169,14 +169,14 @@ class Channel:
         """Wait for a message, and keep it for the next claim.  Whoever heard nothing must `stop_listening`."""
         listener = self._listener = self._bus.listener(self.entity)
         with listener.lock:
-            came = [] if self._hushed else listener.receive(1, seconds)
+            came = [] if self._stopped else listener.receive(1, seconds)
             with self._claiming:
                 self._arrived.extend(self._arrival(each) for each in came)
         return bool(came)
 
-    def hush(self) -> None:
+    def stop_receiving(self) -> None:
         """From now on nobody hears anything, and what is being heard has arrived."""
-        self._hushed = True
+        self._stopped = True
         if self._listener is not None:
             with self._listener.lock:
                 pass
@@ -200,7 +200,7 @@ class Channel:
         return until
 
     def renew(self, message: Any) -> bool:
-        kept = self.desk.renew(message)
+        kept = self.receiver.renew(message)
         if kept:
             self.locked(message)
         else:
@@ -212,11 +212,11 @@ class Channel:
 
     def stores(self, number: int, job_id: str) -> bool:
         """Whether the queue still has this very message."""
-        for each in self.desk.peek(number, 1):
+        for each in self.receiver.peek(number, 1):
             with suppress(NotOurs):
                 return int(each.sequence_number) == number and read(each)[0].id == job_id
         return False
 
     def ask(self) -> None:
         """Something, to hear an answer."""
-        self.desk.peek(1, 1)
+        self.receiver.peek(1, 1)

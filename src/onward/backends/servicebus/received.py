@@ -12,16 +12,16 @@ import msgspec
 from onward.backend import Lease, Sealed
 from onward.backends.broker.header import cut, lease_of
 from onward.backends.servicebus.channel import Arrival, Channel
-from onward.backends.servicebus.message import Header, compose, message_id
+from onward.backends.servicebus.message import MessageHeader, compose, message_id
 from onward.base.failure import Failure, storable
 
-__all__ = ["Epitaph", "Received"]
+__all__ = ["DeadLetterDescription", "Received"]
 
 _LONGEST = 4000  # characters of a reason, and of a description; the server takes 4096
 _TRACE = 1500
 
 
-class Epitaph(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeadLetterDescription(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a dead letter's description says: the counters as they were at the end, for a message cannot be changed."""
 
     attempts: int
@@ -46,7 +46,7 @@ class Received:
 
     __slots__ = ("_copy", "_message", "channel", "claimed_at", "data", "header")
 
-    def __init__(self, channel: Channel, arrival: Arrival, header: Header, data: bytes) -> None:
+    def __init__(self, channel: Channel, arrival: Arrival, header: MessageHeader, data: bytes) -> None:
         self.channel = channel
         self.header = header  # with what the server has counted
         self.data = data
@@ -77,11 +77,11 @@ class Received:
 
     def complete(self) -> bool:
         """Remove it."""
-        kept = self.channel.desk.complete(self._message)
+        kept = self.channel.receiver.complete(self._message)
         self.channel.unlocked(self._message)
         return kept
 
-    def put_back(self, header: Header, delay: int, now: int) -> bool:
+    def put_back(self, header: MessageHeader, delay: int, now: int) -> bool:
         """Store the job anew with other counters, then remove it as it was: who dies in between leaves it twice."""
         if not self.renew():
             return False
@@ -96,10 +96,10 @@ class Received:
         # The copy is not taken back when this is refused: what is gone for us may be gone for good, and still be shown.
         return self.complete() or not self.is_there()
 
-    def bury(self, header: Header, reason: str, failure: Failure | None, now: int) -> bool:
+    def bury(self, header: MessageHeader, reason: str, failure: Failure | None, now: int) -> bool:
         """Make it a dead letter: one command, and the message itself goes."""
-        epitaph = Epitaph(header.attempts, header.crashes, header.interruptions, now, _short(failure))
-        kept = self.channel.desk.dead_letter(self._message, storable(reason, _LONGEST), str(epitaph))
+        description = DeadLetterDescription(header.attempts, header.crashes, header.interruptions, now, _short(failure))
+        kept = self.channel.receiver.dead_letter(self._message, storable(reason, _LONGEST), str(description))
         self.channel.unlocked(self._message)
         return kept
 

@@ -27,14 +27,14 @@ from onward.base.logs import get_logger
 from onward.errors import BackendMisconfigured
 from onward.job.settlement import crash_pause
 
-__all__ = ["Session", "admit", "give_back_unharmed"]
+__all__ = ["BrokerSession", "admit", "give_back_unharmed"]
 
 logger = get_logger("onward.servicebus")
 
 _NOT_OURS = "no Onward wrote it"
 
 
-class Session:
+class BrokerSession:
     """What one owner holds.  All of it is called under its lock."""
 
     def __init__(self, lease_for: timedelta, clock: Clock) -> None:
@@ -106,7 +106,7 @@ def admit(channel: Channel, arrival: Arrival, now: int) -> Received | None:
         header, data = read(arrival.message)
     except NotOurs as error:
         logger.error("message %d of %s is dead-lettered: %s (%s)", arrival.number, channel.entity, _NOT_OURS, error)  # noqa: TRY400
-        channel.desk.dead_letter(arrival.message, _NOT_OURS, str(error))
+        channel.receiver.dead_letter(arrival.message, _NOT_OURS, str(error))
         channel.unlocked(arrival.message)
         return None
     crashes = arrival.message.delivery_count or 0

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from onward.backends.broker.evidence import key_of
 from onward.backends.broker.header import settled
 from onward.backends.servicebus.received import Received
-from onward.backends.servicebus.session import Session
+from onward.backends.servicebus.session import BrokerSession
 from onward.job.envelope import Envelope
 from onward.job.settlement import GONE, LEASE_LOST, UNEXPLAINED, Settled, Settlement, applied
 from onward.job.states import FINISHED, State
@@ -23,7 +23,7 @@ from onward.job.states import FINISHED, State
 __all__ = ["settle"]
 
 
-def settle(session: Session, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
+def settle(session: BrokerSession, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
     """Apply it.  ``store`` keeps a dead letter."""
     received = session.held[key_of(settlement)]
     state = _apply(settlement, received, store, now)
