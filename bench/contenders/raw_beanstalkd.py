@@ -34,7 +34,7 @@ _ENVELOPE = seal(
         payload=msgspec.Raw(msgspec.json.encode(payload(1))),
     )
 )
-_BODY = encode(BodyHeader.of(_ENVELOPE, _TTR), _ENVELOPE.data, 1 << 16)
+_BODY = encode(BodyHeader.of(_ENVELOPE, priority=_ENVELOPE.priority, ttr=_TTR), _ENVELOPE.data, 1 << 16)
 
 
 def reset() -> None:

@@ -7,13 +7,11 @@ a session cannot be adopted once its connection is broken.
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from onward.backend import (
-    Backend,
     Capabilities,
     Check,
     Enqueued,
@@ -21,8 +19,6 @@ from onward.backend import (
     Held,
     Lease,
     QueueState,
-    Reaped,
-    Renewal,
     Session,
     Turn,
     TurnResult,
@@ -33,14 +29,14 @@ from onward.backends.beanstalk.connection import Connection, Put
 from onward.backends.beanstalk.session import BrokerSession
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.beanstalk.url import Address, parse_url
-from onward.backends.broker.evidence import Evidence
-from onward.backends.broker.turns import give_back, in_order
-from onward.base import forks
+from onward.backends.broker.backend import BrokerBackend
+from onward.backends.broker.evidence import key_of
+from onward.backends.broker.turns import in_order
 from onward.base.backoff import jittered
-from onward.base.clock import SECOND, Clock, SystemClock
+from onward.base.clock import SECOND, Clock
 from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["BeanstalkBackend"]
@@ -56,7 +52,7 @@ _STATES = {
 }
 
 
-class BeanstalkBackend(Backend):
+class BeanstalkBackend(BrokerBackend[BrokerSession]):
     """Jobs in the tubes of one namespace."""
 
     capabilities = Capabilities(
@@ -73,13 +69,10 @@ class BeanstalkBackend(Backend):
     )
 
     def __init__(self, address: Address, *, namespace: str = "default", clock: Clock | None = None) -> None:
-        self.clock = clock or SystemClock()
         self._address = address
         self._tubes = Tubes(namespace)
-        self._closed = threading.Event()
         self._max_job_size: int | None = None  # as the server says, once it was asked
-        self._begin_anew()
-        forks.watch(self)
+        super().__init__(clock)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> BeanstalkBackend:
@@ -122,7 +115,7 @@ class BeanstalkBackend(Backend):
         ttr = self._address.ttr
         if envelope.timeout is not None:
             ttr = max(ttr, math.ceil(envelope.timeout) + _MARGIN)
-        body = encode(BodyHeader.of(envelope, ttr), envelope.data, self._limit)
+        body = encode(BodyHeader.of(envelope, priority=envelope.priority, ttr=ttr), envelope.data, self._limit)
         if len(body) > self._limit - ROOM:
             raise PayloadTooLarge(len(body), self._limit - ROOM, "job, as beanstalkd would keep it,")
         wait = max(now + envelope.delay, envelope.not_before or 0) - now
@@ -159,34 +152,28 @@ class BeanstalkBackend(Backend):
                 raise BackendMisconfigured(
                     "two living sessions cannot be made one: what is reserved belongs to its connection"
                 )
-        with kept.connection.lock:  # never under the guard: who holds it may need the guard
-            return [kept.lease(reserved, session.owner) for reserved in kept.held.values()]
+        with kept.lock:  # never under the guard: who holds it may need the guard
+            return [reserved.lease(session.owner) for reserved in kept.held.values()]
 
-    def turn(self, turn: Turn) -> TurnResult:
-        with uninterrupted():
-            session = self._living(turn.owner)
-            if session is None:
-                settled = [self._classify(settlement) for settlement in turn.settlements]
-                return TurnResult(settled=settled, leases=[], alive=False)
-            with session.connection.lock:
-                try:
-                    done = self._end(session, turn)
-                    return in_order(
-                        turn,
-                        lambda each: done.pop(id(each), None) or self._settle(session, each, turn.owner),
-                        lambda claim: session.claim(claim, turn.owner),
-                    )
-                except BackendError:
-                    if session.connection.broken:
-                        session.held.clear()
-                    raise
+    def _take_turn(self, session: BrokerSession, turn: Turn) -> TurnResult:
+        try:
+            done = self._end(session, turn)
+            return in_order(
+                turn,
+                lambda each: done.pop(id(each), None) or self._settle(session, each, turn.owner),
+                lambda claim: session.claim(claim, turn.owner),
+            )
+        except BackendError:
+            if session.connection.broken:
+                session.held.clear()
+            raise
 
     def _end(self, session: BrokerSession, turn: Turn) -> dict[int, Settled]:
         """Those that are only to be removed, in one breath: nearly all there are.  Answers by the settlement's identity."""
         seen: set[Held] = set()  # the first word on a lease is the one that counts
         ends: list[Settlement] = []
         for each in turn.settlements:
-            key = (each.lease.envelope.id, each.lease.token)
+            key = key_of(each)
             if each.move in settling.ENDINGS and key not in seen and self._holds(session, each, turn.owner):
                 ends.append(each)
             seen.add(key)
@@ -198,16 +185,8 @@ class BeanstalkBackend(Backend):
                 self._evidence.note(settlement, answer)
         return {id(settlement): answer for settlement, answer in zip(ends, answers, strict=True)}
 
-    def _holds(self, session: BrokerSession, settlement: Settlement, owner: str) -> bool:
-        lease = settlement.lease
-        return lease.owner == owner and (lease.envelope.id, lease.token) in session.held
-
-    def _settle(self, session: BrokerSession, settlement: Settlement, owner: str) -> Settled:
-        if not self._holds(session, settlement, owner):
-            return self._classify(settlement)
-        answer = settling.settle(session, settlement, self._store_dead_letter(session), self.clock.micros())
-        self._evidence.note(settlement, answer)
-        return answer
+    def _apply(self, session: BrokerSession, settlement: Settlement) -> Settled:
+        return settling.settle(session, settlement, self._store_dead_letter(session), self.clock.micros())
 
     def _store_dead_letter(self, session: BrokerSession) -> Callable[[Envelope], int]:
         def store(envelope: Envelope) -> int:
@@ -220,52 +199,6 @@ class BeanstalkBackend(Backend):
             return numbers[0]
 
         return store
-
-    def extend(self, owner: str) -> Renewal:
-        with uninterrupted():
-            session = self._living(owner)
-            if session is None:
-                self._asking().stats()  # whoever asks wants to know whether there is contact, too
-                return Renewal(alive=False)
-            with session.connection.lock:
-                return Renewal(alive=True, lost=tuple(session.renew()))
-
-    def reap(
-        self,
-        *,
-        owner: str | None = None,
-        queue: str | None = None,
-        started: Sequence[Held] | None = None,
-        cause: str | None = None,
-    ) -> list[Reaped]:
-        """Others are reaped by the server.  Of one's own, what had not begun is released, and the connection ended."""
-        with uninterrupted():
-            with self._guard:
-                session = self._living(owner)
-                self._sessions.pop(owner or "", None)
-            if session is None:
-                return []
-            with session.connection.lock:
-                try:
-                    begun = set(session.held) if started is None else set(started)
-                    return [
-                        reaped
-                        for key in sorted(session.held)
-                        if (reaped := self._give_back(session, key, cause or UNKNOWN_CAUSE, started=key in begun))
-                    ]
-                finally:
-                    session.connection.close()
-
-    def _give_back(self, session: BrokerSession, key: Held, cause: str, *, started: bool) -> Reaped | None:
-        reserved = session.held[key]
-        return give_back(
-            session.lease(reserved, ""),
-            reserved.header,
-            cause,
-            started=started,
-            settle=lambda move: settling.settle(session, move, lambda _: None, reserved.claimed_at),
-            evidence=self._evidence,
-        )
 
     # Waiting and looking
 
@@ -315,31 +248,15 @@ class BeanstalkBackend(Backend):
             if connection is not None:
                 connection.close()
 
-    def before_fork(self) -> None:
-        """Nothing to do: connections stay with the parent."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            for connection in [*(each.connection for each in self._sessions.values()), self._producer, self._asker]:
-                if connection is not None:
-                    connection.forget()
-            self._begin_anew()
+    def _forget_connections(self) -> None:
+        for connection in [*(each.connection for each in self._sessions.values()), self._producer, self._asker]:
+            if connection is not None:
+                connection.forget()
 
     def _begin_anew(self) -> None:
-        self._guard = threading.RLock()
-        self._sessions: dict[str, BrokerSession] = {}
+        super()._begin_anew()
         self._producer: Connection | None = None
         self._asker: Connection | None = None
-        self._evidence = Evidence()
-
-    def _living(self, owner: str | None) -> BrokerSession | None:
-        with self._guard:
-            session = self._sessions.get(owner or "")
-            if session is not None and session.connection.stale():
-                session.connection.close()
-                del self._sessions[owner or ""]
-                return None
-            return session
 
     def _new_session(self) -> BrokerSession:
         self._refuse_if_closed()
@@ -368,8 +285,8 @@ class BeanstalkBackend(Backend):
             connection.close()
         return Connection(self._address)
 
-    def _classify(self, settlement: Settlement) -> Settled:
-        return self._evidence.classify(settlement, self._stored)
+    def _make_contact(self) -> None:
+        self._asking().stats()
 
     def _stored(self, lease: Lease) -> bool:
         body = self._asking().peek(lease.receipt) if isinstance(lease.receipt, int) else None
@@ -377,7 +294,3 @@ class BeanstalkBackend(Backend):
             return body is not None and decode(body)[0].id == lease.envelope.id
         except NotOurs:
             return False
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed.is_set():
-            raise BackendError("this backend is closed")

@@ -14,7 +14,6 @@ import msgspec
 
 from onward.backends.broker.header import Header, NotOurs, cut
 from onward.base.failure import Failure
-from onward.job.envelope import Envelope
 
 __all__ = ["ROOM", "BodyHeader", "NotOurs", "decode", "encode"]
 
@@ -36,18 +35,6 @@ class BodyHeader(Header, frozen=True, omit_defaults=True, kw_only=True):
     @property
     def dead(self) -> bool:
         return self.ended_at is not None
-
-    @classmethod
-    def of(cls, envelope: Envelope, ttr: int) -> BodyHeader:
-        return cls(
-            id=envelope.id,
-            job=envelope.job,
-            enqueued_at=envelope.enqueued_at,
-            max_crashes=envelope.max_crashes,
-            priority=envelope.priority,
-            ttr=ttr,
-            expires_at=envelope.expires_at,
-        )
 
 
 _encode = msgspec.json.Encoder().encode

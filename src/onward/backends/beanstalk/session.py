@@ -14,8 +14,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+from contextlib import AbstractContextManager, suppress
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -57,6 +57,16 @@ class Reserved(NamedTuple):
     def key(self) -> tuple[str, int]:
         return (self.header.id, self.token)
 
+    def lease(self, owner: str) -> Lease:
+        return lease_of(
+            self.header,
+            Sealed(self.header.id, self.queue, self.data),
+            owner,
+            expires_at=self.claimed_at + self.header.ttr * SECOND,
+            claimed_at=self.claimed_at,
+            receipt=self.number,
+        )
+
 
 class BrokerSession:
     """What one owner holds.  All of it is called under the connection's lock."""
@@ -68,6 +78,20 @@ class BrokerSession:
         self._limit = limit
         self.held: dict[tuple[str, int], Reserved] = {}
         self._plenty: dict[str, int] = {}  # by queue, how many to ask for at once
+
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self.connection.lock
+
+    def has_ended(self) -> bool:
+        """Say whether the server has given back what was held, because the connection broke."""
+        if not self.connection.stale():
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        self.connection.close()
 
     # Taking
 
@@ -111,7 +135,7 @@ class BrokerSession:
                     self.put_back(reserved, reserved.header, 0)
                 elif reserved is not None:
                     self.held[reserved.key] = reserved
-                    leases.append(self.lease(reserved, owner))
+                    leases.append(reserved.lease(owner))
                     if reserved.header.crashes:
                         break
             else:
@@ -169,16 +193,6 @@ class BrokerSession:
             self.put_back(reserved, header, pause)
             return None
         return reserved
-
-    def lease(self, reserved: Reserved, owner: str) -> Lease:
-        return lease_of(
-            reserved.header,
-            Sealed(reserved.header.id, reserved.queue, reserved.data),
-            owner,
-            expires_at=reserved.claimed_at + reserved.header.ttr * SECOND,
-            claimed_at=reserved.claimed_at,
-            receipt=reserved.number,
-        )
 
     def renew(self) -> list[tuple[str, int]]:
         """Touch everything; gives what is ours no longer."""

@@ -6,12 +6,12 @@ has counted since is added when the job is claimed.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
 
 from onward.base.wording import counted
-from onward.job.envelope import Sealed
+from onward.job.envelope import Envelope, Sealed
 from onward.job.lease import LARGEST_COUNT, LAST_INSTANT, Lease
 from onward.job.settlement import Fate, Leased, Settlement, fate
 
@@ -47,6 +47,17 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     waits: Count = 0
     parked_since: _Instant | None = None
     spent: str | None = None
+
+    @classmethod
+    def of(cls, envelope: Envelope, **more: Any) -> Self:
+        return cls(
+            id=envelope.id,
+            job=envelope.job,
+            enqueued_at=envelope.enqueued_at,
+            max_crashes=envelope.max_crashes,
+            expires_at=envelope.expires_at,
+            **more,
+        )
 
     @property
     def crashed_too_often(self) -> str:

@@ -6,14 +6,12 @@ So nobody can reap another process, or renew for it; and what a dead one held co
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from onward.backend import (
-    Backend,
     Capabilities,
     Check,
     Enqueued,
@@ -22,16 +20,14 @@ from onward.backend import (
     Lease,
     Query,
     QueueState,
-    Reaped,
-    Renewal,
     Replayed,
     Session,
     StoredJob,
     Turn,
     TurnResult,
 )
-from onward.backends.broker.evidence import Evidence
-from onward.backends.broker.turns import give_back, in_order
+from onward.backends.broker.backend import BrokerBackend
+from onward.backends.broker.turns import in_order
 from onward.backends.servicebus import health, settling
 from onward.backends.servicebus.bus import Bus
 from onward.backends.servicebus.channel import Channel
@@ -40,12 +36,11 @@ from onward.backends.servicebus.message import ROOM, MessageHeader, compose, siz
 from onward.backends.servicebus.names import Names
 from onward.backends.servicebus.session import BrokerSession, give_back_unharmed
 from onward.backends.servicebus.url import parse_url
-from onward.base import forks
-from onward.base.clock import Clock, SystemClock
+from onward.base.clock import Clock
 from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["ServiceBusBackend"]
@@ -64,7 +59,7 @@ class _Outgoing(NamedTuple):
     size: int
 
 
-class ServiceBusBackend(Backend):
+class ServiceBusBackend(BrokerBackend[BrokerSession]):
     """Jobs in the queues of one namespace."""
 
     capabilities = Capabilities(
@@ -82,12 +77,9 @@ class ServiceBusBackend(Backend):
     )
 
     def __init__(self, bus: Bus, *, namespace: str = "default", clock: Clock | None = None) -> None:
-        self.clock = clock or SystemClock()
         self._bus = bus
         self._names = Names(namespace)
-        self._closed = threading.Event()
-        self._begin_anew()
-        forks.watch(self)
+        super().__init__(clock)
 
     @classmethod
     def from_url(
@@ -147,26 +139,15 @@ class ServiceBusBackend(Backend):
                     old.held.clear()
             return [] if adopts is None else [received.lease(session.owner) for received in kept.held.values()]
 
-    def turn(self, turn: Turn) -> TurnResult:
-        with uninterrupted():
-            session = self._living(turn.owner)
-            if session is None:
-                settled = [self._classify(settlement) for settlement in turn.settlements]
-                return TurnResult(settled=settled, leases=[], alive=False)
-            with session.lock:
-                return in_order(
-                    turn,
-                    lambda settlement: self._settle(session, settlement, turn.owner),
-                    lambda claim: session.claim(claim, turn.owner, self._channel),
-                )
+    def _take_turn(self, session: BrokerSession, turn: Turn) -> TurnResult:
+        return in_order(
+            turn,
+            lambda settlement: self._settle(session, settlement, turn.owner),
+            lambda claim: session.claim(claim, turn.owner, self._channel),
+        )
 
-    def _settle(self, session: BrokerSession, settlement: Settlement, owner: str) -> Settled:
-        lease = settlement.lease
-        if lease.owner != owner or (lease.envelope.id, lease.token) not in session.held:
-            return self._classify(settlement)
-        answer = settling.settle(session, settlement, self._store_dead_letter, self.clock.micros())
-        self._evidence.note(settlement, answer)
-        return answer
+    def _apply(self, session: BrokerSession, settlement: Settlement) -> Settled:
+        return settling.settle(session, settlement, self._store_dead_letter, self.clock.micros())
 
     def _store_dead_letter(self, envelope: Envelope) -> None:
         try:
@@ -174,52 +155,16 @@ class ServiceBusBackend(Backend):
         except (PayloadTooLarge, BackendMisconfigured) as error:  # too large, or no such queue: it will never be taken
             raise BackendRefused(str(error)) from error
 
-    def extend(self, owner: str) -> Renewal:
-        with uninterrupted():
-            session = self._living(owner)
-            if session is None:
-                self._make_contact()  # whoever asks wants to know whether there is any, too
-                return Renewal(alive=False)
-            self._put_back_unclaimed()
-            with session.lock:
-                if not session.held:
-                    self._make_contact()
-                return Renewal(alive=True, lost=tuple(session.renew()))
+    def _renew(self, session: BrokerSession) -> list[Held]:
+        self._put_back_unclaimed()
+        with session.lock:
+            if not session.held:
+                self._make_contact()
+            return session.renew()
 
-    def reap(
-        self,
-        *,
-        owner: str | None = None,
-        queue: str | None = None,
-        started: Sequence[Held] | None = None,
-        cause: str | None = None,
-    ) -> list[Reaped]:
-        """Others are reaped by the server, when their locks expire.  Of one's own everything is given back at once."""
-        with uninterrupted():
-            with self._guard:
-                session = self._sessions.pop(owner or "", None)
-            if session is None:
-                return []
-            with session.lock:
-                begun = set(session.held) if started is None else set(started)
-                found = [
-                    self._give_back(session, key, cause or UNKNOWN_CAUSE, started=key in begun)
-                    for key in sorted(session.held)
-                ]
-            if not self._sessions:
-                self._put_back_unclaimed(everything=True)  # nobody is left who would claim it
-            return [reaped for reaped in found if reaped is not None]
-
-    def _give_back(self, session: BrokerSession, key: Held, cause: str, *, started: bool) -> Reaped | None:
-        received = session.held[key]
-        return give_back(
-            received.lease(""),
-            received.header,
-            cause,
-            started=started,
-            settle=lambda move: settling.settle(session, move, lambda _: None, self.clock.micros()),
-            evidence=self._evidence,
-        )
+    def _after_reaping(self) -> None:
+        if not self._sessions:
+            self._put_back_unclaimed(everything=True)  # no session is left that would claim it
 
     # Waiting and looking
 
@@ -323,24 +268,16 @@ class ServiceBusBackend(Backend):
             logger.warning("what was received and not claimed comes back when its locks expire: %s", error)
         self._bus.close()
 
-    def before_fork(self) -> None:
-        """Nothing to do: connections stay with the parent."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._bus.forget()
-            self._begin_anew()
+    def _forget_connections(self) -> None:
+        self._bus.forget()
 
     def _begin_anew(self) -> None:
-        self._guard = threading.RLock()
-        self._sessions: dict[str, BrokerSession] = {}
+        super()._begin_anew()
         self._channels: dict[str, Channel] = {}
-        self._evidence = Evidence()
 
     def _living(self, owner: str | None) -> BrokerSession | None:
-        with self._guard:
-            self._refuse_if_closed()
-            return self._sessions.get(owner or "")
+        self._refuse_if_closed()
+        return super()._living(owner)
 
     def _channel(self, queue: str) -> Channel:
         with self._guard:
@@ -362,16 +299,9 @@ class ServiceBusBackend(Backend):
         if channel is not None:
             channel.ask()
 
-    def _classify(self, settlement: Settlement) -> Settled:
-        return self._evidence.classify(settlement, self._stored)
-
     def _stored(self, lease: Lease) -> bool:
         number, sealed = lease.receipt, lease.envelope
         return isinstance(number, int) and self._channel(sealed.queue).stores(number, sealed.id)
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed.is_set():
-            raise BackendError("this backend is closed")
 
 
 def _batches(outgoing: Sequence[_Outgoing]) -> Iterator[tuple[Channel, list[_Outgoing]]]:

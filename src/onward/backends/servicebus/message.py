@@ -16,7 +16,6 @@ from onward.backends.broker.header import Count, Header, NotOurs, cut
 from onward.backends.servicebus.driver import sdk
 from onward.base.clock import from_micros
 from onward.errors import BackendRefused
-from onward.job.envelope import Envelope
 
 __all__ = ["ROOM", "MessageHeader", "compose", "message_id", "read", "size_of"]
 
@@ -33,16 +32,6 @@ class MessageHeader(Header, frozen=True, omit_defaults=True, kw_only=True):
     """With what tells copies apart that have the same number of attempts."""
 
     rounds: Count = 0  # how often it was put back without an attempt, or replayed
-
-    @classmethod
-    def of(cls, envelope: Envelope) -> MessageHeader:
-        return cls(
-            id=envelope.id,
-            job=envelope.job,
-            enqueued_at=envelope.enqueued_at,
-            max_crashes=envelope.max_crashes,
-            expires_at=envelope.expires_at,
-        )
 
 
 def message_id(header: MessageHeader) -> str:

@@ -99,6 +99,12 @@ class BrokerSession:
             del self.held[key]
         return lost
 
+    def has_ended(self) -> bool:
+        return False  # no connection ends it
+
+    def close(self) -> None:
+        """Do nothing: what is still held comes back when its lock expires."""
+
 
 def admit(channel: Channel, arrival: Arrival, now: int) -> Received | None:
     """A message as a job, with the counters as they are now; None if it may not run."""
