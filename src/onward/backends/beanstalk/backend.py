@@ -1,7 +1,7 @@
 """The contract's verbs in beanstalkd's commands.
 
-A session is a connection: the server itself gives back what a dead one held, so nobody reaps, nobody renews for another, and
-a session cannot be adopted once its connection is broken.
+A session is a connection.  The server itself gives back what a dead one held, so no process reaps or renews for another,
+and a session cannot be adopted once its connection is broken.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
 
     @property
     def _limit(self) -> int:
-        """The largest job that the server takes.  Whatever writes a job asks for it, so the server is checked by then."""
+        """The largest job that the server takes.  Every writer of a job asks for it, so the server is checked by then."""
         if self._max_job_size is None:
             self.connect()
             assert self._max_job_size is not None
@@ -123,7 +123,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
         return Put(self._tubes.of(envelope.queue), body, urgency(envelope.priority), delay, ttr)
 
     def _take_back(self, stored: Sequence[int]) -> int:
-        """How many of a batch that failed could not be removed again: its connection is gone, or they run already."""
+        """Remove a batch that failed.  Returns how many jobs could not be: the connection is gone, or they run already."""
         left = len(stored)
         try:
             connection = self._asking()
@@ -152,7 +152,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
                 raise BackendMisconfigured(
                     "two living sessions cannot be made one: what is reserved belongs to its connection"
                 )
-        with kept.lock:  # never under the guard: who holds it may need the guard
+        with kept.lock:  # never under the guard: the thread that holds it may need the guard
             return [reserved.lease(session.owner) for reserved in kept.held.values()]
 
     def _take_turn(self, session: BrokerSession, turn: Turn) -> TurnResult:
@@ -169,8 +169,8 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
             raise
 
     def _end(self, session: BrokerSession, turn: Turn) -> dict[int, Settled]:
-        """Those that are only to be removed, in one breath: nearly all there are.  Answers by the settlement's identity."""
-        seen: set[Held] = set()  # the first word on a lease is the one that counts
+        """Remove the jobs that have ended, nearly all there are, in one pipeline.  Answers by the settlement's identity."""
+        seen: set[Held] = set()  # the first settlement of a lease is the one that counts
         ends: list[Settlement] = []
         for each in turn.settlements:
             key = key_of(each)
@@ -203,7 +203,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
     # Waiting and looking
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Look for ready jobs on a connection of its own.  One that blocked in a reservation would have to give it back."""
+        """Poll for ready jobs on a connection of its own.  One that blocked in a reservation would have to give it back."""
         deadline, pause = time.monotonic() + timeout, _LOOK_FIRST
         tubes = [self._tubes.of(queue) for queue in queues]
         while not any(self._asking().has_ready(tube) for tube in tubes):
@@ -213,7 +213,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
             pause = min(pause * 1.5, _LOOK_LATER)
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        """By what the server counts: a retry is scheduled there like any other job, and what has ended leaves no trace."""
+        """Return what the server counts: a retry is scheduled there like any other job, and a job that has ended is gone."""
         counts = dict.fromkeys(State, 0)
         for name in self._names() if queue is None else [queue]:
             said = self._asking().stats_tube(self._tubes.of(name)) or {}
@@ -264,7 +264,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
 
     @contextmanager
     def _producing(self) -> Iterator[Connection]:
-        """The connection that puts, for one thread at a time: which tube it uses is a property of it."""
+        """Yield the connection that puts, for one thread at a time: which tube it uses is a property of it."""
         with self._guard:
             self._refuse_if_closed()
             producer = self._producer = self._fresh(self._producer)
@@ -272,7 +272,7 @@ class BeanstalkBackend(BrokerBackend[BrokerSession]):
             yield producer
 
     def _asking(self) -> Connection:
-        """For questions, which anybody may ask and repeat."""
+        """Return the connection for questions, which every thread may ask and repeat."""
         with self._guard:
             self._refuse_if_closed()
             self._asker = self._fresh(self._asker)

@@ -1,7 +1,7 @@
-"""Many commands in one breath: sent together, answered one by one in their order.
+"""Many commands at once: sent together, answered one by one in their order.
 
-The driver waits for every answer before it sends the next command, and so does the server's whole day pass in waiting.  The
-protocol does not ask for that: each command is done, and answered, as if it had come alone.
+The driver waits for every answer before it sends the next command: a round trip for each.  The protocol does not ask for
+that: each command is done, and answered, as if it had come alone.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class ServerAnswer(NamedTuple):
 
 
 def ask(client: Any, commands: Sequence[bytes]) -> Iterator[ServerAnswer]:
-    """Whoever does not read all of the answers closes the connection."""
+    """Send commands, and yield their answers.  A caller that does not read all of them must close the connection."""
     for start in range(0, len(commands), AT_ONCE):
         sent = commands[start : start + AT_ONCE]
         _send(client, sent)

@@ -37,7 +37,7 @@ logger = get_logger("onward.beanstalk")
 _MOST = 100  # jobs to ask for at once
 Found = tuple[int, bytes]  # a job's number, and its body
 
-_A_MOMENT = 60  # seconds in which a dead copy is buried; who is killed meanwhile leaves it to the next who finds it
+_A_MOMENT = 60  # seconds in which a dead copy is buried; after a kill the next session that reserves it does that
 
 
 class Reserved(NamedTuple):
@@ -96,7 +96,7 @@ class BrokerSession:
     # Taking
 
     def claim(self, claim: Claim, owner: str) -> list[Lease]:
-        """Queue by queue.  A suspect ends it: it comes alone, or waits for the next."""
+        """Claim queue by queue.  A suspect ends the claim: it comes alone, or waits for the next."""
         leases: list[Lease] = []
         for queue in dict.fromkeys(claim.queues):
             most = min(claim.limit, len(leases) + claim.at_most.get(queue, claim.limit))
@@ -109,10 +109,10 @@ class BrokerSession:
         return leases
 
     def _reserve(self, queue: str, limit: int) -> list[Found]:
-        """The next jobs of a queue, as they come.  A queue that had few is not asked for many."""
+        """Reserve the next jobs of a queue.  A queue that had few is not asked for many."""
         tube, wanted = self._tubes.of(queue), min(limit, self._plenty.get(queue, 1))
         found, is_late = self.connection.reserve(tube, wanted)
-        if is_late:  # one of ours was forgotten
+        if is_late:  # one of ours was not renewed in time
             self.renew()
             if not found:
                 found, _ = self.connection.reserve(tube, wanted)
@@ -130,8 +130,8 @@ class BrokerSession:
                     break
                 left.popleft()
                 if reserved is not None and reserved.key in self.held:
-                    # Two say they are one job, and one of them lies.  What becomes of one must not be done to the other: put
-                    # back, it comes with another token.
+                    # Two bodies have one id and one token, so one is forged.  A settlement of one must not reach the other:
+                    # put back, it comes with another token.
                     self.put_back(reserved, reserved.header, 0)
                 elif reserved is not None:
                     self.held[reserved.key] = reserved
@@ -148,7 +148,7 @@ class BrokerSession:
         return False
 
     def _give_back(self, found: Iterable[Found]) -> None:
-        """What comes after a suspect, or an error, has not begun."""
+        """Release what was reserved after a suspect, or before an error: it has not started."""
         for number, body in found:
             try:
                 priority = urgency(decode(body)[0].priority)
@@ -166,14 +166,14 @@ class BrokerSession:
         return self._counted(Reserved(number, queue, header, data, self._clock.micros()), stats)
 
     def _counted(self, reserved: Reserved, stats: Mapping[bytes, bytes]) -> Reserved | None:
-        """With the counters as they are now; None if it may not run."""
+        """Return it with the counters as they are now; None if it may not run."""
         number, header = reserved.number, reserved.header
         reserves, releases, buries = (int(stats[word]) for word in (b"reserves", b"releases", b"buries"))
         if header.dead:
             if not int(stats[b"kicks"]):
                 self.connection.bury(number, urgency(header.priority))
                 return None
-            # Somebody gave it another life.
+            # A person has kicked it: it is replayed.
             header = msgspec.structs.replace(revived(header), reason=None, ended_at=None, failure=None)
         elif header.expires_at is not None and header.expires_at <= reserved.claimed_at:
             self.connection.delete(number)
@@ -195,7 +195,7 @@ class BrokerSession:
         return reserved
 
     def renew(self) -> list[tuple[str, int]]:
-        """Touch everything; gives what is ours no longer."""
+        """Touch all that is held.  Returns what is not ours any more."""
         held = list(self.held.items())
         touched = self.connection.touch_all([reserved.number for _, reserved in held])
         lost = [key for (key, _), is_ours in zip(held, touched, strict=True) if not is_ours]
@@ -206,7 +206,7 @@ class BrokerSession:
     # Ending
 
     def put_back(self, reserved: Reserved, header: BodyHeader, delay: int) -> bool:
-        """Store the job anew with other counters, then remove it as it was: who dies in between leaves it twice."""
+        """Store the job anew with other counters, then remove the original: a death in between leaves it twice."""
         if not self.connection.touch(reserved.number):
             return False
         self._put(reserved, header, math.ceil(delay / SECOND))
@@ -214,7 +214,7 @@ class BrokerSession:
         return True
 
     def bury(self, reserved: Reserved, header: BodyHeader, reason: str, failure: Failure | None) -> bool:
-        """The same for a job that is dead.  The copy says why; until it is buried, whoever finds it buries it."""
+        """Do the same to a dead job.  The copy says why; a session that reserves the copy before it is buried buries it."""
         if not self.connection.touch(reserved.number):
             return False
         dead = msgspec.structs.replace(header, reason=reason, failure=failure, ended_at=self._clock.micros())

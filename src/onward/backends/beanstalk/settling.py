@@ -5,8 +5,8 @@
     nack, snooze, park, crashed    touch, put, delete
     abandon, crashed too often     [put the dead letter,] touch, put, reserve it, bury it, delete
 
-A touch that finds nothing: the lease was lost, and nothing is put.  The copy is stored before the original is removed: who
-is killed between two commands leaves the job twice, and never not at all.
+A touch that finds nothing: the lease was lost, and nothing is put.  The copy is stored before the original is removed: a
+process that is killed between two commands leaves the job twice, and never not at all.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ ENDINGS = ("ack", "skip", "cancelled")
 
 
 def settle(session: BrokerSession, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
-    """Apply it.  ``store`` keeps a dead letter."""
+    """Apply a settlement.  ``store`` keeps a dead letter."""
     reserved = session.held[key_of(settlement)]
     state = _apply(session, settlement, reserved, store, now)
     del session.held[key_of(settlement)]  # only now: without an answer it stays ours, or went with the connection

@@ -1,7 +1,7 @@
 """The messages that this process holds, and what it tells the broker about them.
 
 Everything here comes after the store was written.  If the broker cannot be told, that is no error of the verb: a message
-comes back by itself, and whoever gets it asks the store again; one that is missing is put by the next sweep.
+comes back by itself, and the process that receives it asks the store again; the next sweep puts one that is missing.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Taken(NamedTuple):
 
 
 class Deliveries:
-    """Messages by their jobs."""
+    """The messages that this process holds, by their jobs."""
 
     def __init__(self, broker: Backend, store: CompanionStore, putter: Putter, clock: Clock) -> None:
         self._broker = broker
@@ -81,7 +81,7 @@ class Deliveries:
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """After a fork: sessions and messages are the parent's."""
+        """Start empty, after a fork: sessions and messages are the parent's."""
         self._lock = threading.Lock()
         self._held: dict[str, _Message] = {}
         self._sessions: dict[str, Session] = {}
@@ -91,7 +91,7 @@ class Deliveries:
     # Sessions
 
     def open(self, session: Session, adopts: str | None, leases: Sequence[Lease]) -> None:
-        """The broker's half of a session; of what its predecessor held, the messages that the store says are its own."""
+        """Open the broker's half of a session, with those messages of its predecessor that the store says are its own."""
         adopts = None if adopts == session.owner else adopts
         with self._lock:
             self._sessions[session.owner] = session
@@ -111,7 +111,7 @@ class Deliveries:
         self._inherit(adopts, session.owner, ours, kept or [])
 
     def _inherit(self, old: str, new: str, ours: set[Held], reserved: Sequence[Lease]) -> None:
-        """Messages of jobs that are not ours go back, and those that were left over when the old session lost its answer."""
+        """Keep the messages of our jobs.  Release the others, and those left over when the old session lost its answer."""
         with self._lock:
             for job_id, held in list(self._held.items()):
                 if held.owner == old and (job_id, held.token) in ours:
@@ -122,7 +122,7 @@ class Deliveries:
         self.tell(new, Told([], [Settlement.release(lease) for lease in reserved if _key(lease) not in known]))
 
     def let_go(self, owner: str) -> set[str]:
-        """End the broker's half of a session; gives the jobs whose messages went back."""
+        """End the broker's half of a session.  Returns the jobs whose messages went back."""
         with self._lock:
             self._sessions.pop(owner, None)
             self._renewed.pop(owner, None)
@@ -137,7 +137,7 @@ class Deliveries:
         return returned
 
     def give_back(self, owner: str, reaped: Sequence[Reaped]) -> None:
-        """The store has ended this session.  What crashed comes later than its message would: it gets another for it."""
+        """Give back the messages of a session that the store has ended.  A crashed job gets another message, for later."""
         with self._lock:
             messages = {job_id: held for job_id, held in self._held.items() if held.owner == owner}
         crashed = [each.id for each in reaped if each.crashed and each.to in LIVE]
@@ -150,7 +150,7 @@ class Deliveries:
         self._putter.put_waiting(each.id for each in reaped if each.to in LIVE and each.id not in returned)
 
     def renew(self, owner: str) -> None:
-        """Keep the messages of a session ours.  If one is lost, its job is not: the store says whose it is."""
+        """Renew the messages of a session.  If one is lost, its job is not: the store says whose it is."""
         if owner not in self._sessions:
             return
 
@@ -171,7 +171,7 @@ class Deliveries:
     def settled(
         self, owner: str, settlements: Sequence[Settlement], answers: Sequence[Settled], woken: Iterable[str]
     ) -> Told:
-        """What to tell the broker, now that the store has answered."""
+        """Return what to tell the broker, now that the store has answered."""
         told = Told([], [])
         for settlement, answer in zip(settlements, answers, strict=True):
             job = settlement.lease.envelope
@@ -180,7 +180,7 @@ class Deliveries:
             held = self._end(job.id, settlement.lease.token)
             if held is not None:
                 told.moves.append(after_settling(settlement, answer, _of(held.lease, owner)))
-            elif answer.counts and answer.state in LIVE:  # its message is with somebody who is dead or asleep
+            elif answer.counts and answer.state in LIVE:  # its message is with a process that is dead or suspended
                 told.puts.append(self._putter.about(job, wait_of(settlement)))
         told.puts.extend(self._putter.about_waiting(woken))
         return told
@@ -256,7 +256,7 @@ class Deliveries:
             self.let_go(owner)
             return _Taken(TurnResult(settled=[], leases=[], alive=False), [], go_on=False)
         except BaseException:
-            # Whether the store has handed them out is not known.  If it has, whoever adopts this session will hear of it.
+            # Whether the store has handed them out is not known.  If it has, a session that adopts this one gets them.
             self.tell(owner, Told([], [*moves, *map(Settlement.release, asked.values())]))
             raise
         removed = any(move.move != "release" for move in moves)
@@ -276,7 +276,7 @@ class Deliveries:
         return result
 
     def _judged(self, asked: dict[str, Lease], unknown: list[Lease], *, claimed: bool) -> list[Settlement]:
-        """What becomes of messages whose jobs the store did not hand out."""
+        """Decide about messages whose jobs the store did not hand out."""
         moves = []
         for job_id, lease in list(asked.items()):
             stored = self._store.get(job_id)
@@ -290,13 +290,13 @@ class Deliveries:
                 moves.append(Settlement.snooze(lease, _BUSY))
             elif until(stored, now) <= 0 and (claimed or stored.crashes):  # there is a suspect among them
                 moves.append(Settlement.release(lease))
-            else:  # not due; or somebody is at it, it has expired, or is at rest; and clocks differ
+            else:  # not due; or another worker claims it, it has expired, or is parked; and clocks differ
                 moves.append(Settlement.snooze(lease, max(_A_MOMENT, until(stored, now))))
             del asked[job_id]
         return moves
 
     def _learn(self, owner: str, unknown: Sequence[Lease], moves: list[Settlement]) -> Sequence[Lease]:
-        """Jobs that were put into the broker by a program without this store: they are the store's from now on."""
+        """Store jobs that a program without this store has put into the broker, and claim them."""
         asked: dict[str, Lease] = {}
         for lease in unknown:
             job = Sealed(job_id_of(lease.envelope.id), lease.envelope.queue, lease.envelope.data)
@@ -317,7 +317,7 @@ class Deliveries:
         self._closed.set()
 
     def _keep_renewing(self) -> None:
-        """The store's session may be renewed by a supervisor; the messages only from here."""
+        """Start the thread that renews.  A supervisor can renew the store's session; the messages only this process."""
         with self._lock:
             if self._renewal is None or not self._renewal.is_alive():
                 self._renewal = threading.Thread(target=self._renew_all, name="onward-messages", daemon=True)

@@ -1,4 +1,4 @@
-"""How the two are, and whether they agree."""
+"""The health of broker and store, and whether they agree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["checks"]
 
 
 def checks(broker: Backend, store: CompanionStore) -> list[Check]:
-    """One that cannot be reached does not keep the other from answering."""
+    """Check both.  If one cannot be reached, the other is still checked."""
     found = [*_of("broker", broker), *_of("store", store)]
     if isinstance(broker, Counting) and not any(check.status == "fail" for check in found):
         found.append(_agreement(broker, store))

@@ -1,4 +1,4 @@
-"""What stands beside a broker."""
+"""What a broker's companion must be able to do."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ __all__ = ["CompanionStore"]
 
 
 class CompanionStore(Companion, Protocol):
-    """A backend of its own right, that can be asked for jobs by their ids."""
+    """A backend that can be asked for jobs by their ids."""
 
     @property
     def capabilities(self) -> Capabilities: ...

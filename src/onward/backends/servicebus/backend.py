@@ -1,7 +1,7 @@
 """The contract's verbs in the commands of Service Bus.
 
-A session is a list in this process: a lock belongs to whoever knows it, lives until it expires, and is renewed one by one.
-So nobody can reap another process, or renew for it; and what a dead one held comes back when its locks expire.
+A session is a list in this process: a lock belongs to the process that received it, lives until it expires, and is renewed
+singly.  So no process can reap another, or renew for it; and what a dead one held comes back when its locks expire.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
     # Enqueueing
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        """As many as fit travel as one, and are stored or not as one."""
+        """Send as many as fit as one, which are stored together or not at all."""
         now = self.clock.micros()
         outgoing = [self._outgoing(envelope, now) for envelope in envelopes]  # all checked before the first is sent
         with uninterrupted():
@@ -132,7 +132,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
             kept.lease_for = session.lease_for
             self._sessions.pop(adopts or "", None)
             self._sessions[session.owner] = kept
-        with kept.lock:  # never under the guard: who holds it may need the guard
+        with kept.lock:  # never under the guard: the thread that holds it may need the guard
             if old is not None and old is not kept:
                 with old.lock:
                     kept.held |= old.held
@@ -169,7 +169,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
     # Waiting and looking
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Listen, on a connection of its own.  What comes is kept for the next claim."""
+        """Receive, on a connection of its own.  A message that comes is kept for the next claim."""
         deadline = time.monotonic() + timeout
         channels = [self._channel(queue) for queue in dict.fromkeys(queues)]
         unanswered: list[Channel] = []
@@ -189,7 +189,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
                 channel.stop_listening()
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        """By what the server counts.  To it a message that another process has is like one that waits."""
+        """Return what the server counts.  It counts a message that another process has as one that waits."""
         counts = dict.fromkeys(State, 0)
         for name, each in self._counted():
             if queue is not None and name != queue:
@@ -305,7 +305,7 @@ class ServiceBusBackend(BrokerBackend[BrokerSession]):
 
 
 def _batches(outgoing: Sequence[_Outgoing]) -> Iterator[tuple[Channel, list[_Outgoing]]]:
-    """What may travel as one: to one queue, due at one instant, and not too much."""
+    """Yield what may travel as one: to one queue, due at one instant, and not too much."""
     kinds: Callable[[_Outgoing], tuple[str, int]] = lambda each: (each.channel.entity, each.due or 0)  # noqa: E731
     for _, alike in groupby(sorted(outgoing, key=kinds), key=kinds):
         batch: list[_Outgoing] = []

@@ -1,6 +1,6 @@
-"""The dead-letter sub-queue of a queue: it can be looked through from one end to the other, and no letter can be picked.
+"""The dead-letter sub-queue of a queue: it can be read from one end to the other, and no message can be picked.
 
-So whoever wants some of them receives all that lie before, and gives the others back.
+So a process that wants some of them receives all that lie before, and gives the others back.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class DeadLetterQueue:
         self._patience = patience
 
     def letters(self, query: Query) -> Iterator[DeadMessage]:
-        """Those that are meant, in the order of their numbers."""
+        """Yield the dead messages that a query means, in the order of their numbers."""
         first = 1
         while page := self._receiver.peek(first, _PAGE):
             for message in page:
@@ -56,7 +56,7 @@ class DeadLetterQueue:
             first = int(page[-1].sequence_number) + 1
 
     def replay(self, query: Query) -> list[str]:
-        """Store a copy with a whole budget, then remove the letter: who dies in between leaves the job alive and dead."""
+        """Store a copy with a whole budget, then remove the dead one: a death in between leaves the job alive and dead."""
 
         def revive(message: Any, letter: DeadMessage) -> None:
             header = msgspec.structs.replace(
@@ -153,7 +153,7 @@ def _is_meant(job: StoredJob, query: Query) -> bool:
 
 
 def page_of(jobs: Sequence[StoredJob], query: Query) -> list[StoredJob]:
-    """By id, as a list of jobs is paged."""
+    """Order and cut by id, as a list of jobs is paged."""
     ordered = sorted(jobs, key=lambda job: job.id, reverse=query.newest_first)
     if query.after is not None:
         after = query.after

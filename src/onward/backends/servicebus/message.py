@@ -45,7 +45,7 @@ def message_id(header: MessageHeader) -> str:
 
 
 def compose(header: MessageHeader, data: bytes, due: int | None = None) -> Any:
-    """The message.  ``due``: the instant before which nobody is given it."""
+    """Make the message.  ``due``: the instant before which the server does not deliver it."""
     return sdk.ServiceBusMessage(
         data,
         message_id=message_id(header),
@@ -57,7 +57,7 @@ def compose(header: MessageHeader, data: bytes, due: int | None = None) -> Any:
 
 
 def size_of(header: MessageHeader, data: bytes) -> int:
-    """What the server will count, or more."""
+    """Return the size that the server will count, or more."""
     try:
         properties = sum(len(name) + len(str(value).encode()) + _PER_PROPERTY for name, value in _items(header))
         return len(data) + properties + 3 * len(header.id) + len(header.job.encode()) + _PER_MESSAGE
@@ -66,7 +66,7 @@ def size_of(header: MessageHeader, data: bytes) -> int:
 
 
 def read(message: Any) -> tuple[MessageHeader, bytes]:
-    """The counters as they were written, and the sealed bytes."""
+    """Return the counters as they were written, and the sealed bytes."""
     properties = {_text(name): _text(value) for name, value in (message.application_properties or {}).items()}
     if properties.get(_MARK) != _VERSION:
         raise NotOurs("it is not marked as a job of Onward")

@@ -1,7 +1,7 @@
 """A message that is ours, as a job: what can be done to it, in commands.
 
-A message is settled by its lock.  Once that is lost, every command is refused, whether another has the message or nobody;
-so a worker that comes too late can change nothing.  When a settlement is refused, it may also have been applied and its
+A message is settled by its lock.  Once that is lost, every command is refused, whether or not another has the message; so a
+worker that comes too late can change nothing.  When a settlement is refused, it may also have been applied and its
 answer lost: then the queue does not have the message any more.
 """
 
@@ -82,7 +82,7 @@ class Received:
         return kept
 
     def put_back(self, header: MessageHeader, delay: int, now: int) -> bool:
-        """Store the job anew with other counters, then remove it as it was: who dies in between leaves it twice."""
+        """Store the job anew with other counters, then remove the original: a death in between leaves it twice."""
         if not self.renew():
             return False
         if header.attempts == self.header.attempts:
@@ -90,9 +90,8 @@ class Received:
         if self._copy != message_id(header):
             due = now + delay if delay else now - now % 1000  # at once: the server counts milliseconds
             self.channel.sender.schedule(compose(header, self.data, due))
-            self._copy = message_id(
-                header
-            )  # if the completion gets no answer, this is said again, and not stored again
+            # If the completion gets no answer, the settlement is repeated, and the copy is not stored again.
+            self._copy = message_id(header)
         # The copy is not taken back when this is refused: what is gone for us may be gone for good, and still be shown.
         return self.complete() or not self.is_there()
 
@@ -110,5 +109,5 @@ class Received:
 def _short(failure: Failure | None) -> Failure | None:
     if failure is None:
         return None
-    # Of a traceback the end tells more than the beginning.
+    # The end of a traceback explains more than its beginning.
     return Failure(failure.kind, cut(failure.message, _TRACE) or "", failure.traceback[-_TRACE:])
