@@ -13,7 +13,7 @@ import msgspec
 
 from bench.body import noop, payload
 from bench.contenders import on_beanstalkd
-from onward.backends.beanstalk.body import Header, encode
+from onward.backends.beanstalk.body import BodyHeader, encode
 from onward.job.envelope import Letter, seal
 
 CONFIGS = {"1 process": 1, "2 processes": 2}
@@ -34,7 +34,7 @@ _ENVELOPE = seal(
         payload=msgspec.Raw(msgspec.json.encode(payload(1))),
     )
 )
-_BODY = encode(Header.of(_ENVELOPE, _TTR), _ENVELOPE.data, 1 << 16)
+_BODY = encode(BodyHeader.of(_ENVELOPE, priority=_ENVELOPE.priority, ttr=_TTR), _ENVELOPE.data, 1 << 16)
 
 
 def reset() -> None:

@@ -73,7 +73,7 @@ class BeanstalkCells:
     SCENES = TABLES
     COLUMNS = MappingProxyType(
         {
-            "header": tuple(get_type_hints(body.Header)),
+            "header": tuple(get_type_hints(body.BodyHeader)),
             "message": ("magic", "version", "line", "sealed", "whole", "cut", "flipped"),
             "native": ("priority", "delay", "ttr"),
         }
@@ -87,7 +87,7 @@ class BeanstalkCells:
         return self.COLUMNS[table]
 
     def write(self, cell, row, value):
-        whole = body.encode(body.Header.of(row, 120), row.data, 65_535)
+        whole = body.encode(body.BodyHeader.of(row, priority=row.priority, ttr=120), row.data, 65_535)
         told = {}
         if cell.table == "native":  # the protocol has nothing but numbers for these
             told = {cell.column: value if isinstance(value, int) else int(place_of(value) * 2**32)}
@@ -138,7 +138,7 @@ class ServiceBusCells:
     SCENES = TABLES
     COLUMNS = MappingProxyType(
         {
-            "header": ("onward", *get_type_hints(message.Header), "a property of another's"),
+            "header": ("onward", *get_type_hints(message.MessageHeader), "a property of another's"),
             "message": ("body", "cut", "flipped", "value", "sequence", "no properties"),
             "native": (*PROPERTIES, "time_to_live", "scheduled", "delivery_count"),
         }
@@ -167,7 +167,7 @@ class ServiceBusCells:
         return True
 
     def _damaged(self, cell, row, value):
-        header = message.Header.of(row)
+        header = message.MessageHeader.of(row)
         application = {name: _as_amqp(each) for name, each in message._properties(header).items()}
         native = {"message_id": message.message_id(header), "subject": header.job}
         sections = {0x75: row.data}

@@ -79,7 +79,7 @@ class Clients:
             self._buses.append(KeptBus(parse_url(self._url)))
         for bus in self._buses:
             bus.look_at_all(Names("default").queue)
-        links = [link for bus in self._buses for queue in queues for link in (bus.sender, bus.desk)]
+        links = [link for bus in self._buses for queue in queues for link in (bus.sender, bus.receiver)]
         names = [entity(queue) for _ in self._buses for queue in queues for _ in range(2)]
         with ThreadPoolExecutor(32) as threads:
             list(threads.map(lambda open_link, name: _open(open_link(name)), links, names))
@@ -156,7 +156,7 @@ class RealNamespace:
             channel = self.backend._channel(queue)
             while arrivals := channel.take(100):
                 for arrival in arrivals:
-                    channel.desk.complete(arrival.message)
+                    channel.receiver.complete(arrival.message)
 
 
 @contextlib.contextmanager

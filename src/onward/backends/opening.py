@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 
 from onward.backend import Backend, Inspection, Tables
 from onward.backends.companion import AccompaniedBackend
-from onward.backends.companion.store import Store
+from onward.backends.companion.store import CompanionStore
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
 from onward.backends.sqlite.tables import SqliteTables
@@ -65,7 +65,7 @@ def located(settings: Settings, backend: Backend) -> Settings:
     )
 
 
-def _open_beside(broker: Backend, settings: Settings, url: str, clock: Clock | None) -> Store:
+def _open_beside(broker: Backend, settings: Settings, url: str, clock: Clock | None) -> CompanionStore:
     scheme = scheme_of(url)
     if isinstance(broker, Inspection):
         raise BackendMisconfigured(
@@ -79,7 +79,7 @@ def _open_beside(broker: Backend, settings: Settings, url: str, clock: Clock | N
         )
     store = _open(replace(settings, url=url, store=None), clock)
     assert isinstance(store, Companion)
-    return cast("Store", store)
+    return cast("CompanionStore", store)
 
 
 def _open(settings: Settings, clock: Clock | None) -> Backend:

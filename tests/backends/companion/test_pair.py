@@ -59,7 +59,7 @@ def test_bytes_that_nobody_can_read_are_learned_of_too(backend, timed_server, cl
 @pytest.mark.promise("F38")
 def test_a_second_message_about_a_job_is_not_a_second_run(backend, open_pair, clock):
     lease = a_lease(backend)
-    backend._deliveries.put_again([lease.envelope.id])  # nothing: it does not wait
+    backend._putter.put_waiting([lease.envelope.id])  # nothing: it does not wait
     backend.broker.enqueue([an_envelope(id=lease.envelope.id)])
     other = open_pair()
 

@@ -215,7 +215,7 @@ def test_the_counters_travel_beside_the_sealed_bytes(backend, timed_server):
     lease = a_lease(backend)
     backend.nack(lease)
 
-    with_bus = backend._bus.desk(entity()).peek(1, 1)
+    with_bus = backend._bus.receiver(entity()).peek(1, 1)
 
     header, sealed = read(with_bus[0])
     assert (header.attempts, header.delivery, sealed) == (1, 1, lease.envelope.data)

@@ -1,19 +1,17 @@
 """The contract's verbs in beanstalkd's commands.
 
-A session is a connection: the server itself gives back what a dead one held, so nobody reaps, nobody renews for another, and
-a session cannot be adopted once its connection is broken.
+A session is a connection.  The server itself gives back what a dead one held, so no process reaps or renews for another,
+and a session cannot be adopted once its connection is broken.
 """
 
 from __future__ import annotations
 
 import math
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from onward.backend import (
-    Backend,
     Capabilities,
     Check,
     Enqueued,
@@ -21,26 +19,24 @@ from onward.backend import (
     Held,
     Lease,
     QueueState,
-    Reaped,
-    Renewal,
+    Session,
     Turn,
     TurnResult,
 )
-from onward.backend import Session as Opened
 from onward.backends.beanstalk import health, settling
-from onward.backends.beanstalk.body import ROOM, Header, NotOurs, decode, encode
+from onward.backends.beanstalk.body import ROOM, BodyHeader, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection, Put
-from onward.backends.beanstalk.session import Session
+from onward.backends.beanstalk.session import BrokerSession
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.beanstalk.url import Address, parse_url
-from onward.backends.broker.evidence import Evidence
-from onward.backends.broker.turns import give_back, in_order
-from onward.base import forks
+from onward.backends.broker.backend import BrokerBackend
+from onward.backends.broker.evidence import key_of
+from onward.backends.broker.turns import in_order
 from onward.base.backoff import jittered
-from onward.base.clock import SECOND, Clock, SystemClock
+from onward.base.clock import SECOND, Clock
 from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["BeanstalkBackend"]
@@ -56,7 +52,7 @@ _STATES = {
 }
 
 
-class BeanstalkBackend(Backend):
+class BeanstalkBackend(BrokerBackend[BrokerSession]):
     """Jobs in the tubes of one namespace."""
 
     capabilities = Capabilities(
@@ -73,13 +69,10 @@ class BeanstalkBackend(Backend):
     )
 
     def __init__(self, address: Address, *, namespace: str = "default", clock: Clock | None = None) -> None:
-        self.clock = clock or SystemClock()
         self._address = address
         self._tubes = Tubes(namespace)
-        self._closed = threading.Event()
         self._max_job_size: int | None = None  # as the server says, once it was asked
-        self._begin_anew()
-        forks.watch(self)
+        super().__init__(clock)
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> BeanstalkBackend:
@@ -92,7 +85,7 @@ class BeanstalkBackend(Backend):
 
     @property
     def _limit(self) -> int:
-        """The largest job that the server takes.  Whatever writes a job asks for it, so the server is checked by then."""
+        """The largest job that the server takes.  Every writer of a job asks for it, so the server is checked by then."""
         if self._max_job_size is None:
             self.connect()
             assert self._max_job_size is not None
@@ -122,7 +115,7 @@ class BeanstalkBackend(Backend):
         ttr = self._address.ttr
         if envelope.timeout is not None:
             ttr = max(ttr, math.ceil(envelope.timeout) + _MARGIN)
-        body = encode(Header.of(envelope, ttr), envelope.data, self._limit)
+        body = encode(BodyHeader.of(envelope, priority=envelope.priority, ttr=ttr), envelope.data, self._limit)
         if len(body) > self._limit - ROOM:
             raise PayloadTooLarge(len(body), self._limit - ROOM, "job, as beanstalkd would keep it,")
         wait = max(now + envelope.delay, envelope.not_before or 0) - now
@@ -130,7 +123,7 @@ class BeanstalkBackend(Backend):
         return Put(self._tubes.of(envelope.queue), body, urgency(envelope.priority), delay, ttr)
 
     def _take_back(self, stored: Sequence[int]) -> int:
-        """How many of a batch that failed could not be removed again: its connection is gone, or they run already."""
+        """Remove a batch that failed.  Returns how many jobs could not be: the connection is gone, or they run already."""
         left = len(stored)
         try:
             connection = self._asking()
@@ -141,7 +134,7 @@ class BeanstalkBackend(Backend):
 
     # Working
 
-    def open_session(self, session: Opened, *, adopts: str | None = None) -> list[Lease] | None:
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with uninterrupted(), self._guard:
             own, old = self._living(session.owner), self._living(adopts)
             if adopts is None:
@@ -159,34 +152,28 @@ class BeanstalkBackend(Backend):
                 raise BackendMisconfigured(
                     "two living sessions cannot be made one: what is reserved belongs to its connection"
                 )
-        with kept.connection.lock:  # never under the guard: who holds it may need the guard
-            return [kept.lease(reserved, session.owner) for reserved in kept.held.values()]
+        with kept.lock:  # never under the guard: the thread that holds it may need the guard
+            return [reserved.lease(session.owner) for reserved in kept.held.values()]
 
-    def turn(self, turn: Turn) -> TurnResult:
-        with uninterrupted():
-            session = self._living(turn.owner)
-            if session is None:
-                settled = [self._classify(settlement) for settlement in turn.settlements]
-                return TurnResult(settled=settled, leases=[], alive=False)
-            with session.connection.lock:
-                try:
-                    done = self._end(session, turn)
-                    return in_order(
-                        turn,
-                        lambda each: done.pop(id(each), None) or self._settle(session, each, turn.owner),
-                        lambda claim: session.claim(claim, turn.owner),
-                    )
-                except BackendError:
-                    if session.connection.broken:
-                        session.held.clear()
-                    raise
+    def _take_turn(self, session: BrokerSession, turn: Turn) -> TurnResult:
+        try:
+            done = self._end(session, turn)
+            return in_order(
+                turn,
+                lambda each: done.pop(id(each), None) or self._settle(session, each, turn.owner),
+                lambda claim: session.claim(claim, turn.owner),
+            )
+        except BackendError:
+            if session.connection.broken:
+                session.held.clear()
+            raise
 
-    def _end(self, session: Session, turn: Turn) -> dict[int, Settled]:
-        """Those that are only to be removed, in one breath: nearly all there are.  Answers by the settlement's identity."""
-        seen: set[Held] = set()  # the first word on a lease is the one that counts
+    def _end(self, session: BrokerSession, turn: Turn) -> dict[int, Settled]:
+        """Remove the jobs that have ended, nearly all there are, in one pipeline.  Answers by the settlement's identity."""
+        seen: set[Held] = set()  # the first settlement of a lease is the one that counts
         ends: list[Settlement] = []
         for each in turn.settlements:
-            key = (each.lease.envelope.id, each.lease.token)
+            key = key_of(each)
             if each.move in settling.ENDINGS and key not in seen and self._holds(session, each, turn.owner):
                 ends.append(each)
             seen.add(key)
@@ -198,18 +185,10 @@ class BeanstalkBackend(Backend):
                 self._evidence.note(settlement, answer)
         return {id(settlement): answer for settlement, answer in zip(ends, answers, strict=True)}
 
-    def _holds(self, session: Session, settlement: Settlement, owner: str) -> bool:
-        lease = settlement.lease
-        return lease.owner == owner and (lease.envelope.id, lease.token) in session.held
+    def _apply(self, session: BrokerSession, settlement: Settlement) -> Settled:
+        return settling.settle(session, settlement, self._store_dead_letter(session), self.clock.micros())
 
-    def _settle(self, session: Session, settlement: Settlement, owner: str) -> Settled:
-        if not self._holds(session, settlement, owner):
-            return self._classify(settlement)
-        answer = settling.settle(session, settlement, self._store_dead_letter(session), self.clock.micros())
-        self._evidence.note(settlement, answer)
-        return answer
-
-    def _store_dead_letter(self, session: Session) -> Callable[[Envelope], int]:
+    def _store_dead_letter(self, session: BrokerSession) -> Callable[[Envelope], int]:
         def store(envelope: Envelope) -> int:
             try:
                 put = self._as_put(envelope, self.clock.micros())
@@ -221,56 +200,10 @@ class BeanstalkBackend(Backend):
 
         return store
 
-    def extend(self, owner: str) -> Renewal:
-        with uninterrupted():
-            session = self._living(owner)
-            if session is None:
-                self._asking().stats()  # whoever asks wants to know whether there is contact, too
-                return Renewal(alive=False)
-            with session.connection.lock:
-                return Renewal(alive=True, lost=tuple(session.renew()))
-
-    def reap(
-        self,
-        *,
-        owner: str | None = None,
-        queue: str | None = None,
-        started: Sequence[Held] | None = None,
-        cause: str | None = None,
-    ) -> list[Reaped]:
-        """Others are reaped by the server.  Of one's own, what had not begun is released, and the connection ended."""
-        with uninterrupted():
-            with self._guard:
-                session = self._living(owner)
-                self._sessions.pop(owner or "", None)
-            if session is None:
-                return []
-            with session.connection.lock:
-                try:
-                    begun = set(session.held) if started is None else set(started)
-                    return [
-                        reaped
-                        for key in sorted(session.held)
-                        if (reaped := self._give_back(session, key, cause or UNKNOWN_CAUSE, started=key in begun))
-                    ]
-                finally:
-                    session.connection.close()
-
-    def _give_back(self, session: Session, key: Held, cause: str, *, started: bool) -> Reaped | None:
-        reserved = session.held[key]
-        return give_back(
-            session.lease(reserved, ""),
-            reserved.header,
-            cause,
-            started=started,
-            settle=lambda move: settling.settle(session, move, lambda _: None, reserved.claimed_at),
-            evidence=self._evidence,
-        )
-
     # Waiting and looking
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Look for ready jobs on a connection of its own.  One that blocked in a reservation would have to give it back."""
+        """Poll for ready jobs on a connection of its own.  One that blocked in a reservation would have to give it back."""
         deadline, pause = time.monotonic() + timeout, _LOOK_FIRST
         tubes = [self._tubes.of(queue) for queue in queues]
         while not any(self._asking().has_ready(tube) for tube in tubes):
@@ -280,7 +213,7 @@ class BeanstalkBackend(Backend):
             pause = min(pause * 1.5, _LOOK_LATER)
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        """By what the server counts: a retry is scheduled there like any other job, and what has ended leaves no trace."""
+        """Return what the server counts: a retry is scheduled there like any other job, and a job that has ended is gone."""
         counts = dict.fromkeys(State, 0)
         for name in self._names() if queue is None else [queue]:
             said = self._asking().stats_tube(self._tubes.of(name)) or {}
@@ -315,39 +248,23 @@ class BeanstalkBackend(Backend):
             if connection is not None:
                 connection.close()
 
-    def before_fork(self) -> None:
-        """Nothing to do: connections stay with the parent."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            for connection in [*(each.connection for each in self._sessions.values()), self._producer, self._asker]:
-                if connection is not None:
-                    connection.forget()
-            self._begin_anew()
+    def _forget_connections(self) -> None:
+        for connection in [*(each.connection for each in self._sessions.values()), self._producer, self._asker]:
+            if connection is not None:
+                connection.forget()
 
     def _begin_anew(self) -> None:
-        self._guard = threading.RLock()
-        self._sessions: dict[str, Session] = {}
+        super()._begin_anew()
         self._producer: Connection | None = None
         self._asker: Connection | None = None
-        self._evidence = Evidence()
 
-    def _living(self, owner: str | None) -> Session | None:
-        with self._guard:
-            session = self._sessions.get(owner or "")
-            if session is not None and session.connection.stale():
-                session.connection.close()
-                del self._sessions[owner or ""]
-                return None
-            return session
-
-    def _new_session(self) -> Session:
+    def _new_session(self) -> BrokerSession:
         self._refuse_if_closed()
-        return Session(Connection(self._address), self._tubes, self.clock, self._limit)
+        return BrokerSession(Connection(self._address), self._tubes, self.clock, self._limit)
 
     @contextmanager
     def _producing(self) -> Iterator[Connection]:
-        """The connection that puts, for one thread at a time: which tube it uses is a property of it."""
+        """Yield the connection that puts, for one thread at a time: which tube it uses is a property of it."""
         with self._guard:
             self._refuse_if_closed()
             producer = self._producer = self._fresh(self._producer)
@@ -355,7 +272,7 @@ class BeanstalkBackend(Backend):
             yield producer
 
     def _asking(self) -> Connection:
-        """For questions, which anybody may ask and repeat."""
+        """Return the connection for questions, which every thread may ask and repeat."""
         with self._guard:
             self._refuse_if_closed()
             self._asker = self._fresh(self._asker)
@@ -368,8 +285,8 @@ class BeanstalkBackend(Backend):
             connection.close()
         return Connection(self._address)
 
-    def _classify(self, settlement: Settlement) -> Settled:
-        return self._evidence.classify(settlement, self._stored)
+    def _make_contact(self) -> None:
+        self._asking().stats()
 
     def _stored(self, lease: Lease) -> bool:
         body = self._asking().peek(lease.receipt) if isinstance(lease.receipt, int) else None
@@ -377,7 +294,3 @@ class BeanstalkBackend(Backend):
             return body is not None and decode(body)[0].id == lease.envelope.id
         except NotOurs:
             return False
-
-    def _refuse_if_closed(self) -> None:
-        if self._closed.is_set():
-            raise BackendError("this backend is closed")

@@ -12,19 +12,17 @@ from typing import Annotated
 
 import msgspec
 
-from onward.backends.broker import header as shared
-from onward.backends.broker.header import NotOurs, cut
+from onward.backends.broker.header import Header, NotOurs, cut
 from onward.base.failure import Failure
-from onward.job.envelope import Envelope
 
-__all__ = ["ROOM", "Header", "NotOurs", "decode", "encode"]
+__all__ = ["ROOM", "BodyHeader", "NotOurs", "decode", "encode"]
 
 _MAGIC = b"onward-beanstalk/1 "
 # The line grows when a job is put back; what was accepted must still fit then.
 ROOM = 2048
 
 
-class Header(shared.Header, frozen=True, omit_defaults=True, kw_only=True):
+class BodyHeader(Header, frozen=True, omit_defaults=True, kw_only=True):
     """With what only this server needs to be told again."""
 
     priority: Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31)] = 0
@@ -38,24 +36,12 @@ class Header(shared.Header, frozen=True, omit_defaults=True, kw_only=True):
     def dead(self) -> bool:
         return self.ended_at is not None
 
-    @classmethod
-    def of(cls, envelope: Envelope, ttr: int) -> Header:
-        return cls(
-            id=envelope.id,
-            job=envelope.job,
-            enqueued_at=envelope.enqueued_at,
-            max_crashes=envelope.max_crashes,
-            priority=envelope.priority,
-            ttr=ttr,
-            expires_at=envelope.expires_at,
-        )
-
 
 _encode = msgspec.json.Encoder().encode
-_decode = msgspec.json.Decoder(Header).decode
+_decode = msgspec.json.Decoder(BodyHeader).decode
 
 
-def encode(header: Header, data: bytes, limit: int) -> bytes:
+def encode(header: BodyHeader, data: bytes, limit: int) -> bytes:
     """The body.  What explains a death is cut until it fits: the job itself never is."""
     if header.spent is not None or header.reason is not None:
         header = msgspec.structs.replace(header, spent=cut(header.spent), reason=cut(header.reason))
@@ -65,7 +51,7 @@ def encode(header: Header, data: bytes, limit: int) -> bytes:
     return body
 
 
-def decode(body: bytes) -> tuple[Header, bytes]:
+def decode(body: bytes) -> tuple[BodyHeader, bytes]:
     if not body.startswith(_MAGIC):
         raise NotOurs("it does not begin as a job of Onward does")
     end = body.find(b"\n")

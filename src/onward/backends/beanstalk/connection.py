@@ -61,7 +61,7 @@ class Connection:
         return numbers[0]
 
     def put_all(self, puts: Sequence[Put], stored: list[int]) -> None:
-        """Fills in the numbers of those that the server has answered for, even if others fail."""
+        """Put jobs, and fill in the numbers of those that the server has stored, even if others fail."""
         commands: list[bytes] = []
         with self._talking():
             for put in puts:
@@ -89,9 +89,9 @@ class Connection:
         return unavailable
 
     def reserve(self, tube: str, limit: int) -> tuple[list[tuple[int, bytes]], bool]:
-        """The next jobs of a queue that are ready now, and whether one of ours must be renewed before there are more.
+        """Reserve the next jobs of a queue that are ready now; and say whether one of ours must be renewed before that.
 
-        It never blocks: others need the connection.
+        It never blocks: other threads need the connection.
         """
         with self._talking():
             if tube != self._watching:
@@ -113,7 +113,7 @@ class Connection:
             return found, is_late
 
     def reserve_one(self, job: int) -> bool:
-        """A job by its number, wherever it waits."""
+        """Reserve a job by its number, in whichever state it waits."""
         return self._found(lambda: self._client.reserve_job(job))
 
     def touch(self, job: int) -> bool:
@@ -126,7 +126,7 @@ class Connection:
         return self.delete_all([job])[0]
 
     def delete_all(self, jobs: Sequence[int], found: list[bool] | None = None) -> list[bool]:
-        """``found`` is filled in as far as the server has answered, even if it then falls silent."""
+        """Delete jobs.  ``found`` is filled in as far as the server has answered, even if the connection then breaks."""
         return self._found_all(b"delete", jobs, b"DELETED", [] if found is None else found)
 
     def release(self, job: int, priority: int) -> bool:
@@ -156,7 +156,7 @@ class Connection:
             return dict(self._client.stats())
 
     def counters(self, jobs: Sequence[int]) -> list[Mapping[bytes, bytes] | None]:
-        """What the server has counted of each; None where there is no such job."""
+        """Return what the server has counted of each; None where there is no such job."""
         counted: list[Mapping[bytes, bytes] | None] = []
         with self._talking():
             failure: Exception | None = None
@@ -181,15 +181,15 @@ class Connection:
             return self._client.tubes()
 
     def stale(self) -> bool:
-        """Whether the server has closed it while nobody asked anything."""
+        """Say whether the server has closed it while no command was under way."""
         if self.broken:
             return True
-        if not self.lock.acquire(blocking=False):  # somebody is asking: what can be read is an answer
+        if not self.lock.acquire(blocking=False):  # another thread asks: what can be read is its answer
             return False
         try:
             look = select.poll()
             look.register(self._socket, select.POLLIN)
-            return bool(look.poll(0))  # nothing was asked, so this is its end
+            return bool(look.poll(0))  # no command was sent, so this is its end
         except (OSError, ValueError):  # it was closed this moment
             return True
         finally:
@@ -201,7 +201,7 @@ class Connection:
             self._client.close()
 
     def forget(self) -> None:
-        """In a fork: our copy of the socket is closed, and the parent's goes on."""
+        """Close this process's copy of the socket, in a fork; the parent's goes on."""
         self.broken = True
         with suppress(OSError):
             os.close(self._socket.detach())

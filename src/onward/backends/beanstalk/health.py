@@ -1,4 +1,4 @@
-"""How a server is: which version, whether it writes to its disk, and what has been buried.
+"""The health of a server: which version, whether it writes to its disk, and what has been buried.
 
 A server that meets an error of its disk stops writing, for good, and goes on answering that jobs are stored.  It does not
 say so; but then its count of written records stands still.  So a job is put and removed to see it move.
@@ -25,7 +25,7 @@ _A_DAY = 86_400
 
 
 def admitted(address: Address, said: Mapping[str, Any], capabilities: Capabilities) -> Capabilities:
-    """What a server like this can do; raises `BackendMisconfigured` if that is not enough."""
+    """Return what a server like this can do; raises `BackendMisconfigured` if that is not enough."""
     if _version(said) < _OLDEST:
         raise BackendMisconfigured(f"{address.place} is beanstalkd {said['version']}: 1.12 or newer is needed")
     if _has_log(said):
@@ -84,7 +84,7 @@ def _buried(connection: Connection, tubes: Tubes) -> Check:
     if not buried:
         return Check(name="dead letters", status="ok", detail="nothing is buried")
     counted = ", ".join(f"{count} in {queue}" for queue, count in sorted(buried.items()))
-    return Check(name="dead letters", status="warn", detail=f"buried: {counted}; `kick` gives them another life")
+    return Check(name="dead letters", status="warn", detail=f"buried: {counted}; `kick` replays them")
 
 
 def _has_log(said: Mapping[str, Any]) -> bool:

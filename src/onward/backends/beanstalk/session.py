@@ -14,13 +14,13 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from typing import NamedTuple
+from contextlib import AbstractContextManager, suppress
+from typing import Any, NamedTuple
 
 import msgspec
 
 from onward.backend import Claim, Lease, Sealed
-from onward.backends.beanstalk.body import Header, NotOurs, decode, encode
+from onward.backends.beanstalk.body import BodyHeader, NotOurs, decode, encode
 from onward.backends.beanstalk.connection import Connection
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.broker.header import lease_of, revived
@@ -30,14 +30,14 @@ from onward.base.logs import get_logger
 from onward.errors import BackendError
 from onward.job.settlement import crash_pause
 
-__all__ = ["Reserved", "Session"]
+__all__ = ["BrokerSession", "Reserved"]
 
 logger = get_logger("onward.beanstalk")
 
 _MOST = 100  # jobs to ask for at once
 Found = tuple[int, bytes]  # a job's number, and its body
 
-_A_MOMENT = 60  # seconds in which a dead copy is buried; who is killed meanwhile leaves it to the next who finds it
+_A_MOMENT = 60  # seconds in which a dead copy is buried; after a kill the next session that reserves it does that
 
 
 class Reserved(NamedTuple):
@@ -45,7 +45,7 @@ class Reserved(NamedTuple):
 
     number: int  # the server's
     queue: str
-    header: Header  # with what the server has counted
+    header: BodyHeader  # with what the server has counted
     data: bytes
     claimed_at: int
 
@@ -57,8 +57,18 @@ class Reserved(NamedTuple):
     def key(self) -> tuple[str, int]:
         return (self.header.id, self.token)
 
+    def lease(self, owner: str) -> Lease:
+        return lease_of(
+            self.header,
+            Sealed(self.header.id, self.queue, self.data),
+            owner,
+            expires_at=self.claimed_at + self.header.ttr * SECOND,
+            claimed_at=self.claimed_at,
+            receipt=self.number,
+        )
 
-class Session:
+
+class BrokerSession:
     """What one owner holds.  All of it is called under the connection's lock."""
 
     def __init__(self, connection: Connection, tubes: Tubes, clock: Clock, limit: int) -> None:
@@ -69,10 +79,24 @@ class Session:
         self.held: dict[tuple[str, int], Reserved] = {}
         self._plenty: dict[str, int] = {}  # by queue, how many to ask for at once
 
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        return self.connection.lock
+
+    def has_ended(self) -> bool:
+        """Say whether the server has given back what was held, because the connection broke."""
+        if not self.connection.stale():
+            return False
+        self.close()
+        return True
+
+    def close(self) -> None:
+        self.connection.close()
+
     # Taking
 
     def claim(self, claim: Claim, owner: str) -> list[Lease]:
-        """Queue by queue.  A suspect ends it: it comes alone, or waits for the next."""
+        """Claim queue by queue.  A suspect ends the claim: it comes alone, or waits for the next."""
         leases: list[Lease] = []
         for queue in dict.fromkeys(claim.queues):
             most = min(claim.limit, len(leases) + claim.at_most.get(queue, claim.limit))
@@ -85,10 +109,10 @@ class Session:
         return leases
 
     def _reserve(self, queue: str, limit: int) -> list[Found]:
-        """The next jobs of a queue, as they come.  A queue that had few is not asked for many."""
+        """Reserve the next jobs of a queue.  A queue that had few is not asked for many."""
         tube, wanted = self._tubes.of(queue), min(limit, self._plenty.get(queue, 1))
         found, is_late = self.connection.reserve(tube, wanted)
-        if is_late:  # one of ours was forgotten
+        if is_late:  # one of ours was not renewed in time
             self.renew()
             if not found:
                 found, _ = self.connection.reserve(tube, wanted)
@@ -106,12 +130,12 @@ class Session:
                     break
                 left.popleft()
                 if reserved is not None and reserved.key in self.held:
-                    # Two say they are one job, and one of them lies.  What becomes of one must not be done to the other: put
-                    # back, it comes with another token.
+                    # Two bodies have one id and one token, so one is forged.  A settlement of one must not reach the other:
+                    # put back, it comes with another token.
                     self.put_back(reserved, reserved.header, 0)
                 elif reserved is not None:
                     self.held[reserved.key] = reserved
-                    leases.append(self.lease(reserved, owner))
+                    leases.append(reserved.lease(owner))
                     if reserved.header.crashes:
                         break
             else:
@@ -124,7 +148,7 @@ class Session:
         return False
 
     def _give_back(self, found: Iterable[Found]) -> None:
-        """What comes after a suspect, or an error, has not begun."""
+        """Release what was reserved after a suspect, or before an error: it has not started."""
         for number, body in found:
             try:
                 priority = urgency(decode(body)[0].priority)
@@ -142,14 +166,14 @@ class Session:
         return self._counted(Reserved(number, queue, header, data, self._clock.micros()), stats)
 
     def _counted(self, reserved: Reserved, stats: Mapping[bytes, bytes]) -> Reserved | None:
-        """With the counters as they are now; None if it may not run."""
+        """Return it with the counters as they are now; None if it may not run."""
         number, header = reserved.number, reserved.header
         reserves, releases, buries = (int(stats[word]) for word in (b"reserves", b"releases", b"buries"))
         if header.dead:
             if not int(stats[b"kicks"]):
                 self.connection.bury(number, urgency(header.priority))
                 return None
-            # Somebody gave it another life.
+            # A person has kicked it: it is replayed.
             header = msgspec.structs.replace(revived(header), reason=None, ended_at=None, failure=None)
         elif header.expires_at is not None and header.expires_at <= reserved.claimed_at:
             self.connection.delete(number)
@@ -170,18 +194,8 @@ class Session:
             return None
         return reserved
 
-    def lease(self, reserved: Reserved, owner: str) -> Lease:
-        return lease_of(
-            reserved.header,
-            Sealed(reserved.header.id, reserved.queue, reserved.data),
-            owner,
-            expires_at=reserved.claimed_at + reserved.header.ttr * SECOND,
-            claimed_at=reserved.claimed_at,
-            receipt=reserved.number,
-        )
-
     def renew(self) -> list[tuple[str, int]]:
-        """Touch everything; gives what is ours no longer."""
+        """Touch all that is held.  Returns what is not ours any more."""
         held = list(self.held.items())
         touched = self.connection.touch_all([reserved.number for _, reserved in held])
         lost = [key for (key, _), is_ours in zip(held, touched, strict=True) if not is_ours]
@@ -191,16 +205,16 @@ class Session:
 
     # Ending
 
-    def put_back(self, reserved: Reserved, header: Header, delay: int) -> bool:
-        """Store the job anew with other counters, then remove it as it was: who dies in between leaves it twice."""
+    def put_back(self, reserved: Reserved, header: BodyHeader, delay: int) -> bool:
+        """Store the job anew with other counters, then remove the original: a death in between leaves it twice."""
         if not self.connection.touch(reserved.number):
             return False
         self._put(reserved, header, math.ceil(delay / SECOND))
         self.connection.delete(reserved.number)
         return True
 
-    def bury(self, reserved: Reserved, header: Header, reason: str, failure: Failure | None) -> bool:
-        """The same for a job that is dead.  The copy says why; until it is buried, whoever finds it buries it."""
+    def bury(self, reserved: Reserved, header: BodyHeader, reason: str, failure: Failure | None) -> bool:
+        """Do the same to a dead job.  The copy says why; a session that reserves the copy before it is buried buries it."""
         if not self.connection.touch(reserved.number):
             return False
         dead = msgspec.structs.replace(header, reason=reason, failure=failure, ended_at=self._clock.micros())
@@ -210,7 +224,7 @@ class Session:
         self.connection.delete(reserved.number)
         return True
 
-    def _put(self, reserved: Reserved, header: Header, delay: int) -> int:
+    def _put(self, reserved: Reserved, header: BodyHeader, delay: int) -> int:
         body = encode(header, reserved.data, self._limit)
         tube, priority = self._tubes.of(reserved.queue), urgency(header.priority)
         return self.connection.put(tube, body, priority=priority, delay=delay, ttr=header.ttr)

@@ -5,15 +5,15 @@
     nack, snooze, park, crashed    touch, put, delete
     abandon, crashed too often     [put the dead letter,] touch, put, reserve it, bury it, delete
 
-A touch that finds nothing: the lease was lost, and nothing is put.  The copy is stored before the original is removed: who
-is killed between two commands leaves the job twice, and never not at all.
+A touch that finds nothing: the lease was lost, and nothing is put.  The copy is stored before the original is removed: a
+process that is killed between two commands leaves the job twice, and never not at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from onward.backends.beanstalk.session import Reserved, Session
+from onward.backends.beanstalk.session import BrokerSession, Reserved
 from onward.backends.beanstalk.tubes import urgency
 from onward.backends.broker.evidence import key_of
 from onward.backends.broker.header import settled
@@ -26,15 +26,15 @@ __all__ = ["ENDINGS", "end", "settle"]
 ENDINGS = ("ack", "skip", "cancelled")
 
 
-def settle(session: Session, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
-    """Apply it.  ``store`` keeps a dead letter."""
+def settle(session: BrokerSession, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
+    """Apply a settlement.  ``store`` keeps a dead letter."""
     reserved = session.held[key_of(settlement)]
     state = _apply(session, settlement, reserved, store, now)
     del session.held[key_of(settlement)]  # only now: without an answer it stays ours, or went with the connection
     return LEASE_LOST if state is None else applied(state)
 
 
-def end(session: Session, settlements: Sequence[Settlement], answers: list[Settled]) -> None:
+def end(session: BrokerSession, settlements: Sequence[Settlement], answers: list[Settled]) -> None:
     """Apply what only removes jobs.  ``answers`` is filled in as far as the server has answered."""
     if not settlements:
         return
@@ -49,7 +49,7 @@ def end(session: Session, settlements: Sequence[Settlement], answers: list[Settl
 
 
 def _apply(
-    session: Session, settlement: Settlement, reserved: Reserved, store: Callable[[Envelope], object], now: int
+    session: BrokerSession, settlement: Settlement, reserved: Reserved, store: Callable[[Envelope], object], now: int
 ) -> State | None:
     what, header = settled(settlement, reserved.header, now)
     if what.to is State.DISCARDED:

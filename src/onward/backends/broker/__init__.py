@@ -1,1 +1,6 @@
-"""What brokers share: the counters that travel with a job, the memory of what was settled, and the order of a turn."""
+"""What the backends of brokers share.
+
+Only the packages of brokers (`beanstalk`, `servicebus`) call it.  Read it in this order: `header` (the counters that travel
+with a job), `evidence` (what this process has settled), `turns` (the order of a turn), `backend` (the verbs that all of
+them share), `names` (queues by the server's names).
+"""

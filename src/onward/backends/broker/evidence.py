@@ -15,7 +15,7 @@ _NOTHING: tuple[str | None, str] = (None, "")
 
 
 class Evidence:
-    """A settlement that is repeated is told from one that came too late."""
+    """Tells a settlement that is repeated from one that came too late."""
 
     def __init__(self) -> None:
         self._fates: OrderedDict[tuple[str, int], tuple[str | None, str]] = OrderedDict()
@@ -23,14 +23,14 @@ class Evidence:
     def note(self, settlement: Settlement, answer: Settled) -> None:
         if answer.state is None:
             return
-        # Of a job that was put back without a run no trace is kept: to say it again is to say it of a lease that is over.
+        # Of a job that was put back without a run no move is kept: to repeat the settlement is to settle a lost lease.
         put_back = settlement.move in ("snooze", "park", "release")
         self._fates[key_of(settlement)] = _NOTHING if put_back else (settlement.move, answer.state)
         while len(self._fates) > _REMEMBERED:
             self._fates.popitem(last=False)
 
     def classify(self, settlement: Settlement, stored: Callable[[Lease], bool]) -> Settled:
-        """What is known of a settlement whose lease is not held.  ``stored``: whether the broker still has that very job."""
+        """Answer a settlement whose lease is not held.  ``stored``: whether the broker still has that very job."""
         key = key_of(settlement)
         move, went_to = self._fates.get(key, _NOTHING)
         return judge(settlement, move, went_to, None, traced=key in self._fates or stored(settlement.lease))

@@ -6,12 +6,12 @@ has counted since is added when the job is claimed.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 import msgspec
 
 from onward.base.wording import counted
-from onward.job.envelope import Sealed
+from onward.job.envelope import Envelope, Sealed
 from onward.job.lease import LARGEST_COUNT, LAST_INSTANT, Lease
 from onward.job.settlement import Fate, Leased, Settlement, fate
 
@@ -21,15 +21,15 @@ CRASHED = "its process died, or did not renew it in time"
 _REASON = 400  # characters: what explains a death must not make a job too large to be kept
 
 
-# Nobody signs a header.  What is not in these bounds none of us wrote; and a broker, its driver or the store beside it would
-# refuse to take it: one such message would be delivered for ever, and end every session that meets it.
+# A header is not signed.  Onward writes no value outside these bounds; and a broker, its driver or the companion store would
+# refuse it: one such message would be delivered for ever, and end every session that receives it.
 _Id = Annotated[str, msgspec.Meta(max_length=255, pattern=r"^[^\x00-\x1f]+$")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=LARGEST_COUNT)]
 _Instant = Annotated[int, msgspec.Meta(ge=0, le=LAST_INSTANT)]
 
 
 class NotOurs(ValueError):
-    """Something that no Onward wrote."""
+    """A job or message that was not written by Onward."""
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
@@ -47,6 +47,17 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     waits: Count = 0
     parked_since: _Instant | None = None
     spent: str | None = None
+
+    @classmethod
+    def of(cls, envelope: Envelope, **more: Any) -> Self:
+        return cls(
+            id=envelope.id,
+            job=envelope.job,
+            enqueued_at=envelope.enqueued_at,
+            max_crashes=envelope.max_crashes,
+            expires_at=envelope.expires_at,
+            **more,
+        )
 
     @property
     def crashed_too_often(self) -> str:
@@ -74,7 +85,7 @@ def settled(settlement: Settlement, header: H, now: int) -> tuple[Fate, H]:
 
 
 def revived(header: H) -> H:
-    """Another life: the budget is whole, and the deliveries go on counting."""
+    """Return the header of a dead job that is replayed: its budget is whole, and the deliveries go on counting."""
     return msgspec.structs.replace(
         header, attempts=0, crashes=0, interruptions=0, waits=0, parked_since=None, spent=None
     )

@@ -2,7 +2,7 @@
 
 The store is written first and is the truth: what a job is, whose it is, how often it ran.  The broker's messages only say
 that it is time to look at a job.  A message is removed when the store says that its job has ended, and never before.  So
-whoever dies between the two writes leaves one of these, and none of them loses a job or tells of one what is not so:
+a process that dies between the two writes leaves one of these, and none of them loses a job or reports a wrong state:
 
     the store says       and the broker          what happens to it
     waiting, due         has a message           the message comes: it is claimed
@@ -10,7 +10,7 @@ whoever dies between the two writes leaves one of these, and none of them loses 
     executing            has a message           another's, or a second one: it is put back for a moment
     ended                has a message           it is removed
     nothing              has a message           another program put it there: the store learns of it, then it is claimed
-    waiting, due         has none                whoever sweeps puts one there (`sweeping`)
+    waiting, due         has none                the next sweep puts one there (`sweeping`)
 
 Two messages about one job do no harm: the store hands it out once.
 """
@@ -51,7 +51,8 @@ from onward.backend import (
 from onward.backends.companion import health
 from onward.backends.companion.deliveries import Deliveries
 from onward.backends.companion.messages import REFUSALS, message
-from onward.backends.companion.store import Store
+from onward.backends.companion.putting import Putter
+from onward.backends.companion.store import CompanionStore
 from onward.backends.companion.sweeping import Sweep
 from onward.base import forks
 from onward.base.clock import SECOND, Clock, SystemClock
@@ -68,14 +69,15 @@ _RESUMED = 0.5  # seconds between two looks at queues that are all paused
 
 
 class AccompaniedBackend(Backend):
-    """A broker, and the store beside it."""
+    """A broker with its companion store."""
 
-    def __init__(self, broker: Backend, store: Store, *, clock: Clock | None = None) -> None:
+    def __init__(self, broker: Backend, store: CompanionStore, *, clock: Clock | None = None) -> None:
         self.broker = broker
         self.store = store
         self.clock = clock or SystemClock()
-        self._deliveries = Deliveries(broker, store, self.clock)
-        put = self._deliveries.put_missing
+        self._putter = Putter(broker, store, self.clock)
+        self._deliveries = Deliveries(broker, store, self._putter, self.clock)
+        put = self._putter.put_missing
         self._sweep = Sweep(broker, store, self.clock, put) if isinstance(broker, Counting) else None
         self._closed = threading.Event()
         forks.watch(self)
@@ -91,10 +93,10 @@ class AccompaniedBackend(Backend):
     # Enqueueing
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        """The store first.  An enqueue that returned is in both."""
+        """Store jobs, then put their messages.  An enqueue that returned is in both."""
         with uninterrupted():
             answers = self.store.enqueue(envelopes, retried=retried)
-            # Of a repeated one nobody knows whether it got as far as the broker.
+            # An enqueue that is repeated may have failed before or after the broker: its message is put again.
             told = [
                 envelope
                 for envelope, answer in zip(envelopes, answers, strict=True)
@@ -152,7 +154,7 @@ class AccompaniedBackend(Backend):
             )
 
     def _open_part(self, claim: Claim | None) -> Claim | None:
-        """The claim without queues that are paused; None if nothing is left of it."""
+        """Return the claim without queues that are paused; None if no queue is left."""
         if claim is None or claim.limit <= 0:
             return None
         paused = set(self.store.paused())
@@ -160,7 +162,7 @@ class AccompaniedBackend(Backend):
         return msgspec.structs.replace(claim, queues=queues) if queues else None
 
     def extend(self, owner: str) -> Renewal:
-        """The session in the store is what counts.  The messages are renewed as well as can be, where they are held."""
+        """Extend the session in the store, which decides; and renew the messages that this process holds."""
         with uninterrupted():
             renewal = self.store.extend(owner)
             if renewal.alive:
@@ -177,13 +179,13 @@ class AccompaniedBackend(Backend):
         started: Sequence[Held] | None = None,
         cause: str | None = None,
     ) -> list[Reaped]:
-        """What is given back may have its message with somebody who is dead or asleep: it gets another."""
+        """Reap in the store.  The message of a job that is given back may be with a dead process: the job gets another."""
         with uninterrupted():
             reaped = self.store.reap(owner=owner, queue=queue, started=started, cause=cause)
             if owner is not None:
                 self._deliveries.give_back(owner, reaped)
                 return reaped
-            self._deliveries.put_again(each.id for each in reaped if each.to in LIVE)
+            self._putter.put_waiting(each.id for each in reaped if each.to in LIVE)
             if self._sweep is not None:
                 try:
                     self._sweep.run()
@@ -225,20 +227,20 @@ class AccompaniedBackend(Backend):
         return self.store.sessions()
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
-        """Its message is removed when it comes."""
+        """Cancel in the store.  The message is removed when it comes."""
         return self.store.cancel(ids, reason)
 
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
-        """Its message is for later, so it gets another."""
+        """Retry in the store.  The message is for later, so the job gets another."""
         with uninterrupted():
             made_due = self.store.retry(ids)
-            self._deliveries.put_again([each for each, due in zip(ids, made_due, strict=True) if due])
+            self._putter.put_waiting([each for each, due in zip(ids, made_due, strict=True) if due])
             return made_due
 
     def replay(self, query: Query) -> Replayed:
         with uninterrupted():
             replayed = self.store.replay(query)
-            self._deliveries.put_again(replayed.ids)
+            self._putter.put_waiting(replayed.ids)
             return replayed
 
     def purge(self, query: Query) -> int:
@@ -281,7 +283,7 @@ class AccompaniedBackend(Backend):
             self.store.close()
 
     def before_fork(self) -> None:
-        """Nothing to do: broker and store look after their connections."""
+        """Do nothing: broker and store handle their connections."""
 
     def after_fork(self, *, in_child: bool) -> None:
         if in_child:
@@ -289,7 +291,7 @@ class AccompaniedBackend(Backend):
 
 
 def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
-    """When a job comes is the broker's to decide; what becomes of it, the store's.
+    """Combine: the broker decides when a job comes, the store what becomes of it.
 
     A unique key would have to be taken in both at once: it is an error, as it is on a broker alone.
     """
@@ -309,7 +311,7 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
 
 
 def _tidy(claim: Claim | None) -> Claim | None:
-    """Nothing is claimed by it; but what has expired in these queues is cancelled, and what is due is seen to be."""
+    """Return a claim of nothing: the store cancels what has expired in these queues, and notes what is due."""
     if claim is None:
         return None
     return Claim(queues=claim.queues, limit=claim.limit, at_most=dict.fromkeys(claim.queues, 0))

@@ -1,14 +1,14 @@
 """The messages that this process holds, and what it tells the broker about them.
 
 Everything here comes after the store was written.  If the broker cannot be told, that is no error of the verb: a message
-comes back by itself, and whoever gets it asks the store again; one that is missing is put by the next sweep.
+comes back by itself, and the process that receives it asks the store again; the next sweep puts one that is missing.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
@@ -21,27 +21,25 @@ from onward.backend import (
     Reaped,
     Session,
     Settlement,
-    StoredJob,
     Turn,
     TurnResult,
 )
 from onward.backends.companion.messages import (
-    REFUSALS,
     after_settling,
-    another,
     envelope_of,
     job_id_of,
     message,
     until,
     wait_of,
 )
-from onward.backends.companion.store import Store
+from onward.backends.companion.putting import Putter, quietly
+from onward.backends.companion.store import CompanionStore
 from onward.base.clock import Clock
 from onward.base.logs import get_logger
-from onward.errors import BackendError, BackendMisconfigured, BackendRefused, OnwardError
+from onward.errors import BackendMisconfigured, BackendRefused
 from onward.job.envelope import Envelope, Sealed
 from onward.job.settlement import Settled
-from onward.job.states import FINISHED, LIVE, WAITING, State
+from onward.job.states import FINISHED, LIVE, State
 
 __all__ = ["Deliveries", "Told"]
 
@@ -72,17 +70,18 @@ class _Taken(NamedTuple):
 
 
 class Deliveries:
-    """Messages by their jobs."""
+    """The messages that this process holds, by their jobs."""
 
-    def __init__(self, broker: Backend, store: Store, clock: Clock) -> None:
+    def __init__(self, broker: Backend, store: CompanionStore, putter: Putter, clock: Clock) -> None:
         self._broker = broker
         self._store = store
+        self._putter = putter
         self._clock = clock
         self._closed = threading.Event()
         self.begin_anew()
 
     def begin_anew(self) -> None:
-        """After a fork: sessions and messages are the parent's."""
+        """Start empty, after a fork: sessions and messages are the parent's."""
         self._lock = threading.Lock()
         self._held: dict[str, _Message] = {}
         self._sessions: dict[str, Session] = {}
@@ -92,7 +91,7 @@ class Deliveries:
     # Sessions
 
     def open(self, session: Session, adopts: str | None, leases: Sequence[Lease]) -> None:
-        """The broker's half of a session; of what its predecessor held, the messages that the store says are its own."""
+        """Open the broker's half of a session, with those messages of its predecessor that the store says are its own."""
         adopts = None if adopts == session.owner else adopts
         with self._lock:
             self._sessions[session.owner] = session
@@ -112,7 +111,7 @@ class Deliveries:
         self._inherit(adopts, session.owner, ours, kept or [])
 
     def _inherit(self, old: str, new: str, ours: set[Held], reserved: Sequence[Lease]) -> None:
-        """Messages of jobs that are not ours go back, and those that were left over when the old session lost its answer."""
+        """Keep the messages of our jobs.  Release the others, and those left over when the old session lost its answer."""
         with self._lock:
             for job_id, held in list(self._held.items()):
                 if held.owner == old and (job_id, held.token) in ours:
@@ -123,7 +122,7 @@ class Deliveries:
         self.tell(new, Told([], [Settlement.release(lease) for lease in reserved if _key(lease) not in known]))
 
     def let_go(self, owner: str) -> set[str]:
-        """End the broker's half of a session; gives the jobs whose messages went back."""
+        """End the broker's half of a session.  Returns the jobs whose messages went back."""
         with self._lock:
             self._sessions.pop(owner, None)
             self._renewed.pop(owner, None)
@@ -134,24 +133,24 @@ class Deliveries:
         def end() -> None:
             returned.update(job_id_of(each.id) for each in self._broker.reap(owner=owner, started=()))
 
-        _quietly(end)
+        quietly(end)
         return returned
 
     def give_back(self, owner: str, reaped: Sequence[Reaped]) -> None:
-        """The store has ended this session.  What crashed comes later than its message would: it gets another for it."""
+        """Give back the messages of a session that the store has ended.  A crashed job gets another message, for later."""
         with self._lock:
             messages = {job_id: held for job_id, held in self._held.items() if held.owner == owner}
         crashed = [each.id for each in reaped if each.crashed and each.to in LIVE]
         ended = {each.id for each in reaped if each.to in FINISHED}
-        if self._put(self._waiting(crashed)):
+        if self._putter.put_waiting(crashed):
             ended.update(crashed)
         removed = [Settlement.ack(held.lease) for job_id, held in messages.items() if job_id in ended]
         self.tell(owner, Told([], removed))
         returned = self.let_go(owner) | ended
-        self.put_again(each.id for each in reaped if each.to in LIVE and each.id not in returned)
+        self._putter.put_waiting(each.id for each in reaped if each.to in LIVE and each.id not in returned)
 
     def renew(self, owner: str) -> None:
-        """Keep the messages of a session ours.  If one is lost, its job is not: the store says whose it is."""
+        """Renew the messages of a session.  If one is lost, its job is not: the store says whose it is."""
         if owner not in self._sessions:
             return
 
@@ -165,14 +164,14 @@ class Deliveries:
                     if held.owner == owner and gone:
                         del self._held[job_id]
 
-        _quietly(touch)
+        quietly(touch)
 
     # Settling
 
     def settled(
         self, owner: str, settlements: Sequence[Settlement], answers: Sequence[Settled], woken: Iterable[str]
     ) -> Told:
-        """What to tell the broker, now that the store has answered."""
+        """Return what to tell the broker, now that the store has answered."""
         told = Told([], [])
         for settlement, answer in zip(settlements, answers, strict=True):
             job = settlement.lease.envelope
@@ -181,23 +180,15 @@ class Deliveries:
             held = self._end(job.id, settlement.lease.token)
             if held is not None:
                 told.moves.append(after_settling(settlement, answer, _of(held.lease, owner)))
-            elif answer.counts and answer.state in LIVE:  # its message is with somebody who is dead or asleep
-                told.puts.append(self._about(job, wait_of(settlement)))
-        told.puts.extend(self._waiting(woken))
+            elif answer.counts and answer.state in LIVE:  # its message is with a process that is dead or suspended
+                told.puts.append(self._putter.about(job, wait_of(settlement)))
+        told.puts.extend(self._putter.about_waiting(woken))
         return told
 
     def tell(self, owner: str, told: Told) -> None:
-        self._put(told.puts)
+        self._putter.put(told.puts)
         if told.moves:
-            _quietly(lambda: self._exchange(owner, told.moves, None))
-
-    def put_again(self, ids: Iterable[str]) -> None:
-        """Messages about jobs that were made due, or given back."""
-        self._put(self._waiting(ids))
-
-    def put_missing(self, jobs: Sequence[StoredJob]) -> bool:
-        """Messages about jobs that have none.  False if the broker could not be reached."""
-        return self._put([self._about_stored(job) for job in jobs])
+            quietly(lambda: self._exchange(owner, told.moves, None))
 
     def _end(self, job_id: str, token: int) -> _Message | None:
         with self._lock:
@@ -206,50 +197,11 @@ class Deliveries:
                 return None
             return self._held.pop(job_id)
 
-    def _waiting(self, ids: Iterable[str]) -> list[Envelope]:
-        found: list[Envelope] = []
-
-        def look() -> None:
-            for job_id in ids:
-                stored = self._store.get(job_id)
-                if stored is not None and stored.state in WAITING:
-                    found.append(self._about_stored(stored))
-
-        _quietly(look)
-        return found
-
-    def _about_stored(self, stored: StoredJob) -> Envelope:
-        return self._about(Sealed(stored.id, stored.queue, stored.data), until(stored, self._clock.micros()))
-
-    def _about(self, job: Sealed, delay: float) -> Envelope:
-        return another(message(envelope_of(job, now=self._clock.micros()), delay=max(0.0, delay)))
-
-    def _put(self, messages: Sequence[Envelope]) -> bool:
-        """False if the broker could not be reached."""
-        if not messages:
-            return True
-        try:
-            self._broker.enqueue(messages)
-        except REFUSALS as error:
-            if len(messages) > 1:
-                return all(self._put([each]) for each in messages)
-            self._cannot_carry(messages[0], error)
-        except BackendError as error:
-            logger.warning("jobs wait for a message until the broker can be reached (%d): %s", len(messages), error)
-            return False
-        return True
-
-    def _cannot_carry(self, envelope: Envelope, error: OnwardError) -> None:
-        """Nobody could ever hand it out.  It stays in the store, with the reason."""
-        job_id = job_id_of(envelope.id)
-        logger.error("job %s is cancelled, for the broker cannot carry it: %s", job_id, error)
-        _quietly(lambda: self._store.cancel([job_id], f"the broker cannot carry it: {error}"))
-
     # Claiming
 
     def claim(self, owner: str, told: Told, claim: Claim, released: frozenset[str]) -> TurnResult:
         """Ask the broker for messages and the store for the jobs they are about."""
-        self._put(told.puts)
+        self._putter.put(told.puts)
         moves = told.moves
         result = TurnResult(settled=[], leases=[])
         for _ in range(_ROUNDS):
@@ -304,7 +256,7 @@ class Deliveries:
             self.let_go(owner)
             return _Taken(TurnResult(settled=[], leases=[], alive=False), [], go_on=False)
         except BaseException:
-            # Whether the store has handed them out is not known.  If it has, whoever adopts this session will hear of it.
+            # Whether the store has handed them out is not known.  If it has, a session that adopts this one gets them.
             self.tell(owner, Told([], [*moves, *map(Settlement.release, asked.values())]))
             raise
         removed = any(move.move != "release" for move in moves)
@@ -324,7 +276,7 @@ class Deliveries:
         return result
 
     def _judged(self, asked: dict[str, Lease], unknown: list[Lease], *, claimed: bool) -> list[Settlement]:
-        """What becomes of messages whose jobs the store did not hand out."""
+        """Decide about messages whose jobs the store did not hand out."""
         moves = []
         for job_id, lease in list(asked.items()):
             stored = self._store.get(job_id)
@@ -338,13 +290,13 @@ class Deliveries:
                 moves.append(Settlement.snooze(lease, _BUSY))
             elif until(stored, now) <= 0 and (claimed or stored.crashes):  # there is a suspect among them
                 moves.append(Settlement.release(lease))
-            else:  # not due; or somebody is at it, it has expired, or is at rest; and clocks differ
+            else:  # not due; or another worker claims it, it has expired, or is parked; and clocks differ
                 moves.append(Settlement.snooze(lease, max(_A_MOMENT, until(stored, now))))
             del asked[job_id]
         return moves
 
     def _learn(self, owner: str, unknown: Sequence[Lease], moves: list[Settlement]) -> Sequence[Lease]:
-        """Jobs that were put into the broker by a program without this store: they are the store's from now on."""
+        """Store jobs that a program without this store has put into the broker, and claim them."""
         asked: dict[str, Lease] = {}
         for lease in unknown:
             job = Sealed(job_id_of(lease.envelope.id), lease.envelope.queue, lease.envelope.data)
@@ -365,7 +317,7 @@ class Deliveries:
         self._closed.set()
 
     def _keep_renewing(self) -> None:
-        """The store's session may be renewed by a supervisor; the messages only from here."""
+        """Start the thread that renews.  A supervisor can renew the store's session; the messages only this process."""
         with self._lock:
             if self._renewal is None or not self._renewal.is_alive():
                 self._renewal = threading.Thread(target=self._renew_all, name="onward-messages", daemon=True)
@@ -395,11 +347,3 @@ def _key(lease: Lease) -> Held:
 
 def _of(lease: Lease, owner: str) -> Lease:
     return msgspec.structs.replace(lease, owner=owner)
-
-
-def _quietly(act: Callable[[], object]) -> None:
-    """What is only a courtesy to the broker: if it fails, the message comes back, or the sweep puts one."""
-    try:
-        act()
-    except BackendError as error:
-        logger.debug("left to the next process that meets the job: %s", error)

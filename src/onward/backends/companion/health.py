@@ -1,19 +1,19 @@
-"""How the two are, and whether they agree."""
+"""The health of broker and store, and whether they agree."""
 
 from __future__ import annotations
 
 import msgspec
 
 from onward.backend import Backend, Check, Counting, Health
-from onward.backends.companion.store import Store
+from onward.backends.companion.store import CompanionStore
 from onward.backends.companion.sweeping import messages_in, served
 from onward.errors import BackendError
 
 __all__ = ["checks"]
 
 
-def checks(broker: Backend, store: Store) -> list[Check]:
-    """One that cannot be reached does not keep the other from answering."""
+def checks(broker: Backend, store: CompanionStore) -> list[Check]:
+    """Check both.  If one cannot be reached, the other is still checked."""
     found = [*_of("broker", broker), *_of("store", store)]
     if isinstance(broker, Counting) and not any(check.status == "fail" for check in found):
         found.append(_agreement(broker, store))
@@ -29,7 +29,7 @@ def _of(which: str, one: object) -> list[Check]:
         return [Check(name=which, status="fail", detail=str(error))]
 
 
-def _agreement(broker: Counting, store: Store) -> Check:
+def _agreement(broker: Counting, store: CompanionStore) -> Check:
     missing = {queue: lacking for queue, live in served(store) if (lacking := live - messages_in(broker, queue)) > 0}
     if not missing:
         return Check(name="in step", status="ok", detail="no job of the store lacks a message in the broker")

@@ -1,7 +1,8 @@
 """What goes to the broker: a message that says which job it is about, and carries its sealed bytes.
 
-There may be several messages about one job, and one may come early or late: which of them is heard, the store decides.  A
-second one has a name of its own, for a broker may take a message of the same name for a repetition, and store nothing.
+There may be several messages about one job, and one may come early or late: which of them starts the job, the store
+decides.  A second one has a name of its own, for a broker may take a message of the same name for a repetition, and
+store nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +24,9 @@ __all__ = ["REFUSALS", "after_settling", "another", "envelope_of", "job_id_of", 
 
 REFUSALS = (BackendRefused, PayloadTooLarge, InvalidName)  # of a message: nothing was stored, and never will be
 _ANOTHER = re.compile("~[0-9a-f]{8}$")
-LONGEST_DELAY = 86_400.0  # seconds: who was cancelled meanwhile is met, and removed, within a day
+LONGEST_DELAY = (
+    86_400.0  # seconds: a message about a job that was cancelled meanwhile comes, and is removed, within a day
+)
 
 
 def message(envelope: Envelope, *, delay: float | None = None) -> Envelope:
@@ -56,10 +59,10 @@ def job_id_of(message_id: str) -> str:
 
 
 def envelope_of(sealed: Sealed, *, now: int) -> Envelope:
-    """A job that the store has never heard of, with what its sealed bytes say."""
+    """Return a job that the store does not know, with what its sealed bytes say."""
     try:
         letter = open_sealed(sealed)
-    except EnvelopeError:  # whoever runs it will say what is wrong with it
+    except EnvelopeError:  # the worker that claims it discards it, with the reason
         return Envelope(sealed.id, sealed.queue, sealed.data, job="", enqueued_at=now, max_crashes=3)
     return msgspec.structs.replace(seal(letter, limit=sys.maxsize), data=sealed.data)
 
@@ -70,7 +73,7 @@ def until(stored: StoredJob, now: int) -> float:
 
 
 def after_settling(settlement: Settlement, settled: Settled, held: Lease) -> Settlement:
-    """What becomes of the message about a job, once the store has said what became of the job."""
+    """Return what to do with the message about a job, once the store has settled the job."""
     state = settled.state if settled.counts else None
     if state in FINISHED:
         return Settlement.ack(held)
@@ -79,7 +82,8 @@ def after_settling(settlement: Settlement, settled: Settled, held: Lease) -> Set
         return Settlement.nack(held, delay, ran=settlement.ran)
     if state is State.SCHEDULED:
         return Settlement.snooze(held, delay, waits=settlement.waits)
-    return Settlement.release(held)  # given back; or lost to us, and whoever gets the message asks the store
+    # Given back; or the lease was lost, and the next process that receives the message asks the store.
+    return Settlement.release(held)
 
 
 def wait_of(settlement: Settlement) -> float:

@@ -1,9 +1,9 @@
 """Finding jobs that wait in the store without a message in the broker, and putting one.
 
 There are such jobs when a process died between the store and the broker, or when the broker has lost what it had.  Which
-jobs have no message nobody can ask; but if the store has more live jobs than the broker has messages, some have none.  Then
-those that have been due for a while get another, oldest first: a page at a time, or all of them if the broker has none at
-all.  A second message does no harm.
+jobs have no message the broker cannot say; but if the store has more live jobs than the broker has messages, some have none.
+Then those that have been due for a while get another, oldest first: a page at a time, or all of them if the broker has none
+at all.  A second message does no harm.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from onward.backend import Counting, Query, StoredJob
-from onward.backends.companion.store import Store
+from onward.backends.companion.store import CompanionStore
 from onward.base.clock import SECOND, Clock
 from onward.base.logs import get_logger
 from onward.contract.transfer import Transit
@@ -27,8 +27,8 @@ _PAGE = 100
 _PAGES = 100  # where there is no message at all
 _LONG_DUE = 60 * SECOND  # where there are others
 _JUST_DUE = 5 * SECOND  # where there is none
-# Seconds until one job gets another message from the same process: if somebody without the store takes them away, it runs
-# every time.
+# Seconds until one job gets another message from the same process: if a worker without the store takes the messages, the job
+# runs every time.
 _AGAIN = 600.0
 
 Put = Callable[[Sequence[StoredJob]], bool]
@@ -37,7 +37,7 @@ Put = Callable[[Sequence[StoredJob]], bool]
 class Sweep:
     """Looks at every queue, now and then."""
 
-    def __init__(self, broker: Counting, store: Store, clock: Clock, put: Put) -> None:
+    def __init__(self, broker: Counting, store: CompanionStore, clock: Clock, put: Put) -> None:
         self._broker = broker
         self._store = store
         self._clock = clock
@@ -59,14 +59,14 @@ class Sweep:
             due_before = now - (_LONG_DUE if messages else _JUST_DUE)
             put = 0
             for _ in range(1 if messages else _PAGES):
-                put += self._mend(queue, due_before)
+                put += self._put_page(queue, due_before)
                 if not self._after[queue]:
                     break
             if put:
                 logger.warning("queue %s: jobs that waited without a message got another: %d", queue, put)
 
-    def _mend(self, queue: str, due_before: int) -> int:
-        """One page; gives how many jobs of it got a message."""
+    def _put_page(self, queue: str, due_before: int) -> int:
+        """Put messages about the jobs of one page.  Returns how many got one."""
         page = self._store.list(Query(states=WAITING, queue=queue, after=self._after.get(queue, ""), limit=_PAGE))
         self._after[queue] = page[-1].id if len(page) == _PAGE else ""
         missing = [job for job in page if self._is_missing(job, due_before)]
@@ -79,8 +79,8 @@ class Sweep:
         return job.available_at <= due_before and job.id not in self._done
 
 
-def served(store: Store) -> list[tuple[str, int]]:
-    """The queues whose jobs should have messages, and how many are live: not those that are paused, or on the move."""
+def served(store: CompanionStore) -> list[tuple[str, int]]:
+    """List the queues whose jobs should have messages, with their live jobs: not those that are paused, or transferred."""
     return [
         (queue.name, queue.live)
         for queue in store.queues()
@@ -89,6 +89,6 @@ def served(store: Store) -> list[tuple[str, int]]:
 
 
 def messages_in(broker: Counting, queue: str) -> int:
-    """How many messages a queue has, of all kinds that come again by themselves."""
+    """Count the messages of a queue, in all states from which they are delivered."""
     counts = broker.counts(queue)
     return sum(counts[state] for state in LIVE if state in counts)

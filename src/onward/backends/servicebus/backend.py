@@ -1,19 +1,17 @@
 """The contract's verbs in the commands of Service Bus.
 
-A session is a list in this process: a lock belongs to whoever knows it, lives until it expires, and is renewed one by one.
-So nobody can reap another process, or renew for it; and what a dead one held comes back when its locks expire.
+A session is a list in this process: a lock belongs to the process that received it, lives until it expires, and is renewed
+singly.  So no process can reap another, or renew for it; and what a dead one held comes back when its locks expire.
 """
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
 from onward.backend import (
-    Backend,
     Capabilities,
     Check,
     Enqueued,
@@ -22,30 +20,27 @@ from onward.backend import (
     Lease,
     Query,
     QueueState,
-    Reaped,
-    Renewal,
     Replayed,
+    Session,
     StoredJob,
     Turn,
     TurnResult,
 )
-from onward.backend import Session as Opened
-from onward.backends.broker.evidence import Evidence
-from onward.backends.broker.turns import give_back, in_order
+from onward.backends.broker.backend import BrokerBackend
+from onward.backends.broker.turns import in_order
 from onward.backends.servicebus import health, settling
 from onward.backends.servicebus.bus import Bus
 from onward.backends.servicebus.channel import Channel
-from onward.backends.servicebus.dead_letters import Grave, page_of
-from onward.backends.servicebus.message import ROOM, Header, compose, size_of
+from onward.backends.servicebus.dead_letters import DeadLetterQueue, page_of
+from onward.backends.servicebus.message import ROOM, MessageHeader, compose, size_of
 from onward.backends.servicebus.names import Names
-from onward.backends.servicebus.session import Session, give_back_unharmed
+from onward.backends.servicebus.session import BrokerSession, give_back_unharmed
 from onward.backends.servicebus.url import parse_url
-from onward.base import forks
-from onward.base.clock import Clock, SystemClock
+from onward.base.clock import Clock
 from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
 from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, PayloadTooLarge
-from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
+from onward.job.settlement import Settled, Settlement
 from onward.job.states import State
 
 __all__ = ["ServiceBusBackend"]
@@ -58,13 +53,13 @@ _BATCH = 256 * 1024 - ROOM  # bytes that travel as one
 
 class _Outgoing(NamedTuple):
     channel: Channel
-    header: Header
+    header: MessageHeader
     data: bytes
     due: int | None
     size: int
 
 
-class ServiceBusBackend(Backend):
+class ServiceBusBackend(BrokerBackend[BrokerSession]):
     """Jobs in the queues of one namespace."""
 
     capabilities = Capabilities(
@@ -82,12 +77,9 @@ class ServiceBusBackend(Backend):
     )
 
     def __init__(self, bus: Bus, *, namespace: str = "default", clock: Clock | None = None) -> None:
-        self.clock = clock or SystemClock()
         self._bus = bus
         self._names = Names(namespace)
-        self._closed = threading.Event()
-        self._begin_anew()
-        forks.watch(self)
+        super().__init__(clock)
 
     @classmethod
     def from_url(
@@ -104,7 +96,7 @@ class ServiceBusBackend(Backend):
     # Enqueueing
 
     def enqueue(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]:
-        """As many as fit travel as one, and are stored or not as one."""
+        """Send as many as fit as one, which are stored together or not at all."""
         now = self.clock.micros()
         outgoing = [self._outgoing(envelope, now) for envelope in envelopes]  # all checked before the first is sent
         with uninterrupted():
@@ -121,7 +113,7 @@ class ServiceBusBackend(Backend):
 
     def _outgoing(self, envelope: Envelope, now: int) -> _Outgoing:
         self._refuse_if_closed()
-        channel, header = self._channel(envelope.queue), Header.of(envelope)
+        channel, header = self._channel(envelope.queue), MessageHeader.of(envelope)
         size, limit = size_of(header, envelope.data), channel.max_size - ROOM
         if size > limit:
             raise PayloadTooLarge(size, limit, "job, as Service Bus would keep it,")
@@ -130,43 +122,32 @@ class ServiceBusBackend(Backend):
 
     # Working
 
-    def open_session(self, session: Opened, *, adopts: str | None = None) -> list[Lease] | None:
+    def open_session(self, session: Session, *, adopts: str | None = None) -> list[Lease] | None:
         with uninterrupted(), self._guard:
             self._refuse_if_closed()
             own, old = self._sessions.get(session.owner), self._sessions.get(adopts or "")
             if adopts is not None and own is None and old is None:
                 return None
-            kept = own or old or Session(session.lease_for, self.clock)
+            kept = own or old or BrokerSession(session.lease_for, self.clock)
             kept.lease_for = session.lease_for
             self._sessions.pop(adopts or "", None)
             self._sessions[session.owner] = kept
-        with kept.lock:  # never under the guard: who holds it may need the guard
+        with kept.lock:  # never under the guard: the thread that holds it may need the guard
             if old is not None and old is not kept:
                 with old.lock:
                     kept.held |= old.held
                     old.held.clear()
             return [] if adopts is None else [received.lease(session.owner) for received in kept.held.values()]
 
-    def turn(self, turn: Turn) -> TurnResult:
-        with uninterrupted():
-            session = self._living(turn.owner)
-            if session is None:
-                settled = [self._classify(settlement) for settlement in turn.settlements]
-                return TurnResult(settled=settled, leases=[], alive=False)
-            with session.lock:
-                return in_order(
-                    turn,
-                    lambda settlement: self._settle(session, settlement, turn.owner),
-                    lambda claim: session.claim(claim, turn.owner, self._channel),
-                )
+    def _take_turn(self, session: BrokerSession, turn: Turn) -> TurnResult:
+        return in_order(
+            turn,
+            lambda settlement: self._settle(session, settlement, turn.owner),
+            lambda claim: session.claim(claim, turn.owner, self._channel),
+        )
 
-    def _settle(self, session: Session, settlement: Settlement, owner: str) -> Settled:
-        lease = settlement.lease
-        if lease.owner != owner or (lease.envelope.id, lease.token) not in session.held:
-            return self._classify(settlement)
-        answer = settling.settle(session, settlement, self._store_dead_letter, self.clock.micros())
-        self._evidence.note(settlement, answer)
-        return answer
+    def _apply(self, session: BrokerSession, settlement: Settlement) -> Settled:
+        return settling.settle(session, settlement, self._store_dead_letter, self.clock.micros())
 
     def _store_dead_letter(self, envelope: Envelope) -> None:
         try:
@@ -174,77 +155,41 @@ class ServiceBusBackend(Backend):
         except (PayloadTooLarge, BackendMisconfigured) as error:  # too large, or no such queue: it will never be taken
             raise BackendRefused(str(error)) from error
 
-    def extend(self, owner: str) -> Renewal:
-        with uninterrupted():
-            session = self._living(owner)
-            if session is None:
-                self._make_contact()  # whoever asks wants to know whether there is any, too
-                return Renewal(alive=False)
-            self._put_back_unclaimed()
-            with session.lock:
-                if not session.held:
-                    self._make_contact()
-                return Renewal(alive=True, lost=tuple(session.renew()))
+    def _renew(self, session: BrokerSession) -> list[Held]:
+        self._put_back_unclaimed()
+        with session.lock:
+            if not session.held:
+                self._make_contact()
+            return session.renew()
 
-    def reap(
-        self,
-        *,
-        owner: str | None = None,
-        queue: str | None = None,
-        started: Sequence[Held] | None = None,
-        cause: str | None = None,
-    ) -> list[Reaped]:
-        """Others are reaped by the server, when their locks expire.  Of one's own everything is given back at once."""
-        with uninterrupted():
-            with self._guard:
-                session = self._sessions.pop(owner or "", None)
-            if session is None:
-                return []
-            with session.lock:
-                begun = set(session.held) if started is None else set(started)
-                found = [
-                    self._give_back(session, key, cause or UNKNOWN_CAUSE, started=key in begun)
-                    for key in sorted(session.held)
-                ]
-            if not self._sessions:
-                self._put_back_unclaimed(everything=True)  # nobody is left who would claim it
-            return [reaped for reaped in found if reaped is not None]
-
-    def _give_back(self, session: Session, key: Held, cause: str, *, started: bool) -> Reaped | None:
-        received = session.held[key]
-        return give_back(
-            received.lease(""),
-            received.header,
-            cause,
-            started=started,
-            settle=lambda move: settling.settle(session, move, lambda _: None, self.clock.micros()),
-            evidence=self._evidence,
-        )
+    def _after_reaping(self) -> None:
+        if not self._sessions:
+            self._put_back_unclaimed(everything=True)  # no session is left that would claim it
 
     # Waiting and looking
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Listen, on a connection of its own.  What comes is kept for the next claim."""
+        """Receive, on a connection of its own.  A message that comes is kept for the next claim."""
         deadline = time.monotonic() + timeout
         channels = [self._channel(queue) for queue in dict.fromkeys(queues)]
-        deaf: list[Channel] = []
+        unanswered: list[Channel] = []
         try:
             while not any(channel.has_arrived() for channel in channels):
                 for channel in channels:
                     left = deadline - time.monotonic()
                     if left <= 0 or self._closed.is_set():
                         return
-                    if channel not in deaf:
-                        deaf.append(channel)
+                    if channel not in unanswered:
+                        unanswered.append(channel)
                     if channel.listen(min(left, _LISTEN)):
-                        deaf.remove(channel)
+                        unanswered.remove(channel)
                         return
         finally:
-            for channel in deaf:
+            for channel in unanswered:
                 channel.stop_listening()
 
     def counts(self, queue: str | None = None) -> dict[State, int]:
-        """By what the server counts.  To it a message that another process has is like one that waits."""
+        """Return what the server counts.  It counts a message that another process has as one that waits."""
         counts = dict.fromkeys(State, 0)
         for name, each in self._counted():
             if queue is not None and name != queue:
@@ -282,26 +227,32 @@ class ServiceBusBackend(Backend):
 
     def dead_jobs(self, query: Query) -> Sequence[StoredJob]:
         with uninterrupted():
-            return page_of([letter.job for grave in self._graves(query) for letter in grave.letters(query)], query)
+            return page_of(
+                [letter.job for each in self._dead_letter_queues(query) for letter in each.letters(query)], query
+            )
 
     def replay_dead(self, query: Query) -> Replayed:
         with uninterrupted():
-            return Replayed(ids=[job_id for grave in self._graves(query) for job_id in grave.replay(query)], skipped={})
+            return Replayed(
+                ids=[job_id for each in self._dead_letter_queues(query) for job_id in each.replay(query)], skipped={}
+            )
 
     def purge_dead(self, query: Query) -> int:
         with uninterrupted():
-            return sum(grave.purge(query) for grave in self._graves(query))
+            return sum(each.purge(query) for each in self._dead_letter_queues(query))
 
-    def _graves(self, query: Query) -> list[Grave]:
+    def _dead_letter_queues(self, query: Query) -> list[DeadLetterQueue]:
         if query.queue is None:
             queues = [name for name, each in self._counted() if each.dead_letter_message_count]
         else:
             queues = [query.queue]
-        return [self._grave(queue) for queue in queues]
+        return [self._dead_letter_queue(queue) for queue in queues]
 
-    def _grave(self, queue: str) -> Grave:
+    def _dead_letter_queue(self, queue: str) -> DeadLetterQueue:
         entity = self._names.of(queue)
-        return Grave(queue, self._bus.grave(entity), self._bus.sender(entity), self._bus.address.patience)
+        return DeadLetterQueue(
+            queue, self._bus.dead_letter_receiver(entity), self._bus.sender(entity), self._bus.address.patience
+        )
 
     # What is open
 
@@ -311,30 +262,22 @@ class ServiceBusBackend(Backend):
         self._closed.set()
         try:
             for channel in list(self._channels.values()):
-                channel.hush()
+                channel.stop_receiving()
             self._put_back_unclaimed(everything=True)
         except BackendError as error:
             logger.warning("what was received and not claimed comes back when its locks expire: %s", error)
         self._bus.close()
 
-    def before_fork(self) -> None:
-        """Nothing to do: connections stay with the parent."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._bus.forget()
-            self._begin_anew()
+    def _forget_connections(self) -> None:
+        self._bus.forget()
 
     def _begin_anew(self) -> None:
-        self._guard = threading.RLock()
-        self._sessions: dict[str, Session] = {}
+        super()._begin_anew()
         self._channels: dict[str, Channel] = {}
-        self._evidence = Evidence()
 
-    def _living(self, owner: str | None) -> Session | None:
-        with self._guard:
-            self._refuse_if_closed()
-            return self._sessions.get(owner or "")
+    def _living(self, owner: str | None) -> BrokerSession | None:
+        self._refuse_if_closed()
+        return super()._living(owner)
 
     def _channel(self, queue: str) -> Channel:
         with self._guard:
@@ -356,20 +299,13 @@ class ServiceBusBackend(Backend):
         if channel is not None:
             channel.ask()
 
-    def _classify(self, settlement: Settlement) -> Settled:
-        return self._evidence.classify(settlement, self._stored)
-
     def _stored(self, lease: Lease) -> bool:
         number, sealed = lease.receipt, lease.envelope
         return isinstance(number, int) and self._channel(sealed.queue).stores(number, sealed.id)
 
-    def _refuse_if_closed(self) -> None:
-        if self._closed.is_set():
-            raise BackendError("this backend is closed")
-
 
 def _batches(outgoing: Sequence[_Outgoing]) -> Iterator[tuple[Channel, list[_Outgoing]]]:
-    """What may travel as one: to one queue, due at one instant, and not too much."""
+    """Yield what may travel as one: to one queue, due at one instant, and not too much."""
     kinds: Callable[[_Outgoing], tuple[str, int]] = lambda each: (each.channel.entity, each.due or 0)  # noqa: E731
     for _, alike in groupby(sorted(outgoing, key=kinds), key=kinds):
         batch: list[_Outgoing] = []

@@ -19,7 +19,7 @@ Link = TypeVar("Link", Sender, Receiver)
 
 _PAUSE = 0.1  # seconds before the SDK repeats something, then twice as many
 _REPEATS = 2
-_CLOSED_WITHIN = 0.5  # seconds; after its farewell the SDK waits for threads of its own that sleep
+_CLOSED_WITHIN = 0.5  # seconds; after the closing frame the SDK waits for threads of its own that sleep
 _READ_EVERY = 0.1  # seconds that the SDK sleeps in a socket before it looks at the clock
 _FORBIDDEN = (401, 403)
 
@@ -34,7 +34,7 @@ class Bus:
         self.forget()
 
     def forget(self) -> None:
-        """In a fork: what was open is the parent's.  Nothing is said on it; its sockets here close with its objects."""
+        """Leave what was open to the parent, in a fork.  Nothing is sent on it; its sockets here close with its objects."""
         self._guard = threading.RLock()
         self._clients: dict[int, Any] = {}
         self._links: dict[tuple[str, str], Any] = {}
@@ -68,17 +68,17 @@ class Bus:
             ),
         )
 
-    def desk(self, entity: str) -> Receiver:
-        """Where jobs are claimed, renewed and settled."""
-        return self._receiver("desk", entity)
+    def receiver(self, entity: str) -> Receiver:
+        """Return the link on which jobs are claimed, renewed and settled."""
+        return self._receiver("receiver", entity)
 
     def listener(self, entity: str) -> Receiver:
-        """Where somebody waits, who must not keep the others from settling."""
+        """Return the link on which a thread waits.  It has its own, so that others can settle meanwhile."""
         return self._receiver("listener", entity)
 
-    def grave(self, entity: str) -> Receiver:
-        """The dead-letter sub-queue."""
-        return self._receiver("grave", entity, sub_queue=sdk.ServiceBusSubQueue.DEAD_LETTER)
+    def dead_letter_receiver(self, entity: str) -> Receiver:
+        """Return the link to the dead-letter sub-queue."""
+        return self._receiver("dead letters", entity, sub_queue=sdk.ServiceBusSubQueue.DEAD_LETTER)
 
     def _receiver(self, role: str, entity: str, **options: Any) -> Receiver:
         self.settings(entity)
@@ -123,7 +123,7 @@ class Bus:
     # What is known of the queues
 
     def settings(self, entity: str) -> QueueSettings:
-        """Looked up once, and refused if they void the promise."""
+        """Return the settings of a queue, looked up once.  Raises `BackendMisconfigured` if they would lose jobs."""
         known = self._settings.get(entity)
         if known is None:
             known = self._settings[entity] = self._looked_up(entity)
@@ -199,5 +199,5 @@ class Bus:
 
 
 def _close(closing: Any) -> None:
-    with suppress(Exception):  # there is nobody to tell, and nothing to do about it
+    with suppress(Exception):  # the process is done with it, and can do nothing about an error
         closing.close()

@@ -1,8 +1,8 @@
 """One queue of ours: its links, what was received from it, and what is waiting there.
 
-A claim looks first: it asks for as many messages as it has seen, and an empty queue costs a look and no waiting.  Whoever
-waits, waits in a receive, and what that brings is kept until the next claim.  It is locked meanwhile; so what nobody claims
-soon is given back, as a copy that has lost nothing.
+A claim looks first: it asks for as many messages as it has seen, and an empty queue costs a look and no waiting.  A
+thread that waits, waits in a receive, and the message that comes is kept until the next claim.  It is locked meanwhile; so
+what is not claimed soon is given back, as a copy with the same counters.
 
     look ──▶ nothing: no receive                 wait ──▶ received: kept, for the next claim
          ──▶ n messages: receive n                          not claimed soon: put back
@@ -59,11 +59,11 @@ class Channel:
         self._elsewhere: dict[int, int] = {}  # number: until when we pass it over
         self._furthest = 0
         self._listener: Receiver | None = None
-        self._hushed = False
+        self._stopped = False
 
     @property
-    def desk(self) -> Receiver:
-        return self._bus.desk(self.entity)
+    def receiver(self) -> Receiver:
+        return self._bus.receiver(self.entity)
 
     @property
     def sender(self) -> Sender:
@@ -81,7 +81,7 @@ class Channel:
     # Taking
 
     def take(self, limit: int) -> list[Arrival]:
-        """Up to so many messages that are there now.  Fewer: there are no more."""
+        """Receive up to ``limit`` messages that are there now.  Fewer: there are no more."""
         with self._claiming:
             if kept := self._kept(limit):
                 return kept
@@ -89,7 +89,7 @@ class Channel:
             try:
                 self._take_into(taken, limit)
             except BackendError:
-                self.untake(taken)  # they are ours, whatever became of the rest
+                self.untake(taken)  # they are locked for us, whether or not the rest came
                 raise
             return taken
 
@@ -106,10 +106,10 @@ class Channel:
                 break
             patience = self._bus.address.patience / _LESS  # those that came must not wait for those that do not
         if unanswered:
-            self.desk.withdraw()
+            self.receiver.withdraw()
 
     def _kept(self, limit: int) -> list[Arrival]:
-        """What a wait has received, as far as it still is ours."""
+        """Take what a wait has received, as far as it still is ours."""
         kept: list[Arrival] = []
         while self._arrived and len(kept) < limit:
             arrival = self._arrived[0]
@@ -119,12 +119,12 @@ class Channel:
         return kept
 
     def untake(self, arrivals: list[Arrival]) -> None:
-        """They are not wanted now: for the next claim."""
+        """Keep them for the next claim."""
         with self._claiming:
             self._arrived.extendleft(reversed(arrivals))
 
     def _receive(self, count: int, patience: float) -> list[Arrival]:
-        came = [self._arrival(each) for each in self.desk.receive(count, patience)]
+        came = [self._arrival(each) for each in self.receiver.receive(count, patience)]
         self._furthest = max([self._furthest, *(each.number for each in came)])
         return came
 
@@ -135,20 +135,20 @@ class Channel:
         return arrival
 
     def _look(self, count: int) -> list[int] | None:
-        """The numbers of messages that may be had; none if it cannot be known; None if there is nothing."""
+        """Return the numbers of messages that can be received; none if that is unknown; None if there are none."""
         now = self._clock.micros()
         self._elsewhere = {number: until for number, until in self._elsewhere.items() if until > now}
         # Ahead of what we had there is only what is new.  What came back is behind.
-        ahead = self.desk.peek(self._furthest + 1, count)
+        ahead = self.receiver.peek(self._furthest + 1, count)
         if seen := self._to_be_had(ahead, now):
             return seen
         if not self._furthest and len(ahead) < count:
             return None
         most = min(count + len(self._ours) + len(self._elsewhere) + _MORE, _PAGE)
-        everything = self.desk.peek(1, most)
+        everything = self.receiver.peek(1, most)
         if seen := self._to_be_had(everything, now):
             return seen[:count]
-        # All that we saw is scheduled, or somebody's.  What lies behind that we do not know.
+        # All that we saw is scheduled, or another process has it.  What lies behind that we do not know.
         return [] if len(everything) == most else None
 
     def _to_be_had(self, messages: list[Any], now: int) -> list[int]:
@@ -166,17 +166,17 @@ class Channel:
         return bool(self._arrived)
 
     def listen(self, seconds: float) -> bool:
-        """Wait for a message, and keep it for the next claim.  Whoever heard nothing must `stop_listening`."""
+        """Wait for a message, and keep it for the next claim.  A caller that got False must call `stop_listening`."""
         listener = self._listener = self._bus.listener(self.entity)
         with listener.lock:
-            came = [] if self._hushed else listener.receive(1, seconds)
+            came = [] if self._stopped else listener.receive(1, seconds)
             with self._claiming:
                 self._arrived.extend(self._arrival(each) for each in came)
         return bool(came)
 
-    def hush(self) -> None:
-        """From now on nobody hears anything, and what is being heard has arrived."""
-        self._hushed = True
+    def stop_receiving(self) -> None:
+        """Receive no more in `listen`.  When this returns, a message that was being received has arrived."""
+        self._stopped = True
         if self._listener is not None:
             with self._listener.lock:
                 pass
@@ -185,7 +185,7 @@ class Channel:
         self._bus.listener(self.entity).withdraw()
 
     def unclaimed(self, *, everything: bool = False) -> Arrival | None:
-        """What was not claimed for too long; it is taken from those who could."""
+        """Take out a message that was not claimed for too long."""
         with self._claiming:
             if self._arrived and (everything or self._clock.micros() - self._arrived[0].at > KEPT_FOR):
                 return self._arrived.popleft()
@@ -194,13 +194,13 @@ class Channel:
     # What is ours
 
     def locked(self, message: Any) -> int:
-        """Note until when; gives it."""
+        """Note until when a message is locked, and return it."""
         until = to_micros(message.locked_until_utc)
         self._ours[int(message.sequence_number)] = until
         return until
 
     def renew(self, message: Any) -> bool:
-        kept = self.desk.renew(message)
+        kept = self.receiver.renew(message)
         if kept:
             self.locked(message)
         else:
@@ -211,12 +211,12 @@ class Channel:
         self._ours.pop(int(message.sequence_number), None)
 
     def stores(self, number: int, job_id: str) -> bool:
-        """Whether the queue still has this very message."""
-        for each in self.desk.peek(number, 1):
+        """Say whether the queue still has this very message."""
+        for each in self.receiver.peek(number, 1):
             with suppress(NotOurs):
                 return int(each.sequence_number) == number and read(each)[0].id == job_id
         return False
 
     def ask(self) -> None:
-        """Something, to hear an answer."""
-        self.desk.peek(1, 1)
+        """Ask for anything: raises `BackendError` if the server does not answer."""
+        self.receiver.peek(1, 1)

@@ -1,6 +1,6 @@
-"""The dead-letter sub-queue of a queue: it can be looked through from one end to the other, and no letter can be picked.
+"""The dead-letter sub-queue of a queue: it can be read from one end to the other, and no message can be picked.
 
-So whoever wants some of them receives all that lie before, and gives the others back.
+So a process that wants some of them receives all that lie before, and gives the others back.
 """
 
 from __future__ import annotations
@@ -13,30 +13,30 @@ import msgspec
 from onward.backend import Query, Run, StoredJob
 from onward.backends.broker.header import NotOurs, revived
 from onward.backends.servicebus.links import Receiver, Sender
-from onward.backends.servicebus.message import Header, compose, read
-from onward.backends.servicebus.received import Epitaph
+from onward.backends.servicebus.message import MessageHeader, compose, read
+from onward.backends.servicebus.received import DeadLetterDescription
 from onward.base.clock import to_micros
 from onward.base.logs import get_logger
 from onward.job.states import State
 
-__all__ = ["Grave", "page_of"]
+__all__ = ["DeadLetterQueue", "page_of"]
 
 logger = get_logger("onward.servicebus")
 
 _PAGE = 100
-_decode = msgspec.json.Decoder(Epitaph).decode
+_decode = msgspec.json.Decoder(DeadLetterDescription).decode
 
 
-class Letter(NamedTuple):
+class DeadMessage(NamedTuple):
     """One dead job."""
 
     number: int
-    header: Header
+    header: MessageHeader
     data: bytes
     job: StoredJob
 
 
-class Grave:
+class DeadLetterQueue:
     """The dead jobs of one queue."""
 
     def __init__(self, queue: str, receiver: Receiver, sender: Sender, patience: float) -> None:
@@ -45,8 +45,8 @@ class Grave:
         self._sender = sender
         self._patience = patience
 
-    def letters(self, query: Query) -> Iterator[Letter]:
-        """Those that are meant, in the order of their numbers."""
+    def letters(self, query: Query) -> Iterator[DeadMessage]:
+        """Yield the dead messages that a query means, in the order of their numbers."""
         first = 1
         while page := self._receiver.peek(first, _PAGE):
             for message in page:
@@ -56,9 +56,9 @@ class Grave:
             first = int(page[-1].sequence_number) + 1
 
     def replay(self, query: Query) -> list[str]:
-        """Store a copy with a whole budget, then remove the letter: who dies in between leaves the job alive and dead."""
+        """Store a copy with a whole budget, then remove the dead one: a death in between leaves the job alive and dead."""
 
-        def revive(message: Any, letter: Letter) -> None:
+        def revive(message: Any, letter: DeadMessage) -> None:
             header = msgspec.structs.replace(
                 revived(letter.header),
                 delivery=letter.job.delivery + (message.delivery_count or 0),
@@ -72,7 +72,7 @@ class Grave:
     def purge(self, query: Query) -> int:
         return len(self._visit(query, lambda message, _: self._receiver.complete(message)))
 
-    def _visit(self, query: Query, act: Callable[[Any, Letter], object]) -> list[str]:
+    def _visit(self, query: Query, act: Callable[[Any, DeadMessage], object]) -> list[str]:
         wanted = {letter.number for letter in self.letters(query)}
         seen: list[str] = []
         others: list[Any] = []
@@ -95,30 +95,30 @@ class Grave:
                 self._receiver.abandon(message)
         return seen
 
-    def _letter(self, message: Any) -> Letter | None:
+    def _letter(self, message: Any) -> DeadMessage | None:
         try:
             header, data = read(message)
         except NotOurs as error:
             logger.warning("dead letter %s of queue %s is passed over: %s", message.sequence_number, self._queue, error)
             return None
-        return Letter(int(message.sequence_number), header, data, _stored(self._queue, message, header, data))
+        return DeadMessage(int(message.sequence_number), header, data, _stored(self._queue, message, header, data))
 
 
-def _stored(queue: str, message: Any, header: Header, data: bytes) -> StoredJob:
-    epitaph = _epitaph(message, header)
+def _stored(queue: str, message: Any, header: MessageHeader, data: bytes) -> StoredJob:
+    description = _description(message, header)
     reason, token = message.dead_letter_reason, header.delivery + 1
-    if epitaph.failure is None and epitaph.ended_at == 0:  # the server gave it up, and says why
+    if description.failure is None and description.ended_at == 0:  # the server gave it up, and says why
         reason = f"{reason}: {message.dead_letter_error_description}"
     runs: tuple[Run, ...] = ()
-    if epitaph.failure is not None:
+    if description.failure is not None:
         runs = (
             Run(
                 token=token,
-                attempt=epitaph.attempts,
+                attempt=description.attempts,
                 move="abandon",
                 to=State.DISCARDED,
-                failure=epitaph.failure,
-                at=epitaph.ended_at,
+                failure=description.failure,
+                at=description.ended_at,
                 duration_ms=0,
             ),
         )
@@ -129,23 +129,23 @@ def _stored(queue: str, message: Any, header: Header, data: bytes) -> StoredJob:
         data=data,
         state=State.DISCARDED,
         priority=0,
-        attempts=epitaph.attempts,
+        attempts=description.attempts,
         delivery=token,
-        crashes=epitaph.crashes,
-        interruptions=epitaph.interruptions,
+        crashes=description.crashes,
+        interruptions=description.interruptions,
         available_at=to_micros(message.enqueued_time_utc),
         enqueued_at=header.enqueued_at,
-        finished_at=epitaph.ended_at or None,
+        finished_at=description.ended_at or None,
         reason=reason,
         runs=runs,
     )
 
 
-def _epitaph(message: Any, header: Header) -> Epitaph:
+def _description(message: Any, header: MessageHeader) -> DeadLetterDescription:
     try:
         return _decode(message.dead_letter_error_description or "")
     except (msgspec.DecodeError, TypeError):
-        return Epitaph(header.attempts, header.crashes, header.interruptions, 0)
+        return DeadLetterDescription(header.attempts, header.crashes, header.interruptions, 0)
 
 
 def _is_meant(job: StoredJob, query: Query) -> bool:
@@ -153,7 +153,7 @@ def _is_meant(job: StoredJob, query: Query) -> bool:
 
 
 def page_of(jobs: Sequence[StoredJob], query: Query) -> list[StoredJob]:
-    """By id, as a list of jobs is paged."""
+    """Order and cut by id, as a list of jobs is paged."""
     ordered = sorted(jobs, key=lambda job: job.id, reverse=query.newest_first)
     if query.after is not None:
         after = query.after

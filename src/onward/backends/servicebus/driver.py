@@ -29,14 +29,14 @@ if tuple(int(number) for number in sdk.__version__.split(".")[:2]) < _OLDEST:
         f"pip install -U 'onward[servicebus]'"
     )
 
-# The SDK tells of every frame and every request at INFO.  Whoever wants to hear it has chosen a level.
+# The SDK logs every frame and every request at INFO.  A program that wants those lines has chosen a level.
 for _name in ("azure.servicebus", "azure.core"):
     if logging.getLogger(_name).level == logging.NOTSET:
         logging.getLogger(_name).setLevel(logging.WARNING)
 
 
 def default_credential() -> Any:
-    """Who we are, as the machine knows it: environment, workload or managed identity, a login at the command line."""
+    """Return this machine's identity: environment, workload or managed identity, a login at the command line."""
     try:
         identity = import_module("azure.identity")
     except ImportError as error:

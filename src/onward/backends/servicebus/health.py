@@ -1,4 +1,4 @@
-"""How a namespace is: whether it can be reached, and whether its queues are set up so that nothing is lost."""
+"""The health of a namespace: whether it can be reached, and whether its queues are set up so that nothing is lost."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ __all__ = ["Receiver", "Sender"]
 _NOT_OURS = (faults.MessageLockLostError, faults.MessageAlreadySettled, faults.MessageNotFoundError)
 _FRESH = 5.0  # seconds in which a link that was used is taken to be open
 _LEAVES_WITHIN = 1.0
-_NOBODY = 2**63 - 1  # no message has this number
+_NO_NUMBER = 2**63 - 1  # no message has this number
 
 
 class Sender:
@@ -31,7 +31,7 @@ class Sender:
 
     Where duplicates are detected the SDK sends again what got no answer.  Where they are not, that could store a job twice,
     so it must not; and then it cannot replace a link that the server has closed, as it does after ten idle minutes.  So a
-    link that was idle, or has something to say, is first asked something harmless.
+    link that was idle, or whose socket can be read, is first sent a harmless request.
     """
 
     def __init__(self, address: Address, entity: str, sender: Any, *, repeats: bool) -> None:
@@ -43,12 +43,12 @@ class Sender:
         self._used_at = 0.0
 
     def send(self, messages: Sequence[Any]) -> None:
-        """All of them or none: they travel as one."""
+        """Send all of them or none: they travel as one."""
         whole = messages[0] if len(messages) == 1 else list(messages)
         self._say(lambda: self._sender.send_messages(whole, timeout=self._address.timeout))
 
     def schedule(self, message: Any) -> None:
-        """For the instant that it is due."""
+        """Send a message for the instant that it is due."""
         due = message.scheduled_enqueue_time_utc
         self._say(lambda: self._sender.schedule_messages(message, due, timeout=self._address.timeout))
 
@@ -59,7 +59,7 @@ class Sender:
         with self.lock, talking(self._address, self._entity):
             if not self._repeats and self._used_at and self._may_be_closed():
                 with suppress(Exception):  # an answer, whatever it says; or the link is opened again by what follows
-                    self._sender.cancel_scheduled_messages(_NOBODY, timeout=self._address.timeout)
+                    self._sender.cancel_scheduled_messages(_NO_NUMBER, timeout=self._address.timeout)
             what()
             self._used_at = time.monotonic()
 
@@ -84,20 +84,20 @@ class Receiver:
         self._receiver = receiver
 
     def peek(self, first: int, count: int) -> list[Any]:
-        """Messages by number, whatever their state and whoever holds them."""
+        """Read messages by number, in any state, and locked by any process."""
         with self._talking():
             return list(
                 self._receiver.peek_messages(count, sequence_number=max(first, 1), timeout=self._address.timeout)
             )
 
     def receive(self, count: int, seconds: float) -> list[Any]:
-        """Those that come within this time, locked for us.  Whoever got fewer must `withdraw`."""
+        """Receive those that come within this time, locked for us.  A caller that got fewer must call `withdraw`."""
         with self._talking():
             return list(self._receiver.receive_messages(count, max_wait_time=seconds))
 
     def withdraw(self) -> None:
-        """Ask for no more.  A receive that got too little has left its question open, and a message that is sent to us now
-        would be nobody's until its lock expires.
+        """Ask for no more.  A receive that got too little has left its credit with the server, and a message that is sent to
+        us now would run nowhere until its lock expires.
 
         The SDK has no verb for it.  Should it change inside, a message may be late, and nothing else.
         """
@@ -105,7 +105,7 @@ class Receiver:
             with suppress(Exception):
                 self._receiver._amqp_transport.reset_link_credit(self._receiver._handler, 0)  # noqa: SLF001
             # What was on its way comes before the answer, and the SDK gives back what it did not ask for.
-            self._receiver.peek_messages(1, sequence_number=_NOBODY, timeout=self._address.timeout)
+            self._receiver.peek_messages(1, sequence_number=_NO_NUMBER, timeout=self._address.timeout)
 
     def renew(self, message: Any) -> bool:
         return self._found(lambda: self._receiver.renew_message_lock(message, timeout=self._address.timeout))
@@ -122,7 +122,7 @@ class Receiver:
         )
 
     def close(self) -> None:
-        mine = self.lock.acquire(timeout=_LEAVES_WITHIN)  # whoever waits in it looks up soon
+        mine = self.lock.acquire(timeout=_LEAVES_WITHIN)  # a thread that waits in it returns soon
         try:
             self._receiver.close()
         finally:
@@ -146,7 +146,7 @@ class Receiver:
 
 @contextmanager
 def talking(address: Address, entity: str) -> Iterator[None]:
-    """What the SDK raises, in our words."""
+    """Raise what the SDK raises as errors of Onward."""
     try:
         yield
     except BackendError:

@@ -12,14 +12,12 @@ from typing import Any
 
 import msgspec
 
-from onward.backends.broker import header as shared
-from onward.backends.broker.header import NotOurs, cut
+from onward.backends.broker.header import Count, Header, NotOurs, cut
 from onward.backends.servicebus.driver import sdk
 from onward.base.clock import from_micros
 from onward.errors import BackendRefused
-from onward.job.envelope import Envelope
 
-__all__ = ["ROOM", "Header", "compose", "message_id", "read", "size_of"]
+__all__ = ["ROOM", "MessageHeader", "compose", "message_id", "read", "size_of"]
 
 # What a message takes beside body and properties, and what its counters grow by when it is put back.
 ROOM = 4096
@@ -30,25 +28,15 @@ _SUBJECT = 128  # characters; it is for people who look at the queue
 _INSTANTS = ("enqueued_at", "expires_at", "parked_since")  # as text: the SDK writes numbers in 32 bits
 
 
-class Header(shared.Header, frozen=True, omit_defaults=True, kw_only=True):
+class MessageHeader(Header, frozen=True, omit_defaults=True, kw_only=True):
     """With what tells copies apart that have the same number of attempts."""
 
-    rounds: shared.Count = 0  # how often it was put back without an attempt, or replayed
-
-    @classmethod
-    def of(cls, envelope: Envelope) -> Header:
-        return cls(
-            id=envelope.id,
-            job=envelope.job,
-            enqueued_at=envelope.enqueued_at,
-            max_crashes=envelope.max_crashes,
-            expires_at=envelope.expires_at,
-        )
+    rounds: Count = 0  # how often it was put back without an attempt, or replayed
 
 
-def message_id(header: Header) -> str:
+def message_id(header: MessageHeader) -> str:
     """
-    >>> header = Header(id="a", job="work", enqueued_at=0, max_crashes=3, attempts=2)
+    >>> header = MessageHeader(id="a", job="work", enqueued_at=0, max_crashes=3, attempts=2)
     >>> message_id(header), message_id(msgspec.structs.replace(header, rounds=1))
     ('a:2', 'a:2.1')
     """
@@ -56,8 +44,8 @@ def message_id(header: Header) -> str:
     return f"{header.id}:{header.attempts}{rounds}"
 
 
-def compose(header: Header, data: bytes, due: int | None = None) -> Any:
-    """The message.  ``due``: the instant before which nobody is given it."""
+def compose(header: MessageHeader, data: bytes, due: int | None = None) -> Any:
+    """Make the message.  ``due``: the instant before which the server does not deliver it."""
     return sdk.ServiceBusMessage(
         data,
         message_id=message_id(header),
@@ -68,8 +56,8 @@ def compose(header: Header, data: bytes, due: int | None = None) -> Any:
     )
 
 
-def size_of(header: Header, data: bytes) -> int:
-    """What the server will count, or more."""
+def size_of(header: MessageHeader, data: bytes) -> int:
+    """Return the size that the server will count, or more."""
     try:
         properties = sum(len(name) + len(str(value).encode()) + _PER_PROPERTY for name, value in _items(header))
         return len(data) + properties + 3 * len(header.id) + len(header.job.encode()) + _PER_MESSAGE
@@ -77,23 +65,23 @@ def size_of(header: Header, data: bytes) -> int:
         raise BackendRefused(f"job {header.id} has a name that cannot be written down") from None
 
 
-def read(message: Any) -> tuple[Header, bytes]:
-    """The counters as they were written, and the sealed bytes."""
+def read(message: Any) -> tuple[MessageHeader, bytes]:
+    """Return the counters as they were written, and the sealed bytes."""
     properties = {_text(name): _text(value) for name, value in (message.application_properties or {}).items()}
     if properties.get(_MARK) != _VERSION:
         raise NotOurs("it is not marked as a job of Onward")
     try:
         instants = {name: int(properties[name]) for name in _INSTANTS if name in properties}
-        return msgspec.convert(properties | instants, Header), b"".join(message.body)
+        return msgspec.convert(properties | instants, MessageHeader), b"".join(message.body)
     except (ValueError, TypeError) as error:  # msgspec's is a ValueError
         raise NotOurs(str(error)) from None
 
 
-def _properties(header: Header) -> dict[str | bytes, Any]:
+def _properties(header: MessageHeader) -> dict[str | bytes, Any]:
     return dict(_items(header))
 
 
-def _items(header: Header) -> list[tuple[str | bytes, int | str]]:
+def _items(header: MessageHeader) -> list[tuple[str | bytes, int | str]]:
     fields: Mapping[str, int | str] = msgspec.to_builtins(msgspec.structs.replace(header, spent=cut(header.spent)))
     written = ((name, str(value) if name in _INSTANTS else value) for name, value in fields.items())
     return [(_MARK, _VERSION), *written]

@@ -1,7 +1,7 @@
 """A message that is ours, as a job: what can be done to it, in commands.
 
-A message is settled by its lock.  Once that is lost, every command is refused, whether another has the message or nobody;
-so a worker that comes too late can change nothing.  When a settlement is refused, it may also have been applied and its
+A message is settled by its lock.  Once that is lost, every command is refused, whether or not another has the message; so a
+worker that comes too late can change nothing.  When a settlement is refused, it may also have been applied and its
 answer lost: then the queue does not have the message any more.
 """
 
@@ -12,16 +12,16 @@ import msgspec
 from onward.backend import Lease, Sealed
 from onward.backends.broker.header import cut, lease_of
 from onward.backends.servicebus.channel import Arrival, Channel
-from onward.backends.servicebus.message import Header, compose, message_id
+from onward.backends.servicebus.message import MessageHeader, compose, message_id
 from onward.base.failure import Failure, storable
 
-__all__ = ["Epitaph", "Received"]
+__all__ = ["DeadLetterDescription", "Received"]
 
 _LONGEST = 4000  # characters of a reason, and of a description; the server takes 4096
 _TRACE = 1500
 
 
-class Epitaph(msgspec.Struct, frozen=True, omit_defaults=True):
+class DeadLetterDescription(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a dead letter's description says: the counters as they were at the end, for a message cannot be changed."""
 
     attempts: int
@@ -46,7 +46,7 @@ class Received:
 
     __slots__ = ("_copy", "_message", "channel", "claimed_at", "data", "header")
 
-    def __init__(self, channel: Channel, arrival: Arrival, header: Header, data: bytes) -> None:
+    def __init__(self, channel: Channel, arrival: Arrival, header: MessageHeader, data: bytes) -> None:
         self.channel = channel
         self.header = header  # with what the server has counted
         self.data = data
@@ -77,12 +77,12 @@ class Received:
 
     def complete(self) -> bool:
         """Remove it."""
-        kept = self.channel.desk.complete(self._message)
+        kept = self.channel.receiver.complete(self._message)
         self.channel.unlocked(self._message)
         return kept
 
-    def put_back(self, header: Header, delay: int, now: int) -> bool:
-        """Store the job anew with other counters, then remove it as it was: who dies in between leaves it twice."""
+    def put_back(self, header: MessageHeader, delay: int, now: int) -> bool:
+        """Store the job anew with other counters, then remove the original: a death in between leaves it twice."""
         if not self.renew():
             return False
         if header.attempts == self.header.attempts:
@@ -90,16 +90,15 @@ class Received:
         if self._copy != message_id(header):
             due = now + delay if delay else now - now % 1000  # at once: the server counts milliseconds
             self.channel.sender.schedule(compose(header, self.data, due))
-            self._copy = message_id(
-                header
-            )  # if the completion gets no answer, this is said again, and not stored again
+            # If the completion gets no answer, the settlement is repeated, and the copy is not stored again.
+            self._copy = message_id(header)
         # The copy is not taken back when this is refused: what is gone for us may be gone for good, and still be shown.
         return self.complete() or not self.is_there()
 
-    def bury(self, header: Header, reason: str, failure: Failure | None, now: int) -> bool:
+    def bury(self, header: MessageHeader, reason: str, failure: Failure | None, now: int) -> bool:
         """Make it a dead letter: one command, and the message itself goes."""
-        epitaph = Epitaph(header.attempts, header.crashes, header.interruptions, now, _short(failure))
-        kept = self.channel.desk.dead_letter(self._message, storable(reason, _LONGEST), str(epitaph))
+        description = DeadLetterDescription(header.attempts, header.crashes, header.interruptions, now, _short(failure))
+        kept = self.channel.receiver.dead_letter(self._message, storable(reason, _LONGEST), str(description))
         self.channel.unlocked(self._message)
         return kept
 
@@ -110,5 +109,5 @@ class Received:
 def _short(failure: Failure | None) -> Failure | None:
     if failure is None:
         return None
-    # Of a traceback the end tells more than the beginning.
+    # The end of a traceback explains more than its beginning.
     return Failure(failure.kind, cut(failure.message, _TRACE) or "", failure.traceback[-_TRACE:])

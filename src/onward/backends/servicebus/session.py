@@ -4,7 +4,7 @@
              ──▶ expired: removed                         crashed too often: handed out as spent, to be dead-lettered
              ──▶ otherwise: a lease
 
-A lock is not bound to a connection: it lives until it expires, whatever becomes of those who hold it.  The server counts the
+A lock is not bound to a connection: it lives until it expires, even if its process dies.  The server counts the
 deliveries that ended in neither a removal nor a burial.  We give nothing back to it, but put copies; so each of them was a
 crash, or a lock that was not renewed in time.
 """
@@ -27,14 +27,14 @@ from onward.base.logs import get_logger
 from onward.errors import BackendMisconfigured
 from onward.job.settlement import crash_pause
 
-__all__ = ["Session", "admit", "give_back_unharmed"]
+__all__ = ["BrokerSession", "admit", "give_back_unharmed"]
 
 logger = get_logger("onward.servicebus")
 
 _NOT_OURS = "no Onward wrote it"
 
 
-class Session:
+class BrokerSession:
     """What one owner holds.  All of it is called under its lock."""
 
     def __init__(self, lease_for: timedelta, clock: Clock) -> None:
@@ -44,7 +44,7 @@ class Session:
         self._clock = clock
 
     def claim(self, claim: Claim, owner: str, channel_of: Callable[[str], Channel]) -> list[Lease]:
-        """Queue by queue.  A suspect ends it: it comes alone, or waits for the next."""
+        """Claim queue by queue.  A suspect ends the claim: it comes alone, or waits for the next."""
         leases: list[Lease] = []
         for queue in dict.fromkeys(claim.queues):
             most = min(claim.limit, len(leases) + claim.at_most.get(queue, claim.limit))
@@ -72,8 +72,8 @@ class Session:
                 if received is None:
                     continue
                 if received.key in self.held:
-                    # Two say they are one job, and one of them lies.  What becomes of one must not be done to the other: put
-                    # back, it comes with another token.
+                    # Two messages have one id and one token, so one is forged.  A settlement of one must not reach the
+                    # other: put back, it comes with another token.
                     received.put_back(received.header, 0, self._clock.micros())
                     continue
                 self.held[received.key] = received
@@ -93,20 +93,26 @@ class Session:
             )
 
     def renew(self) -> list[tuple[str, int]]:
-        """Renew every lock; gives what is ours no longer."""
+        """Renew every lock.  Returns what is not ours any more."""
         lost = [key for key, received in list(self.held.items()) if not received.renew()]
         for key in lost:
             del self.held[key]
         return lost
 
+    def has_ended(self) -> bool:
+        return False  # no connection ends it
+
+    def close(self) -> None:
+        """Do nothing: what is still held comes back when its lock expires."""
+
 
 def admit(channel: Channel, arrival: Arrival, now: int) -> Received | None:
-    """A message as a job, with the counters as they are now; None if it may not run."""
+    """Return a message as a job, with the counters as they are now; None if it may not run."""
     try:
         header, data = read(arrival.message)
     except NotOurs as error:
         logger.error("message %d of %s is dead-lettered: %s (%s)", arrival.number, channel.entity, _NOT_OURS, error)  # noqa: TRY400
-        channel.desk.dead_letter(arrival.message, _NOT_OURS, str(error))
+        channel.receiver.dead_letter(arrival.message, _NOT_OURS, str(error))
         channel.unlocked(arrival.message)
         return None
     crashes = arrival.message.delivery_count or 0
@@ -125,7 +131,7 @@ def admit(channel: Channel, arrival: Arrival, now: int) -> Received | None:
 
 
 def give_back_unharmed(channel: Channel, arrival: Arrival, now: int) -> None:
-    """Nobody has claimed it: it is put back with what it had."""
+    """Put back what was not claimed, with the counters that it had."""
     received = admit(channel, arrival, now)
     if received is not None:
         received.put_back(received.header, 0, now)

@@ -1,4 +1,4 @@
-"""How a queue is set up: what would void the promise is refused, with the command that mends it."""
+"""The settings of a queue: those that would lose jobs are refused, with the command that corrects them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FOR_EVER = timedelta(days=3650)
 
 
 class QueueSettings(NamedTuple):
-    """What we go by.  The defaults are for a queue that we may not look at."""
+    """The settings that Onward uses.  The defaults are for a queue whose settings the key may not read."""
 
     lock: float | None = None  # seconds
     deduplicates: bool = False
@@ -38,7 +38,7 @@ def admitted(address: Address, properties: Any) -> QueueSettings:
 
 
 def objections(address: Address, properties: Any) -> Iterator[str]:
-    """Why this queue will not do."""
+    """Yield the reasons why this queue could lose jobs."""
     name = properties.name
     update = f"az servicebus queue update {_names(address, name)}"
     anew = f"delete it when it is empty, then `{create_command(address, name)}`"

@@ -5,7 +5,7 @@
     abandon, crashed too often              [renew, send the dead letter,] dead-letter
 
 A renewal that is refused: the lease was lost, and nothing is scheduled.  The copy is stored before the original is removed:
-who is killed between two commands leaves the job twice, and never not at all.
+a process that is killed between two commands leaves the job twice, and never not at all.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from onward.backends.broker.evidence import key_of
 from onward.backends.broker.header import settled
 from onward.backends.servicebus.received import Received
-from onward.backends.servicebus.session import Session
+from onward.backends.servicebus.session import BrokerSession
 from onward.job.envelope import Envelope
 from onward.job.settlement import GONE, LEASE_LOST, UNEXPLAINED, Settled, Settlement, applied
 from onward.job.states import FINISHED, State
@@ -23,8 +23,8 @@ from onward.job.states import FINISHED, State
 __all__ = ["settle"]
 
 
-def settle(session: Session, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
-    """Apply it.  ``store`` keeps a dead letter."""
+def settle(session: BrokerSession, settlement: Settlement, store: Callable[[Envelope], object], now: int) -> Settled:
+    """Apply a settlement.  ``store`` keeps a dead letter."""
     received = session.held[key_of(settlement)]
     state = _apply(settlement, received, store, now)
     del session.held[key_of(settlement)]  # only now: without an answer it stays ours, until its lock expires

@@ -22,10 +22,10 @@ class Address(NamedTuple):
 
     host: str
     connection_string: str | None = None  # None: a credential says who we are
-    ca: str | None = None  # a file of certificates to trust; None: those that everybody trusts
+    ca: str | None = None  # a file of certificates to trust; None: those that the system trusts
     timeout: float = 30.0  # seconds to wait for an answer
     patience_ms: int = 500  # that a claim waits for a message that it has seen
-    unchecked: bool = False  # the key may not read a queue's properties, and somebody has looked at them
+    unchecked: bool = False  # the key may not read a queue's properties, and a person has checked them
 
     @property
     def place(self) -> str:
