@@ -212,7 +212,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 """\
     store.remove(job)
     kept = {"attempts": job.attempts, "waits": job.waits, "parked_since": job.parked_since, "spent": job.spent}
-    store.add(Job(job.envelope, what.to, job.available_at if what.due is None else what.due, **kept))
+    store.add(MemoryJob(job.envelope, what.to, job.available_at if what.due is None else what.due, **kept))
 """,
             ),
         ),

@@ -1,8 +1,8 @@
-"""What no worker wrote: how a store tells it, and what becomes of it.
+"""Rows that no worker wrote: how a store recognises them, and what becomes of them.
 
 Stores can be written by others than Onward: by hand, by a restored backup, by an attacker.  So a verb that the store
-refuses, or whose answer cannot be read, looks for what is damaged, sets it aside and is called once more.  Where nothing is
-wrong, nothing is looked for.  A job that is set aside becomes a dead letter, with its bytes.
+refuses, or whose answer cannot be read, looks for what is damaged, sets it aside and is called once more.  Where nothing
+fails, nothing is looked for.  A job that is set aside becomes a dead letter, with its bytes.
 """
 
 from __future__ import annotations
@@ -40,19 +40,19 @@ new_id = IdMaker(SystemClock())
 class SetsAside:
     """A backend that can find and set aside what is damaged."""
 
-    _not_damage: tuple[type[BackendError], ...] = ()  # errors that tell of the caller's values, and of nothing stored
+    _not_damage: tuple[type[BackendError], ...] = ()  # errors of the caller's values, not of stored ones
 
     def __init__(self) -> None:
-        self._one_looks = threading.Lock()
+        self._looking = threading.Lock()
         self._found_nothing_at = -_LOOK_AGAIN_AFTER
 
     @abstractmethod
     def _look_for_damage(self) -> int:
-        """Set aside all that is damaged; gives how much that was."""
+        """Set aside all that is damaged; returns how much that was."""
 
     def set_aside(self) -> int:
-        """Make dead letters of the live jobs that no worker wrote so, drop such sessions; gives how many there were."""
-        with self._one_looks:
+        """Make dead letters of the live jobs that no worker wrote so, drop such sessions; returns how many there were."""
+        with self._looking:
             if time.monotonic() - self._found_nothing_at < _LOOK_AGAIN_AFTER:
                 return 0
             found = self._look_for_damage()
@@ -61,7 +61,7 @@ class SetsAside:
             return found
 
     def set_aside_if_it_can(self) -> int:
-        """How many it could set aside; none where looking for them fails too: an error that came before it tells more."""
+        """Set aside what can be, and return how much; 0 where looking fails too: the error before it tells more."""
         try:
             return self.set_aside()
         except BackendError:
@@ -101,7 +101,7 @@ def _as_backend_error(error: Exception) -> BackendError:
 
 
 def problems(row: Mapping[str, Any]) -> Iterator[str]:
-    """What a live job's row holds that no worker writes."""
+    """Name what a live job's row holds that no worker writes."""
     if row["state"] not in LIVE:
         yield f"state is {row['state']!r:.60}"
     if row["state"] == State.EXECUTING and row["owner"] is None:
@@ -121,7 +121,7 @@ def problems(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def dead(row: Mapping[str, Any], reason: str) -> Parcel:
-    """The dead letter that becomes of a row."""
+    """Return the dead letter for a row."""
     now = row["now"]
     counts: dict[str, Any] = {column: min(max(row[column], 0), _HIGHEST_CLAMPED) for column in _COUNTS}
     instants: dict[str, Any] = {column: _instant(row[column]) for column in _INSTANTS}

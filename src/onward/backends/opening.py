@@ -100,7 +100,7 @@ def _open(settings: Settings, clock: Clock | None) -> Backend:
 
 @contextmanager
 def _discreet(settings: Settings) -> Iterator[None]:
-    """Let no error tell a password, however it was written and wherever a driver took the URL apart."""
+    """Remove passwords from errors, however they were written and wherever a driver split the URL."""
     urls = [url for url in (settings.url, settings.store) if url is not None]
     for url in urls:
         _refuse_unquoted(url)

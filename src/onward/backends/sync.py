@@ -1,4 +1,4 @@
-"""Jobs run by whoever enqueues them: the memory backend on a clock that jumps to whatever is due next.
+"""Jobs run in the thread that enqueues them: the memory backend on a clock that jumps to the next due time.
 
 For scripts and tests.  Retries are real, delays are not waited for.
 """

@@ -1,4 +1,4 @@
-"""``onward move``: taking the jobs of one store to another."""
+"""``onward move``: transfer between stores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from onward.cli.exits import CommandError, Exit
 from onward.errors import InvalidName, InvalidTime, OptionError
 
 if TYPE_CHECKING:
-    from onward.operate.transfer import House, Moved, Mover
+    from onward.operate.transfer import Moved, Mover, TransferStore
 
 __all__ = ["COMMAND"]
 
@@ -34,7 +34,7 @@ def move(args: Namespace) -> int:
         queues = args.queue or movable_queues(source)
         waiting = {queue: waiting_in(source, queue) for queue in dict.fromkeys(queues)}
         if args.dry_run:
-            return _foretell(args, waiting)
+            return _preview(args, waiting)
         target = _open(stores, args, args.target, exists=False)
         mover = Mover(source, target, batch=args.batch)
         with mover.at_work():
@@ -51,9 +51,9 @@ def _check(args: Namespace) -> None:
         raise CommandError("--from and --to name the same store", Exit.USAGE)
 
 
-def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> House:
+def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> TransferStore:
     from onward.backends.opening import open_store, scheme_of
-    from onward.operate.transfer import House
+    from onward.operate.transfer import TransferStore
 
     given = {"url": url, "store": ""} | ({} if args.namespace is None else {"namespace": args.namespace})
     try:
@@ -67,7 +67,7 @@ def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> Hous
     place = scheme_of(url)  # not the rest of it: a URL may carry a password
     if not store.capabilities.shared:
         raise CommandError(f"a {place} store is seen by one process only: there is nothing to move", Exit.CONFIG)
-    if not isinstance(store, House):
+    if not isinstance(store, TransferStore):
         raise CommandError(
             f"a {place} store cannot list its jobs with all that belongs to them: nothing moves from it or to it",
             Exit.CONFIG,
@@ -75,7 +75,7 @@ def _open(stores: ExitStack, args: Namespace, url: str, *, exists: bool) -> Hous
     return store
 
 
-def _foretell(args: Namespace, waiting: dict[str, tuple[int, int]]) -> int:
+def _preview(args: Namespace, waiting: dict[str, tuple[int, int]]) -> int:
     for queue, (number, running) in waiting.items():
         if args.json:
             output.json_line({"queue": queue, "jobs": number, "running": running})

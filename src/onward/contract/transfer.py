@@ -1,4 +1,4 @@
-"""The part of the contract for stores whose jobs can move house.
+"""Transfer between stores: the part of the contract for stores whose jobs can be moved.
 
 A job moves through a *transit queue* of its own name in both stores.  No worker can serve it, for no queue may be called so:
 what lies there runs nowhere, whatever is paused or resumed meanwhile.
@@ -31,7 +31,7 @@ _MARK = ">"  # which no queue's name may hold
 
 
 class Transit(NamedTuple):
-    """The way of one queue out of one store: ``tag`` tells it from the ways of other stores to the same target."""
+    """The transit queue of one queue of one store; ``tag`` tells it from those of other stores at the same target."""
 
     tag: str
     queue: str
@@ -65,7 +65,7 @@ class Confirmed(msgspec.Struct, frozen=True):
 
 
 class Parcel(msgspec.Struct, frozen=True, kw_only=True):
-    """A job with all that makes it what it is, but for the queue it lies in.  The sealed bytes are never touched."""
+    """All that is stored of a job, but for its queue.  The sealed bytes are never touched."""
 
     id: str
     job: str
@@ -103,7 +103,7 @@ class Parcel(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Accepted(msgspec.Struct, frozen=True):
-    """What became of a parcel: stored; or why not.  A job that is ``there`` already needs no second copy."""
+    """Whether a parcel was stored, or why not.  A job that is ``there`` already needs no second copy."""
 
     id: str
     stored: bool = True
@@ -113,17 +113,17 @@ class Accepted(msgspec.Struct, frozen=True):
 
 @runtime_checkable
 class Movable(Protocol):
-    """A store that can hand jobs over and take them in."""
+    """A store whose jobs can be moved to another one, and that takes in theirs."""
 
     def withhold(self, queue: str, transit: str, *, after: str = "", limit: int = 500) -> Sequence[str]:
         """Put a page of a paused queue's waiting and dead jobs, by id, at rest.
 
-        Gives the ids it looked at, in their order; none if it is through, or if the queue is not paused.
+        Returns the ids it looked at, in their order; none if it is through, or if the queue is not paused.
         """
         ...
 
     def export(self, transit: str, ids: Sequence[str]) -> Sequence[Parcel]:
-        """Those of them that are at rest there."""
+        """Return those of them that are at rest there."""
         ...
 
     def accept(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[Accepted]:
@@ -135,12 +135,12 @@ class Movable(Protocol):
         ...
 
     def forget(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[str]:
-        """Remove those that are at rest there and still are what these parcels say; gives their ids.
+        """Remove those that are at rest there and still are what these parcels say; returns their ids.
 
         Compared are state, delivery, attempts, crashes, interruptions and the due time, or the time of death.
         """
         ...
 
     def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
-        """Put those that are at rest there into the queue; gives how many."""
+        """Put those that are at rest there into the queue; returns how many."""
         ...

@@ -1,4 +1,4 @@
-"""Moving the jobs of a queue from one store to another, in a way that may end anywhere and be run again.
+"""Transfer between stores: move the jobs of a queue.  A move may be interrupted anywhere and run again.
 
 Batch by batch: withhold at the source, accept at the target, forget at the source, admit at the target
 (`onward.contract.transfer`). A copy at the target is admitted only after the source has let go of the job; a job that
@@ -10,7 +10,7 @@ at rest and nothing else:
     at rest at the target, but the       withdrawn: the source decides what becomes of it
       source still has it
 
-The transit queue has a tag, which a paused queue of its name keeps at the source until all is done.  So a target knows the
+The transit queue has a tag, which a paused queue of its name keeps at the source until all is done.  So a target tells the
 jobs at rest of one source from those of another; and a store that shows the same mark at both ends is one store, not two.
 """
 
@@ -35,7 +35,7 @@ from onward.errors import BackendMisconfigured, BackendRefused, BackendUnavailab
 from onward.job.states import LIVE, State
 from onward.version import __version__
 
-__all__ = ["BATCH", "House", "Moved", "Mover", "Tell", "movable_queues", "waiting_in"]
+__all__ = ["BATCH", "Moved", "Mover", "Tell", "TransferStore", "movable_queues", "waiting_in"]
 
 BATCH = 500
 _LONGEST = 100  # characters of a queue's name that every store can carry
@@ -48,8 +48,8 @@ Tell = Callable[[int], None]
 
 
 @runtime_checkable
-class House(Movable, Inspection, Protocol):
-    """A store that jobs can leave, or come to."""
+class TransferStore(Movable, Inspection, Protocol):
+    """A store that jobs can move from or to."""
 
     def open_session(self, session: Session, *, adopts: str | None = None) -> object: ...
 
@@ -73,36 +73,36 @@ class Moved(msgspec.Struct, kw_only=True):
 
     @property
     def missing(self) -> int:
-        """How many jobs fewer there are than there were: somebody cancelled or removed them, or ran them at the target."""
+        """How many jobs fewer there are than before: cancelled or removed meanwhile, or run at the target."""
         return max(0, self.before - self.after)
 
     @property
     def is_complete(self) -> bool:
-        counts = not self.missing or not self.target_paused  # if somebody runs them there, it cannot be told
+        counts = not self.missing or not self.target_paused  # where workers run them there, the count says nothing
         return self.source_paused and counts and not self.stayed and not self.running
 
 
-def movable_queues(house: House) -> list[str]:
+def movable_queues(store: TransferStore) -> list[str]:
     """Every queue with something to move, or in the middle of a move."""
-    names = {queue.name for queue in house.queues() if queue.live or Transit.parse(queue.name)}
+    names = {queue.name for queue in store.queues() if queue.live or Transit.parse(queue.name)}
     after = ""
-    while page := house.list(Query(states=frozenset({State.DISCARDED}), after=after, limit=BATCH)):
+    while page := store.list(Query(states=frozenset({State.DISCARDED}), after=after, limit=BATCH)):
         names |= {job.queue for job in page}
         after = page[-1].id
     return sorted({way.queue if (way := Transit.parse(name)) else name for name in names})
 
 
-def waiting_in(house: House, queue: str) -> tuple[int, int]:
+def waiting_in(store: TransferStore, queue: str) -> tuple[int, int]:
     """How many jobs of a queue can move, and how many run."""
-    names = [queue, *(way.name for way in _ways(house, queue))]
-    counts = [house.counts(name) for name in names]
+    names = [queue, *(way.name for way in _ways(store, queue))]
+    counts = [store.counts(name) for name in names]
     return sum(each[state] for each in counts for state in MOVABLE), sum(each[State.EXECUTING] for each in counts)
 
 
 class Mover:
     """One move, from one store to another.  Only one at a time leaves a store."""
 
-    def __init__(self, source: House, target: House, *, batch: int = BATCH) -> None:
+    def __init__(self, source: TransferStore, target: TransferStore, *, batch: int = BATCH) -> None:
         self._source = source
         self._target = target
         self._batch = batch
@@ -118,7 +118,7 @@ class Mover:
         )
         self._source.open_session(session)
         try:
-            self._refuse_rivals()
+            self._refuse_others()
             yield
         finally:
             self._source.reap(owner=self._owner)
@@ -147,7 +147,7 @@ class Mover:
         report.target_paused = self._is_paused(self._target, queue)
         return report
 
-    # The way
+    # The transit queue
 
     def _way(self, queue: str) -> Transit:
         """The transit queue, and its mark at the source: that of a move which did not end, or a new one."""
@@ -165,20 +165,20 @@ class Mover:
             )
         return way
 
-    def _is_paused(self, house: House, queue: str) -> bool:
-        return any(each.paused for each in house.queues() if each.name == queue)
+    def _is_paused(self, store: TransferStore, queue: str) -> bool:
+        return any(each.paused for each in store.queues() if each.name == queue)
 
     # One at a time
 
-    def _refuse_rivals(self) -> None:
-        for rival in self._source.sessions():
-            if rival.owner.startswith(_OWNER) and rival.owner != self._owner:
-                if not _is_dead(rival):
+    def _refuse_others(self) -> None:
+        for other in self._source.sessions():
+            if other.owner.startswith(_OWNER) and other.owner != self._owner:
+                if not _is_dead(other):
                     raise BackendUnavailable(
-                        f"another move from this store is under way (process {rival.pid} on {rival.host}), or was killed "
+                        f"another move from this store is under way (process {other.pid} on {other.host}), or was killed "
                         f"less than {_LEASE.seconds} seconds ago: try again then"
                     )
-                self._source.reap(owner=rival.owner)
+                self._source.reap(owner=other.owner)
 
     def _renew(self) -> None:
         if not self._owner or time.monotonic() < self._renewed + _LEASE.total_seconds() / 5:
@@ -274,17 +274,17 @@ class Mover:
         for page in self._at_rest(self._source, way):
             self._keep(way, dict.fromkeys(page, "it changed whenever it was copied"), report)
 
-    def _at_rest(self, house: House, way: Transit) -> Iterator[list[str]]:
+    def _at_rest(self, store: TransferStore, way: Transit) -> Iterator[list[str]]:
         """The ids of what is at rest there, page by page; what is at rest may change meanwhile."""
         after = ""
-        while page := house.list(Query(queue=way.name, states=MOVABLE, after=after, limit=self._batch)):
+        while page := store.list(Query(queue=way.name, states=MOVABLE, after=after, limit=self._batch)):
             after = page[-1].id
             yield sorted({job.id for job in page})
 
     # Counting
 
     def _count(self, way: Transit) -> int:
-        counts = [house.counts(name) for house in (self._source, self._target) for name in (way.queue, way.name)]
+        counts = [store.counts(name) for store in (self._source, self._target) for name in (way.queue, way.name)]
         return sum(each[state] for each in counts for state in MOVABLE)
 
     def _copies(self, way: Transit) -> int:
@@ -296,26 +296,26 @@ class Mover:
 def _has(known: StoredJob | None, copy: Parcel, way: Transit) -> bool:
     """Whether the source still has a job that was copied: on its way, in whatever state, or live with the same bytes.
 
-    Any other record of its id is of an earlier life.
+    Any other record of its id is of an earlier job.
     """
     if known is None:
         return False
     return known.queue == way.name or (known.state in LIVE and known.data == copy.sealed)
 
 
-def _ways(house: House, queue: str) -> list[Transit]:
-    ways = [way for each in house.queues() if each.paused and (way := Transit.parse(each.name)) is not None]
+def _ways(store: TransferStore, queue: str) -> list[Transit]:
+    ways = [way for each in store.queues() if each.paused and (way := Transit.parse(each.name)) is not None]
     return [way for way in ways if way.queue == queue]
 
 
-def _is_dead(rival: SessionState) -> bool:
-    """Whether that mover's process is no more, as far as can be seen from here."""
-    if rival.expires_at <= time.time() * SECOND:
+def _is_dead(other: SessionState) -> bool:
+    """Whether that mover's process has ended, as far as this host can tell."""
+    if other.expires_at <= time.time() * SECOND:
         return True
-    if rival.host != platform.node() or rival.pid <= 0:
+    if other.host != platform.node() or other.pid <= 0:
         return False
     try:
-        os.kill(rival.pid, 0)
+        os.kill(other.pid, 0)
     except ProcessLookupError:
         return True
     except PermissionError:

@@ -114,16 +114,24 @@ def test_a_damaged_record_does_not_keep_others_from_being_settled_or_adopted(bac
 
 
 def test_what_is_damaged_is_shown_as_that_before_it_is_set_aside(backend, raw):
-    sound, bad, lost = enqueued(backend)
+    sound, bad = enqueued(backend)[:2]
     raw.hset(f"{P}jobs", bad, NO_TEXT)
-    raw.hdel(f"{P}jobs", lost)
 
     shown = {job.id: (str(job.state), job.data) for job in backend.list(Query())}
 
     assert shown[bad] == ("damaged", NO_TEXT)
-    assert shown[lost] == ("damaged", b"")
     assert shown[sound][0] == "available"
     assert str(backend.get(bad).state) == "damaged"
+
+
+def test_a_list_of_all_jobs_sets_aside_an_id_without_a_record(backend, raw):
+    sound, *_, lost = enqueued(backend)
+    raw.hdel(f"{P}jobs", lost)
+
+    shown = {job.id: (str(job.state), job.data) for job in backend.list(Query())}
+
+    assert shown[lost] == ("discarded", b"")
+    assert shown[sound][0] == "available"
 
 
 def test_a_finished_job_that_is_damaged_does_not_stop_a_prune(backend, clock, raw):
@@ -288,7 +296,7 @@ def test_whatever_is_damaged_every_verb_answers_and_new_jobs_run(backend, clock,
         backend.reap()
         backend.prune({State.COMPLETED: clock.micros() - 10_000_000})
         backend.open_session(a_session(owner="other"), adopts=rng.choice([None, "worker", "other"]))
-    backend.purge(Query(limit=2))
+    backend.purge(Query())
 
     fresh = enqueued(backend, 2, priority=100)
     found = {*claimed(backend), *claimed(backend), *claimed(backend)}

@@ -25,8 +25,8 @@ from onward.backend import (
 )
 from onward.backends.memory import settling
 from onward.backends.memory.inspection import MemoryInspection
-from onward.backends.memory.store import Job, OpenSession, Store
-from onward.backends.memory.transfer import MemoryMoving
+from onward.backends.memory.store import MemoryJob, MemoryStore, OpenSession
+from onward.backends.memory.transfer import MemoryTransfer
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured
@@ -35,14 +35,14 @@ from onward.job.states import State
 __all__ = ["MemoryBackend"]
 
 
-class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
-    """Each one is its own store, seen by this process only and gone with it."""
+class MemoryBackend(MemoryInspection, MemoryTransfer, Backend):
+    """A store of its own, seen by this process only and gone with it."""
 
     capabilities = Capabilities(durable=False, shared=False)
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
-        self._store = Store()
+        self._store = MemoryStore()
         self._changed = threading.Condition()
         self._pid = os.getpid()
         self._closed = False
@@ -114,16 +114,16 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
                 dead = [name for name in dead if self._leased(name, queue)]
             for name in dead:
                 sessions.pop(name, None)
-            orphans = [name for name in self._store.leased if name not in sessions] if owner is None else dead
+            abandoned = [name for name in self._store.leased if name not in sessions] if owner is None else dead
             begun = None if started is None else set(started)
             why = cause or ("its session expired" if owner is None else "its process died")
             return [
                 settling.give_back(self._store, job, now, why, started=begun is None or (job.id, job.delivery) in begun)
-                for name in orphans
+                for name in abandoned
                 for job in self._leased(name, queue)
             ]
 
-    def _leased(self, owner: str, queue: str | None) -> list[Job]:
+    def _leased(self, owner: str, queue: str | None) -> list[MemoryJob]:
         jobs = [self._store.live[job_id] for job_id in sorted(self._store.leased.get(owner, ()))]
         return [job for job in jobs if queue in (None, job.queue)]
 
@@ -143,11 +143,11 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
 
     def empty(self) -> None:
         with self._writing():
-            self._store = Store()
+            self._store = MemoryStore()
 
     @contextmanager
     def _writing(self) -> Iterator[int]:
-        """Hold the lock; gives the time, read once the lock is held."""
+        """Hold the lock; yields the time, read once the lock is held."""
         if os.getpid() != self._pid:
             raise BackendMisconfigured(
                 "memory:// lives in the process that made it and this is a fork of it: no other process would see "
@@ -170,10 +170,10 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
             self._replace(holder, envelope.id, now)
         available_at = max(now + envelope.delay, envelope.not_before or 0)
         due = State.AVAILABLE if available_at <= now else State.SCHEDULED
-        store.add(Job(envelope, due, available_at))
+        store.add(MemoryJob(envelope, due, available_at))
         return Enqueued(envelope.id)
 
-    def _replace(self, holder: Job, by: str, now: int) -> None:
+    def _replace(self, holder: MemoryJob, by: str, now: int) -> None:
         reason = f"replaced by {by}"
         if holder.state is State.EXECUTING:
             self._store.free_key(holder)
@@ -195,9 +195,9 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
             promoted += len(due)
         return promoted
 
-    def _candidates(self, claim: Claim, released: set[str], now: int) -> list[Job]:
+    def _candidates(self, claim: Claim, released: set[str], now: int) -> list[MemoryJob]:
         """The next jobs in claim order; a suspect only if it stands first, and then alone."""
-        chosen: list[Job] = []
+        chosen: list[MemoryJob] = []
         for queue in dict.fromkeys(claim.queues):
             if queue in self._store.paused:
                 continue
@@ -215,13 +215,13 @@ class MemoryBackend(MemoryInspection, MemoryMoving, Backend):
                     return chosen
         return chosen
 
-    def _take(self, job: Job, owner: str, session: OpenSession, now: int) -> Lease:
+    def _take(self, job: MemoryJob, owner: str, session: OpenSession, now: int) -> Lease:
         job.delivery += 1
         job.started_at = now
         self._store.place(job, State.EXECUTING, owner=owner)
         return self._lease(job, session, now)
 
-    def _lease(self, job: Job, session: OpenSession, now: int, *, adopted: bool = False) -> Lease:
+    def _lease(self, job: MemoryJob, session: OpenSession, now: int, *, adopted: bool = False) -> Lease:
         take = settling.hold_of if adopted else settling.take_holds
         hold, holder = take(self._store, job, now)
         return Lease(

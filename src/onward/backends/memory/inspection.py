@@ -23,7 +23,7 @@ from onward.backend import (
     StoredJob,
 )
 from onward.backends.memory import settling
-from onward.backends.memory.store import Job, Store
+from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.base.clock import SECOND
 from onward.job.states import FINISHED, LIVE, State
 
@@ -35,7 +35,7 @@ _TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
 class MemoryInspection:
     """The `Inspection` half of the backend."""
 
-    _store: Store
+    _store: MemoryStore
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[int]: ...
@@ -115,7 +115,7 @@ class MemoryInspection:
                 obstacle = self._obstacle(job, now)
                 if obstacle is None:
                     del self._store.finished[job.id]
-                    self._store.add(Job(job.envelope, State.AVAILABLE, now, delivery=job.delivery))
+                    self._store.add(MemoryJob(job.envelope, State.AVAILABLE, now, delivery=job.delivery))
                     replayed.ids.append(job.id)
                 else:
                     replayed.skipped[job.id] = obstacle
@@ -123,10 +123,10 @@ class MemoryInspection:
 
     def purge(self, query: Query) -> int:
         with self._writing():
-            doomed = list(self._matching(query, within=FINISHED))
-            for job in doomed:
+            removable = list(self._matching(query, within=FINISHED))
+            for job in removable:
                 self._forget(job)
-            return len(doomed)
+            return len(removable)
 
     def prune(
         self,
@@ -139,7 +139,7 @@ class MemoryInspection:
     ) -> Pruned:
         with self._writing() as now:
             page = sorted(job_id for job_id in self._store.finished if job_id > after)[:limit]
-            doomed = [
+            removable = [
                 job
                 for job in [self._store.finished[job_id] for job_id in page]
                 if (job.finished_at or 0) < (now - _TOMBSTONE if job.tombstone else cutoffs.get(job.state, -1))
@@ -147,9 +147,9 @@ class MemoryInspection:
             ]
             if not dry_run:
                 self._drop_spent_holds(now)
-                for job in doomed:
+                for job in removable:
                     self._forget(job)
-            removed = Counter((job.queue, job.state) for job in doomed)
+            removed = Counter((job.queue, job.state) for job in removable)
             return Pruned(removed=dict(removed), next=page[-1] if len(page) == limit else None)
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
@@ -170,7 +170,7 @@ class MemoryInspection:
             job.progress = progress
             return True
 
-    def _matching(self, query: Query, *, within: frozenset[State] = frozenset(State)) -> Iterator[Job]:
+    def _matching(self, query: Query, *, within: frozenset[State] = frozenset(State)) -> Iterator[MemoryJob]:
         states = within if query.states is None else within & query.states
         jobs = {**self._store.live, **self._store.finished}
         found = 0
@@ -193,7 +193,7 @@ class MemoryInspection:
         seen = Counter(job.state for job in self._store.live.values() if job.queue == name)
         return QueueCounts(name=name, paused=name in self._store.paused, counts=_at_most(at_most, seen, LIVE))
 
-    def _cancel(self, job: Job | None, reason: str, now: int) -> State | None:
+    def _cancel(self, job: MemoryJob | None, reason: str, now: int) -> State | None:
         if job is None:
             return None
         if job.state is State.EXECUTING:
@@ -202,13 +202,13 @@ class MemoryInspection:
         self._store.finish(job, State.CANCELLED, now, reason)
         return State.CANCELLED
 
-    def _retry(self, job: Job | None, now: int) -> bool:
+    def _retry(self, job: MemoryJob | None, now: int) -> bool:
         if job is None or job.state not in (State.SCHEDULED, State.RETRYABLE):
             return False
         self._store.place(job, State.AVAILABLE, available_at=now)
         return True
 
-    def _obstacle(self, job: Job, now: int) -> str | None:
+    def _obstacle(self, job: MemoryJob, now: int) -> str | None:
         if job.expired(now):
             return "expired"
         if job.id in self._store.live:  # enqueued anew under its old id
@@ -220,7 +220,7 @@ class MemoryInspection:
         job = self._store.finished.get(job_id)
         return job is not None and job.tombstone
 
-    def _forget(self, job: Job) -> None:
+    def _forget(self, job: MemoryJob) -> None:
         del self._store.finished[job.id]
         self._store.runs.pop(job.id, None)
 

@@ -1,11 +1,11 @@
-"""Ending leases: the fate table of the contract, holds and their waiters, and what a dead session leaves behind."""
+"""Ending leases: the fate table of the contract, holds and their waiters, and the leases of dead sessions."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from onward.backend import Reaped, Run
-from onward.backends.memory.store import HoldKey, Job, Pointer, Store
+from onward.backends.memory.store import HoldKey, MemoryJob, MemoryStore, Pointer
 from onward.job.lease import Hold, Lease
 from onward.job.settlement import Leased, Settled, Settlement, applied, fate, judge
 from onward.job.states import FINISHED, State
@@ -13,7 +13,7 @@ from onward.job.states import FINISHED, State
 __all__ = ["classify", "give_back", "settle", "take_holds"]
 
 
-def settle(store: Store, settlements: Sequence[Settlement], owner: str, now: int) -> list[Settled]:
+def settle(store: MemoryStore, settlements: Sequence[Settlement], owner: str, now: int) -> list[Settled]:
     """Apply those whose fence holds and say what the evidence says of the others; then end the holds of the former."""
     jobs = [store.live.get(settlement.lease.envelope.id) for settlement in settlements]
     answers = [_settle(store, settlement, owner, now) for settlement in settlements]
@@ -23,7 +23,7 @@ def settle(store: Store, settlements: Sequence[Settlement], owner: str, now: int
     return answers
 
 
-def _settle(store: Store, settlement: Settlement, owner: str, now: int) -> Settled:
+def _settle(store: MemoryStore, settlement: Settlement, owner: str, now: int) -> Settled:
     lease = settlement.lease
     job = store.live.get(lease.envelope.id)
     if job is None or lease.owner != owner or not _holds(job, lease.token, owner):
@@ -31,11 +31,11 @@ def _settle(store: Store, settlement: Settlement, owner: str, now: int) -> Settl
     return applied(_apply(store, job, settlement, now))
 
 
-def _holds(job: Job, token: int, owner: str) -> bool:
+def _holds(job: MemoryJob, token: int, owner: str) -> bool:
     return job.state is State.EXECUTING and job.delivery == token and job.owner == owner
 
 
-def _apply(store: Store, job: Job, settlement: Settlement, now: int) -> State:
+def _apply(store: MemoryStore, job: MemoryJob, settlement: Settlement, now: int) -> State:
     leased = Leased(job.cancel_reason, job.crashes, job.envelope.max_crashes, job.waits, job.parked_since, job.spent)
     what = fate(settlement, leased, now)
     if what.failure is not None:
@@ -62,7 +62,7 @@ def _apply(store: Store, job: Job, settlement: Settlement, now: int) -> State:
     return what.to
 
 
-def classify(store: Store, settlement: Settlement) -> Settled:
+def classify(store: MemoryStore, settlement: Settlement) -> Settled:
     """Answer a settlement whose fence matches nothing, by evidence."""
     job_id, token = settlement.lease.envelope.id, settlement.lease.token
     run, job = store.runs.get(job_id, {}).get(token), store.finished.get(job_id)
@@ -71,8 +71,8 @@ def classify(store: Store, settlement: Settlement) -> Settled:
     return judge(settlement, move, went_to, finished_as, traced=job is not None or job_id in store.live)
 
 
-def give_back(store: Store, job: Job, now: int, cause: str, *, started: bool) -> Reaped:
-    """Take a lease from a session that is no more."""
+def give_back(store: MemoryStore, job: MemoryJob, now: int, cause: str, *, started: bool) -> Reaped:
+    """Take back a lease of a session that has ended."""
     lease = Lease(envelope=job.envelope, token=job.delivery, owner=job.owner or "", expires_at=0, claimed_at=0)
     to = _apply(store, job, Settlement.given_back(lease, cause, started=started), now)
     end_holds(store, job, now, confirmed=False)
@@ -88,7 +88,7 @@ def give_back(store: Store, job: Job, now: int, cause: str, *, started: bool) ->
     )
 
 
-def take_holds(store: Store, job: Job, now: int) -> tuple[Hold, str | None]:
+def take_holds(store: MemoryStore, job: MemoryJob, now: int) -> tuple[Hold, str | None]:
     """Take all keys of a job that was just claimed, or none of them."""
     keys = list(job.hold_keys())
     if not keys:
@@ -110,7 +110,7 @@ def take_holds(store: Store, job: Job, now: int) -> tuple[Hold, str | None]:
     return Hold.HELD, None
 
 
-def forget_key(store: Store, key: HoldKey, now: int) -> tuple[Hold, str | None]:
+def forget_key(store: MemoryStore, key: HoldKey, now: int) -> tuple[Hold, str | None]:
     """Free a key that a success confirmed; one that a lease holds is its job's."""
     pointer = store.holds.get(key)
     if pointer is None:
@@ -121,7 +121,7 @@ def forget_key(store: Store, key: HoldKey, now: int) -> tuple[Hold, str | None]:
     return (Hold.DONE, pointer.job_id) if pointer.until > now else (Hold.FREE, None)
 
 
-def hold_of(store: Store, job: Job, now: int) -> tuple[Hold, str | None]:
+def hold_of(store: MemoryStore, job: MemoryJob, now: int) -> tuple[Hold, str | None]:
     """What a lease that changes its owner holds: its pointers were taken when it was claimed."""
     keys = list(job.hold_keys())
     if not keys:
@@ -132,13 +132,13 @@ def hold_of(store: Store, job: Job, now: int) -> tuple[Hold, str | None]:
     return take_holds(store, job, now)
 
 
-def _valid(store: Store, pointer: Pointer) -> bool:
+def _valid(store: MemoryStore, pointer: Pointer) -> bool:
     job = store.live.get(pointer.job_id)
     return job is not None and job.state is State.EXECUTING and job.delivery == pointer.token
 
 
-def end_holds(store: Store, job: Job, now: int, *, confirmed: bool) -> None:
-    """The lease is over: confirm or drop what it held, and wake who waits for it."""
+def end_holds(store: MemoryStore, job: MemoryJob, now: int, *, confirmed: bool) -> None:
+    """Confirm or drop the holds of a lease that is over, and make the jobs due that wait for them."""
     for key in job.hold_keys():
         pointer = store.holds.get(key)
         if pointer is None or (pointer.job_id, pointer.token, pointer.until) != (job.id, job.delivery, None):
@@ -151,7 +151,7 @@ def end_holds(store: Store, job: Job, now: int, *, confirmed: bool) -> None:
             _wake(store, key, job, now, all_of_them=False)
 
 
-def _wake(store: Store, key: HoldKey, ended: Job, now: int, *, all_of_them: bool) -> None:
+def _wake(store: MemoryStore, key: HoldKey, ended: MemoryJob, now: int, *, all_of_them: bool) -> None:
     waiters = sorted(
         (
             job

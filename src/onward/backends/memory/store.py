@@ -1,6 +1,6 @@
 """The tables of the memory backend: live and finished jobs, the records of runs, sessions, holds, pauses.
 
-Whoever changes a live job's state or due time does it through `place`, which keeps the sorted lists true.
+A live job's state and due time are changed only by `place`, which keeps the sorted lists true.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from onward.backend import Run, Session, StoredJob
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
-__all__ = ["HoldKey", "Job", "OpenSession", "Pointer", "Store"]
+__all__ = ["HoldKey", "MemoryJob", "MemoryStore", "OpenSession", "Pointer"]
 
 HoldKey = tuple[Literal["once", "single"], str]
 Place = tuple[int, int, str]  # rank, due time, id: the order of claims
 
 
 @dataclass(slots=True)
-class Job:
+class MemoryJob:
     """One row."""
 
     envelope: Envelope
@@ -104,7 +104,7 @@ class OpenSession:
 
 @dataclass(slots=True)
 class Pointer:
-    """Who holds a key; ``until`` is set once a success confirmed it."""
+    """The lease that holds a key; ``until`` is set once a success confirmed it."""
 
     job_id: str
     token: int
@@ -112,9 +112,9 @@ class Pointer:
 
 
 @dataclass
-class Store:
-    live: dict[str, Job] = field(default_factory=dict)
-    finished: dict[str, Job] = field(default_factory=dict)
+class MemoryStore:
+    live: dict[str, MemoryJob] = field(default_factory=dict)
+    finished: dict[str, MemoryJob] = field(default_factory=dict)
     runs: dict[str, dict[int, Run]] = field(default_factory=lambda: defaultdict(dict))
     sessions: dict[str, OpenSession] = field(default_factory=dict)
     holds: dict[HoldKey, Pointer] = field(default_factory=dict)
@@ -126,7 +126,7 @@ class Store:
     leased: dict[str, set[str]] = field(default_factory=lambda: defaultdict(set))  # owner -> ids
     ended: int = 0  # how many jobs, in all
 
-    def add(self, job: Job, *, with_key: bool = True) -> None:
+    def add(self, job: MemoryJob, *, with_key: bool = True) -> None:
         """Let a job live, with its unique key if it has one."""
         self.live[job.id] = job
         if with_key and job.envelope.unique_key is not None:
@@ -134,7 +134,7 @@ class Store:
             job.key_held = True
         self._index(job)
 
-    def place(self, job: Job, state: State, *, available_at: int | None = None, owner: str | None = None) -> None:
+    def place(self, job: MemoryJob, state: State, *, available_at: int | None = None, owner: str | None = None) -> None:
         """Move a live job to another live state."""
         self._unindex(job)
         job.state = state
@@ -143,12 +143,12 @@ class Store:
             job.available_at = available_at
         self._index(job)
 
-    def change_queue(self, job: Job, queue: str) -> None:
+    def change_queue(self, job: MemoryJob, queue: str) -> None:
         self._unindex(job)
         job.envelope = msgspec.structs.replace(job.envelope, queue=queue)
         self._index(job)
 
-    def finish(self, job: Job, state: State, now: int, reason: str | None) -> None:
+    def finish(self, job: MemoryJob, state: State, now: int, reason: str | None) -> None:
         """Move a live job among the finished, and free its unique key."""
         self.remove(job)
         job.state, job.finished_at, job.reason = state, now, reason
@@ -156,23 +156,23 @@ class Store:
         self.finished[job.id] = job
         self.ended += 1
 
-    def remove(self, job: Job) -> None:
+    def remove(self, job: MemoryJob) -> None:
         self._unindex(job)
         self.free_key(job)
         del self.live[job.id]
 
-    def free_key(self, job: Job) -> None:
+    def free_key(self, job: MemoryJob) -> None:
         if job.key_held and job.envelope.unique_key is not None:
             del self.unique[job.envelope.unique_key]
             job.key_held = False
 
-    def find(self, job_id: str) -> Job | None:
+    def find(self, job_id: str) -> MemoryJob | None:
         return self.live.get(job_id) or self.finished.get(job_id)
 
     def runs_of(self, job_id: str) -> tuple[Run, ...]:
         return tuple(sorted(self.runs.get(job_id, {}).values(), key=lambda run: run.token))
 
-    def _index(self, job: Job) -> None:
+    def _index(self, job: MemoryJob) -> None:
         if job.state is State.AVAILABLE:
             insort(self.ready[job.queue], job.place)
         elif job.state is State.EXECUTING:
@@ -182,7 +182,7 @@ class Store:
         if job.envelope.expires_at is not None and job.state is not State.EXECUTING:
             insort(self.expiring[job.queue], (job.envelope.expires_at, job.id))
 
-    def _unindex(self, job: Job) -> None:
+    def _unindex(self, job: MemoryJob) -> None:
         if job.state is State.AVAILABLE:
             ready = self.ready[job.queue]
             del ready[bisect_left(ready, job.place)]

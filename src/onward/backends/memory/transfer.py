@@ -1,4 +1,4 @@
-"""Moving house with jobs in memory."""
+"""Transfer between stores: jobs in memory."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from contextlib import AbstractContextManager
 
 import msgspec
 
-from onward.backends.memory.store import Job, Pointer, Store
+from onward.backends.memory.store import MemoryJob, MemoryStore, Pointer
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
-__all__ = ["MemoryMoving"]
+__all__ = ["MemoryTransfer"]
 
 
-class MemoryMoving:
+class MemoryTransfer:
     """The `Movable` half of the backend."""
 
-    _store: Store
+    _store: MemoryStore
 
     @abstractmethod
     def _writing(self) -> AbstractContextManager[int]: ...
@@ -60,7 +60,7 @@ class MemoryMoving:
         with self._writing():
             return self._requeue(transit, queue, ids)
 
-    def _at_rest(self, queue: str) -> Iterable[Job]:
+    def _at_rest(self, queue: str) -> Iterable[MemoryJob]:
         jobs = (*self._store.live.values(), *self._store.finished.values())
         return [job for job in jobs if job.queue == queue and job.state in MOVABLE and not job.tombstone]
 
@@ -97,7 +97,7 @@ class MemoryMoving:
         if there is None or (there.until is not None and there.until < confirmed.until):
             self._store.holds["once", key] = Pointer(confirmed.job_id, confirmed.token, confirmed.until)
 
-    def _remove(self, job: Job) -> None:
+    def _remove(self, job: MemoryJob) -> None:
         if job.state is State.DISCARDED:
             del self._store.finished[job.id]
         else:
@@ -105,7 +105,7 @@ class MemoryMoving:
         if self._store.find(job.id) is None:
             self._store.runs.pop(job.id, None)
 
-    def _parcel(self, job: Job) -> Parcel:
+    def _parcel(self, job: MemoryJob) -> Parcel:
         envelope = job.envelope
         pointer = self._store.holds.get(("once", envelope.idempotency_key or ""))
         confirmed = None
@@ -149,7 +149,7 @@ def _identity(parcel: Parcel) -> tuple[object, ...]:
     return parcel.state, parcel.delivery, parcel.attempts, parcel.crashes, parcel.interruptions, due
 
 
-def _job(queue: str, parcel: Parcel) -> Job:
+def _job(queue: str, parcel: Parcel) -> MemoryJob:
     envelope = Envelope(
         parcel.id,
         queue,
@@ -164,7 +164,7 @@ def _job(queue: str, parcel: Parcel) -> Job:
         idempotency_ttl=parcel.idempotency_ttl,
         single_instance=parcel.single_instance,
     )
-    return Job(
+    return MemoryJob(
         envelope,
         parcel.state,
         parcel.available_at,

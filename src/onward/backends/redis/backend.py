@@ -1,4 +1,4 @@
-"""The contract's verbs on a Redis server: each is one script, and so one round trip that nobody comes between."""
+"""The contract's verbs on a Redis server: each is one script: one round trip, and the server runs nothing else meanwhile."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from onward.backends.redis.connection import Connections
 from onward.backends.redis.damage import RedisDamage
 from onward.backends.redis.driver import redis
 from onward.backends.redis.inspection import RedisInspection
-from onward.backends.redis.transfer import RedisMoving
+from onward.backends.redis.transfer import RedisTransfer
 from onward.backends.redis.url import parse_url
 from onward.base.clock import SECOND, Clock
 from onward.base.names import namespace_name
@@ -37,13 +37,13 @@ from onward.errors import BackendError, BackendUnavailable
 
 __all__ = ["RedisBackend"]
 
-_TRIES = 5  # how often another server is looked for that may be written
-_LOOK = 1.0  # seconds between two looks of a sleeper: tokens can be lost with whoever took one
-_SLICE = 0.5  # so soon a sleeper notices that its backend was closed
+_TRIES = 5  # servers tried in turn before a call gives up
+_LOOK = 1.0  # seconds between two looks of a waiting thread: a token is lost with a process that dies after it took one
+_SLICE = 0.5  # seconds: how soon a waiting thread notices that its backend was closed
 _SHORTEST = 0.001
 
 
-class RedisBackend(RedisDamage, RedisInspection, RedisMoving, Backend):
+class RedisBackend(RedisDamage, RedisInspection, RedisTransfer, Backend):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
@@ -54,7 +54,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisMoving, Backend):
 
     @classmethod
     def from_url(cls, url: str, *, clock: Clock | None = None, namespace: str = "default") -> RedisBackend:
-        """For ``redis://host:6379/0``; a server that would lose jobs is refused at its first use."""
+        """Open ``redis://host:6379/0``; a server that would lose jobs is refused at its first use."""
         address, options = parse_url(url)
         # The braces make it one slot of a cluster: every script may touch every key of the namespace.
         prefix = "{onward}" if namespace == "default" else f"{{onward:{namespace_name(namespace)}}}"
@@ -147,11 +147,11 @@ class RedisBackend(RedisDamage, RedisInspection, RedisMoving, Backend):
         return packing.reaped(self._run("reap", self._now(), owner, started, why, queue), why)
 
     def wait(self, queues: Sequence[str], timeout: float) -> None:
-        """Sleep until somebody leaves a token, a job falls due or it is time to look."""
+        """Sleep until a token is left for these queues, a job falls due or the timeout is over."""
         try:
             self._wait(list(dict.fromkeys(queues)), time.monotonic() + timeout)
         except BackendError:
-            if not self._connections.closed:  # whoever closes it lets its sleepers go
+            if not self._connections.closed:  # closing a backend ends its waits without an error
                 raise
 
     @set_aside_and_repeat
@@ -174,11 +174,11 @@ class RedisBackend(RedisDamage, RedisInspection, RedisMoving, Backend):
         self._connections.close()
 
     def _now(self) -> int | None:
-        """None: the server's own clock."""
+        """Return the time by the clock that was given; None stands for the server's own."""
         return None if self._clock is None else self._clock.micros()
 
     def _run(self, name: str, *arguments: Any, beside: Sequence[bytes] = ()) -> Any:
-        """Run a script, on whichever server may be written."""
+        """Run a script, on the server that accepts writes."""
         script = scripts.load(name)
         try:
             payload = packing.pack(arguments)
@@ -193,7 +193,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisMoving, Backend):
             raise errors.translation(error, self._connections.place) from error
         raise BackendUnavailable(f"{self._connections.place}: sent from one server to the next: try again")
 
-    # Sleeping
+    # Waiting
 
     @set_aside_and_repeat
     def _wait(self, queues: list[str], deadline: float) -> None:
@@ -208,7 +208,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisMoving, Backend):
                 return
 
     def _sleep(self, tokens: list[str], until: float) -> bool:
-        """Whether a token was got."""
+        """Wait for a token; returns whether there was one."""
         with errors.translated(self._connections.place), self._connections.beside() as connection:
             while not self._connections.closed and (seconds := until - time.monotonic()) > 0:
                 try:
@@ -216,7 +216,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisMoving, Backend):
                 except redis.RedisError as error:
                     if not self._connections.follow(error):
                         raise
-                    return False  # whoever looks next finds the way
+                    return False  # the next look goes to the right server
                 if token is not None:
                     return True
         return False

@@ -1,7 +1,7 @@
 """Connections to one server, and how it is found.
 
-All keys of a namespace lie in one slot, so even in a cluster there is one server to talk to.  Whoever is sent elsewhere, by
-a cluster or because the server has become a replica, forgets its connections and asks anew where to go.
+All keys of a namespace lie in one slot, so even in a cluster there is one server to talk to.  When a cluster names another
+node, or the server has become a replica, the pool drops its connections and looks for the server again.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _logger = get_logger("onward.backend.redis")
 
 
 class Connection:
-    """One conversation: what is asked is answered before anything else is."""
+    """One connection: each command is answered before the next is sent."""
 
     def __init__(self, driver: Any, silence: float) -> None:
         """``silence``: how many seconds an answer may take."""
@@ -70,7 +70,7 @@ class Connection:
 
     @property
     def is_quiet(self) -> bool:
-        """Whether an idle connection is still there: a server that says something unasked hangs up."""
+        """Whether an idle connection is still there: a server that sends something unasked is about to close it."""
         return self._driver._sock is not None and not self._poll.poll(0)  # noqa: SLF001  the driver has no other way to it
 
     def fileno(self) -> int:
@@ -99,14 +99,14 @@ class Connections(Pool[Connection]):
         self.server = Server()
         self._address = address
         self._options = options
-        self._node: tuple[str, int] | None = None  # where a cluster sent us
+        self._node: tuple[str, int] | None = None  # the node that a cluster named
         self._checked = False
-        self._generation = 0  # of the server that we go to
-        self._resting: list[Connection] = []  # those of sleepers who woke
+        self._generation = 0  # counts the changes of server: connections of an older one are dropped
+        self._resting: list[Connection] = []  # idle ones, for threads that wait
 
     @contextmanager
     def beside(self) -> Iterator[Connection]:
-        """One for a sleeper, who would keep others from working."""
+        """Open a connection for a thread that waits: one of the pool would be missing to those that work."""
         with self._changed:
             connection = self._resting.pop() if self._resting else None
         if connection is not None and not self._is_quiet(connection):
@@ -124,7 +124,7 @@ class Connections(Pool[Connection]):
                 self.discard(connection)
 
     def follow(self, error: Exception) -> bool:
-        """Whether there is another server to go to after this error, which says that nothing was done."""
+        """Choose another server after this error, which says that nothing was done; returns whether there is one."""
         node = errors.moved_to(error)
         if node is not None and self._address.kind == "cluster":
             self._go_to(node if node[0] else (self._address.hosts[0][0], node[1]))
@@ -176,9 +176,9 @@ class Connections(Pool[Connection]):
             self._generation += 1
 
     def _found(self) -> Connection:
-        """Try every way there is; the last failure is the one to tell of."""
+        """Connect to the first address that works; raises the last failure if none does."""
         failure: Exception | None = None
-        for host, port in self._ways():
+        for host, port in self._addresses():
             connection = Connection(self._driver(host, port), self._options.timeout)
             try:
                 connection.connect()
@@ -192,11 +192,11 @@ class Connections(Pool[Connection]):
             else:
                 return connection
         if self._node is not None:
-            self._go_to(None)  # the node is gone: the others will know who took over
+            self._go_to(None)  # the node is gone: another one names its successor
         assert failure is not None
         raise errors.unreachable(failure, self.place) from failure
 
-    def _ways(self) -> Iterator[tuple[str, int]]:
+    def _addresses(self) -> Iterator[tuple[str, int]]:
         if self._address.kind == "unix":
             yield "", 0
         elif self._address.kind == "sentinel":
@@ -235,7 +235,7 @@ class Connections(Pool[Connection]):
             "db": self._address.db if db is None else db,
             "username": username,
             "password": password,
-            "retry": Retry(NoBackoff(), 0),  # whoever asked decides whether to ask again
+            "retry": Retry(NoBackoff(), 0),  # the caller decides whether to ask again
             "protocol": 2,  # newer drivers would begin with a command that proxies may not know
             "client_name": "onward",
         }
@@ -251,7 +251,7 @@ class Connections(Pool[Connection]):
         return kind(**options)
 
     def _check(self, connection: Connection) -> None:
-        """Refuse what cannot keep the promise; better at the start than in the middle."""
+        """Refuse a server that would lose jobs, at the start rather than in the middle."""
         found = server.inspect(connection)
         if found.loading:
             raise BackendUnavailable(f"{self.place}: it is still reading its file: try again")
@@ -267,7 +267,7 @@ class Connections(Pool[Connection]):
             said = f"{self.place}: " + "; ".join(wrong)
             if not self._checked:
                 raise BackendMisconfigured(f"{said}; or add ?allow_lossy=true, if jobs may be lost")
-            _logger.error("%s", said)  # it was right when we began: those who work go on
+            _logger.error("%s", said)  # it was right at the start: running workers go on
         elif not self._checked and not found.durable and not self._options.allow_lossy:
             _logger.info(
                 "%s: appendfsync is %s: a crash of the server loses nothing, a power cut the last second or two",

@@ -2,7 +2,7 @@
 
 Records are the truth.  A key of another type is renamed; every record that is whole is put into the indexes that it belongs
 to; what an index says beyond that is taken out.  A record that is damaged, and an id of which there is no record, become
-dead letters.  The walk goes in short steps, each one script, so that others are served meanwhile.
+dead letters.  The walk goes in short steps, each one script, so that the server answers other clients in between.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ from onward.backends.damage import dead, logger, new_id, problems
 from onward.backends.redis import packing, showing
 from onward.backends.redis.connection import Connections
 from onward.backends.redis.errors import translated
-from onward.backends.redis.packing import STATES, UNREADABLE
+from onward.backends.redis.layout import FLAGS, STATES
+from onward.backends.redis.packing import UNREADABLE
 from onward.errors import BackendRefused
 from onward.job.lease import LAST_INSTANT
 from onward.job.states import FINISHED, State
@@ -26,12 +27,11 @@ from onward.job.states import FINISHED, State
 __all__ = ["RedisDamage"]
 
 _STRETCH = 500
-_LETTERS = 100
+_BATCH = 100
 _INDEXES = {"live", "ended", "tombs", "ready", "later", "expiring", "leases", "asked", "waiters"}
 _QUEUED = {"ready", "later", "expiring"}  # indexes that are named after a queue
 _AN_ID = re.compile(r"[\w.:-]{1,128}", re.ASCII)
 _SHOWN = 200  # bytes of a record that a reason quotes
-_EXPIRES, _IS_UNIQUE = 4, 1
 _UNKNOWN: dict[str, Any] = {
     "job": "unknown",
     "rank": 0,
@@ -43,7 +43,7 @@ _UNKNOWN: dict[str, Any] = {
 }
 
 
-class Letter(NamedTuple):
+class DamagedJob(NamedTuple):
     """A job to be set aside."""
 
     id: bytes  # as it is found
@@ -71,17 +71,17 @@ class RedisDamage(damage.SetsAside):
     def _look_for_damage(self) -> int:
         found, indexes, counts = 0, [], []
         for keys in self._keys():
-            for name, kind in self._run("mend_keys", self._now(), beside=keys):
+            for name, kind in self._run("repair_keys", self._now(), beside=keys):
                 logger.critical("the key %s was put aside: it is a %s, which no worker makes of it", _text(name), kind)
                 found += 1
             names = [key[len(self._prefix) + 1 :] for key in keys]
             indexes += [name for name in names if _kind(name) in _INDEXES]
             counts += [key for key, name in zip(keys, names, strict=True) if _kind(name) == "counts"]
         found += sum(map(self._store, _batches(self._damaged_records())))
-        # First those that know the queue of what they name.
+        # First the indexes of queues: what they name is of that queue.
         for name in sorted(indexes, key=lambda name: _kind(name) not in _QUEUED):
-            found += self._mend_index(name)
-        return found + self._mend_rest(counts)
+            found += self._repair_index(name)
+        return found + self._repair_rest(counts)
 
     def _keys(self) -> Iterator[list[bytes]]:
         cursor: Any = b"0"
@@ -93,67 +93,65 @@ class RedisDamage(damage.SetsAside):
             if int(cursor) == 0:
                 return
 
-    def _damaged_records(self) -> Iterator[Letter]:
+    def _damaged_records(self) -> Iterator[DamagedJob]:
         cursor = "0"
         while True:
-            following, pairs, damaged = self._run("mend_records", self._now(), cursor, _STRETCH)
+            following, pairs, damaged = self._run("repair_records", self._now(), cursor, _STRETCH)
             known = set(damaged)
             for job_id, raw in zip(pairs[::2], pairs[1::2], strict=True):
-                letter = _examined(job_id, raw, is_known=job_id in known)
-                if letter is not None:
-                    yield letter
+                job = _examined(job_id, raw, is_known=job_id in known)
+                if job is not None:
+                    yield job
             cursor = following.decode()
             if cursor == "0":
                 return
 
-    def _mend_index(self, name: bytes) -> int:
+    def _repair_index(self, name: bytes) -> int:
         found, cursor, kind = 0, "0", _kind(name)
         queue = _text(name.partition(b":")[2]) if kind in _QUEUED else "unknown"
         while True:
             taken_out: int
-            following, taken_out, missing = self._run("mend_index", self._now(), cursor, _STRETCH, beside=[name])
+            following, taken_out, missing = self._run("repair_index", self._now(), cursor, _STRETCH, beside=[name])
             if taken_out:
                 logger.critical(
                     "%d entries of %s were taken out: they name jobs that are elsewhere", taken_out, _text(name)
                 )
             why = f"{_text(name)} names it, and there is no record of it"
-            letters = [Letter(job_id, None, queue, why, _UNKNOWN, None, (name, member)) for member, job_id in missing]
-            found += taken_out + sum(map(self._store, _batches(iter(letters))))
+            jobs = [DamagedJob(job_id, None, queue, why, _UNKNOWN, None, (name, member)) for member, job_id in missing]
+            found += taken_out + sum(map(self._store, _batches(iter(jobs))))
             cursor = following.decode()
             if cursor == "0":
                 return found
 
-    def _mend_rest(self, counts: Sequence[bytes]) -> int:
-        ended, miscounted = self._run("mend_rest", beside=counts)
+    def _repair_rest(self, counts: Sequence[bytes]) -> int:
+        ended, miscounted = self._run("repair_rest", beside=counts)
         for owner in ended:
             logger.critical("session %s was ended: it holds times that no worker writes", _text(owner))
         for name in miscounted:
             logger.critical("a number in %s was none, or of no state: it was taken out", _text(name))
         return len(ended) + len(miscounted)
 
-    def _store(self, letters: Sequence[Letter]) -> int:
+    def _store(self, jobs: Sequence[DamagedJob]) -> int:
         message = packing.Message()
         packed, told = [], []
         now = self._now() or time.time_ns() // 1000
-        for letter in letters:
-            text = _text(letter.id)
+        for job in jobs:
+            text = _text(job.id)
             job_id = text if _AN_ID.fullmatch(text) else new_id()
-            reason = f"set aside: {letter.why}: no worker writes that"
+            reason = f"set aside: {job.why}: no worker writes that"
             if job_id != text:
-                reason += f"; its id was {letter.id[:_SHOWN]!r}"
-            if letter.raw is not None:
-                reason += f"; its record was {letter.raw[:_SHOWN]!r}"
-            parcel = dead({**letter.row, "id": job_id, "sealed": b"", "now": now}, reason)
-            place = message.beside(letter.id)
+                reason += f"; its id was {job.id[:_SHOWN]!r}"
+            if job.raw is not None:
+                reason += f"; its record was {job.raw[:_SHOWN]!r}"
+            parcel = dead({**job.row, "id": job_id, "sealed": b"", "now": now}, reason)
+            place = message.beside(job.id)
             message.bytes += (
-                letter.raw or b"",
-                packing.packed_record(parcel, letter.queue, b""),
-                (letter.raw or b"") if letter.data is None else letter.data,
+                job.raw or b"",
+                packing.packed_record(parcel, job.queue, b""),
+                (job.raw or b"") if job.data is None else job.data,
             )
-            index = None if letter.named_by is None else [message.beside(each) for each in letter.named_by]
-            packed.append(
-                (job_id, letter.queue, letter.raw is None, place, bool(letter.data), *(index or (None, None)))
-            )
+            index = None if job.named_by is None else [message.beside(each) for each in job.named_by]
+            packed.append((job_id, job.queue, job.raw is None, place, bool(job.data), *(index or (None, None))))
             told.append(f"job {job_id} is discarded, {reason}")
         done = self._run("set_aside", packed, beside=message.bytes)
         for was_done, line in zip(done, told, strict=True):
@@ -162,14 +160,14 @@ class RedisDamage(damage.SetsAside):
         return sum(done)
 
 
-def _examined(job_id: bytes, raw: bytes, *, is_known: bool) -> Letter | None:
+def _examined(job_id: bytes, raw: bytes, *, is_known: bool) -> DamagedJob | None:
     """What is wrong with a record, if anything; ``is_known``: the scripts cannot take it apart."""
     is_live = raw[:1] != b"\0"
     try:
         found = packing.opened(raw, is_live=is_live)
     except UNREADABLE as error:
         why = f"its record cannot be read ({type(error).__name__})"
-        return Letter(job_id, raw, "unknown", why, _UNKNOWN, None)
+        return DamagedJob(job_id, raw, "unknown", why, _UNKNOWN, None)
     row = _row(found, is_live=is_live)
     wrong = [*problems(row), *_further_problems(found, is_live=is_live)]
     if not _AN_ID.fullmatch(_text(job_id)):
@@ -178,14 +176,14 @@ def _examined(job_id: bytes, raw: bytes, *, is_known: bool) -> Letter | None:
         wrong.append("the scripts cannot take its record apart")
     if not wrong:
         return None
-    return Letter(job_id, raw, found.rest.queue, "; ".join(wrong), row, found.inside or b"")
+    return DamagedJob(job_id, raw, found.rest.queue, "; ".join(wrong), row, found.inside or b"")
 
 
 def _row(found: packing.Opened, *, is_live: bool) -> dict[str, Any]:
     rest, fixed = found.rest, found.rest.fixed
     return {
         "job": fixed.job,
-        # A dead job's last live record may be anybody's: its end says what it is.
+        # The last live record of a dead job says nothing of its state: the patch before it does.
         "state": STATES.get(found.state, found.state) if is_live else State.AVAILABLE,
         "rank": rest.rank,
         "available_at": found.due,
@@ -211,9 +209,9 @@ def _row(found: packing.Opened, *, is_live: bool) -> dict[str, Any]:
 def _further_problems(found: packing.Opened, *, is_live: bool) -> Iterator[str]:
     """What only records can hold."""
     fixed, patch = found.rest.fixed, found.patch
-    if found.flags & _EXPIRES and fixed.expires_at is None:
+    if found.flags & FLAGS["EXPIRES"] and fixed.expires_at is None:
         yield "it expires at no time"
-    if found.flags & _IS_UNIQUE and fixed.unique_key is None:
+    if found.flags & FLAGS["IS_UNIQUE"] and fixed.unique_key is None:
         yield "it is unique and has no key"
     if is_live:
         return
@@ -233,11 +231,11 @@ def _text(raw: bytes) -> str:
     return showing.shown_name(raw)[:_SHOWN]
 
 
-def _batches(letters: Iterator[Letter]) -> Iterator[list[Letter]]:
-    batch: list[Letter] = []
-    for letter in letters:
-        batch.append(letter)
-        if len(batch) == _LETTERS:
+def _batches(jobs: Iterator[DamagedJob]) -> Iterator[list[DamagedJob]]:
+    batch: list[DamagedJob] = []
+    for job in jobs:
+        batch.append(job)
+        if len(batch) == _BATCH:
             yield batch
             batch = []
     if batch:

@@ -46,7 +46,7 @@ _LOST = (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError, OSErro
 
 @contextmanager
 def translated(place: str) -> Iterator[None]:
-    """Let no driver's error out."""
+    """Raise the errors of the driver as Onward's."""
     try:
         yield
     except FOREIGN as error:
@@ -54,18 +54,18 @@ def translated(place: str) -> Iterator[None]:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Whether it was a replica that was asked to write: it wrote nothing."""
+    """Whether a replica was asked to write: it wrote nothing."""
     return _code(error) == "READONLY"
 
 
 def moved_to(error: BaseException) -> tuple[str, int] | None:
-    """Where in a cluster our keys are, if they are not here: then nothing was done."""
+    """Return the node that has the namespace's keys, if the one that was asked has not: then nothing was done."""
     found = re.search(r"(?:MOVED )?\b\d+ (\S*):(\d+)", str(error))
     return (found[1], int(found[2])) if isinstance(error, redis.exceptions.MovedError) and found else None
 
 
 def translation(error: Exception, place: str) -> BackendError:
-    """The error to raise instead."""
+    """Return the error to raise for one of the driver."""
     if isinstance(error, _UNPACKABLE):
         return BackendRefused(f"{place}: these values are refused, nothing of the call was applied: {_text(error)}")
     code = _code(error)
@@ -88,7 +88,7 @@ def translation(error: Exception, place: str) -> BackendError:
 
 
 def unreachable(error: Exception, place: str) -> Exception:
-    """The error to raise instead if there is no connection to be had: nothing was asked yet."""
+    """Return the error to raise where no connection could be opened: nothing was asked yet."""
     if isinstance(error, _LOST) and not _code(error):
         return BackendUnreachable(f"{place}: cannot be reached: {_text(error)}")
     return error
@@ -109,5 +109,5 @@ def _code(error: BaseException) -> str:
 
 
 def _text(error: BaseException) -> str:
-    """One line, and not the whole script's."""
+    """Return the first line: the rest may be the script."""
     return str(error).strip().split("\n", 1)[0][:300]

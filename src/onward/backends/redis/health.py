@@ -1,4 +1,4 @@
-"""How a server is: the list that is checked at the start, and what threatens it."""
+"""The health of a server: what is checked at the start, and what threatens its jobs."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _memory(server: Server) -> Check:
 
 
 def _leases(stranded: int) -> Check:
-    """Whether jobs wait for somebody to take them back."""
+    """Tell whether running jobs have lost their session."""
     if not stranded:
         return Check(name="leases", status="ok", detail="every running job belongs to a live session")
     return Check(

@@ -24,7 +24,7 @@ from onward.backend import (
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing, showing
-from onward.backends.redis.packing import STATES
+from onward.backends.redis.layout import STATES
 from onward.backends.redis.showing import shown_name
 from onward.backends.redis.turning import HOLDS
 from onward.base.clock import SECOND
@@ -34,9 +34,9 @@ __all__ = ["RedisInspection"]
 
 _TOMBSTONE = round(TOMBSTONE.total_seconds() * SECOND)
 _NUMBERS = {state: number for number, state in STATES.items()}
-_STRETCH = 1_000  # jobs that one script looks at: nobody else is served meanwhile
+_STRETCH = 1_000  # jobs that one script looks at: the server answers no other client meanwhile
 _BATCH = 500
-_DIGITS = 16  # of no count are there so many
+_DIGITS = 16  # no count has so many
 _HOLDS = 1_000  # confirmed keys whose time is over that one prune removes
 _REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 

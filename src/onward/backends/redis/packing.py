@@ -11,15 +11,14 @@ from typing import Any, NamedTuple, TypeVar
 import msgspec
 
 from onward.backend import Held, Reaped, Run
+from onward.backends.redis import layout
+from onward.backends.redis.layout import FLAGS, STATES, ChangingFields, FixedFields, Patch, Rest
 from onward.contract.transfer import Parcel
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
 __all__ = [
-    "FEW",
-    "STATES",
     "UNREADABLE",
-    "Fixed",
     "Message",
     "checked_owner",
     "existing",
@@ -35,71 +34,18 @@ __all__ = [
     "pointer",
     "readable",
     "reaped",
+    "untouched",
 ]
 
 T = TypeVar("T")
 
 pack = msgspec.msgpack.Encoder().encode
 
-# By the numbers that records hold.
-STATES = {
-    1: State.SCHEDULED,
-    2: State.AVAILABLE,
-    3: State.EXECUTING,
-    4: State.RETRYABLE,
-    5: State.COMPLETED,
-    6: State.DISCARDED,
-    7: State.CANCELLED,
-}
 _NUMBERS = {state: number for number, state in STATES.items()}
-_IS_UNIQUE, _HAS_HOLDS, _EXPIRES = 1, 2, 4
-_TEN, _NINE = b"\x9a", b"\x99"  # how MessagePack begins arrays of so many
-_FENCE = struct.Struct(">BIB")  # state, delivery, the owner's length plus one
-_HEADER = struct.Struct(">BBQQI")  # flags, suspect, started, due, size of the sealed bytes that follow
-_LENGTH = struct.Struct(">I")
+_FENCE, _HEADER, _LENGTH = map(layout.binary, (layout.FENCE, layout.HEADER, layout.LENGTH))
 _LONGEST_OWNER = 254  # bytes
 # What reading something that no script wrote may raise.
 UNREADABLE = (msgspec.MsgspecError, struct.error, ValueError, KeyError, IndexError, TypeError, OverflowError)
-FEW = 256  # sealed bytes that travel in the record, as in the scripts
-
-
-class Fixed(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What never changes."""
-
-    job: str
-    enqueued_at: int
-    max_crashes: int
-    expires_at: int | None
-    unique_key: str | None
-    idempotency_key: str | None
-    idempotency_ttl: int
-    single_instance: str | None
-
-
-class Rest(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What follows the bytes with fixed places in a record."""
-
-    queue: str
-    rank: int
-    attempts: int
-    crashes: int
-    interruptions: int
-    waits: int
-    parked_since: int | None
-    cancel_reason: str | None
-    spent: str | None
-    fixed: Fixed
-
-
-class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """What stands before the last live record of a finished job."""
-
-    state: int = 0  # 0: it is live
-    finished_at: int | None = None
-    reason: str | None = None
-    tombstone: int = 0
-    ran: int = 0
-
 
 _rest = msgspec.msgpack.Decoder(Rest).decode
 _patch = msgspec.msgpack.Decoder(Patch).decode
@@ -111,10 +57,17 @@ _reaped = msgspec.msgpack.Decoder(tuple[str, str, str, int, int, bool, int]).dec
 
 
 @lru_cache(maxsize=512)
+def untouched(queue: str, rank: int) -> ChangingFields:
+    """Return the fields of a job that nothing has happened to."""
+    counts = dict.fromkeys(("attempts", "crashes", "interruptions", "waits"), 0)
+    return ChangingFields(queue, rank, **counts, parked_since=None, cancel_reason=None, spent=None)
+
+
+@lru_cache(maxsize=512)
 def fresh(queue: str, rank: int) -> bytes:
-    """The packed part of the record of a job that nothing has happened to, up to what never changes."""
-    nothing = pack((queue, rank, 0, 0, 0, 0, None, None, None))
-    return _TEN + nothing.removeprefix(_NINE)
+    """Return the packed part of the record of a job that nothing has happened to, up to what never changes."""
+    packed = pack(untouched(queue, rank))
+    return layout.array(Rest) + packed.removeprefix(layout.array(ChangingFields))
 
 
 class Message:
@@ -134,25 +87,19 @@ class Message:
 
 
 def packed_envelope(envelope: Envelope, message: Message) -> tuple[Any, ...]:
-    """What `add` takes; most are short."""
-    key, holds = envelope.unique_key, (envelope.idempotency_key, envelope.single_instance)
-    flags = (
-        (_IS_UNIQUE if key is not None else 0)
-        + (_HAS_HOLDS if holds != (None, None) else 0)
-        + (_EXPIRES if envelope.expires_at is not None else 0)
-    )
-    rank = -envelope.priority
-    rest = message.beside(fresh(envelope.queue, rank) + _fixed(envelope))
+    """Return what `add` of the scripts takes; most are short."""
+    flags, rank = _flags(envelope), -envelope.priority
+    rest = message.beside(fresh(envelope.queue, rank) + pack(_fixed(envelope)))
     message.bytes.append(envelope.data)  # in the next place
     plain = (envelope.id, envelope.queue, rank, rest, flags)
     if not flags and not envelope.delay and envelope.not_before is None:
         return plain
     replaces = envelope.unique_strategy == "cancel_existing"
-    return (*plain, envelope.delay, envelope.not_before, envelope.expires_at, key, replaces)
+    return (*plain, envelope.delay, envelope.not_before, envelope.expires_at, envelope.unique_key, replaces)
 
 
 def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
-    """Id, packed part and sealed bytes of each, if all are of one queue and priority and carry nothing but themselves."""
+    """Return id, packed part and sealed bytes of each, if all have one queue and priority, no keys, no times."""
     first = envelopes[0]
     queue, priority = first.queue, first.priority
     begins = fresh(queue, -priority)
@@ -169,44 +116,50 @@ def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
             or each.single_instance is not None
         ):
             return None
-        batch += (each.id.encode(), begins + _fixed(each), each.data)
+        batch += (each.id.encode(), begins + pack(_fixed(each)), each.data)
     return batch
 
 
-def _fixed(envelope: Envelope) -> bytes:
-    return pack(
-        (
-            envelope.job,
-            envelope.enqueued_at,
-            envelope.max_crashes,
-            envelope.expires_at,
-            envelope.unique_key,
-            envelope.idempotency_key,
-            envelope.idempotency_ttl,
-            envelope.single_instance,
-        )
+def _fixed(job: Envelope | Parcel) -> FixedFields:
+    return FixedFields(
+        job=job.job,
+        enqueued_at=job.enqueued_at,
+        max_crashes=job.max_crashes,
+        expires_at=job.expires_at,
+        unique_key=job.unique_key,
+        idempotency_key=job.idempotency_key,
+        idempotency_ttl=job.idempotency_ttl,
+        single_instance=job.single_instance,
+    )
+
+
+def _flags(job: Envelope | Parcel) -> int:
+    return (
+        (FLAGS["IS_UNIQUE"] if job.unique_key is not None else 0)
+        + (FLAGS["HAS_HOLDS"] if (job.idempotency_key, job.single_instance) != (None, None) else 0)
+        + (FLAGS["EXPIRES"] if job.expires_at is not None else 0)
     )
 
 
 def checked_owner(owner: str) -> str:
-    """A session's name, short enough for a record."""
+    """Return a session's name; raises if it is too long for a record."""
     if len(owner.encode()) > _LONGEST_OWNER:
         raise OverflowError(f"a session's name has at most {_LONGEST_OWNER} bytes")
     return owner
 
 
 def existing(raw: bytes) -> dict[int, str]:
-    """Which envelopes were not stored, and who stands for each."""
+    """Return which envelopes were not stored, and the live job that stands for each."""
     return dict(_refusals(raw))
 
 
 def obstacles(raw: bytes) -> list[tuple[str, str]]:
-    """Which jobs were asked to live again, and what is in the way of each, if anything."""
+    """Return which jobs were to be replayed, and what is in the way of each, if anything."""
     return _obstacles(raw)
 
 
 def readable(raw: bytes, read: Callable[[msgspec.Raw], T]) -> Iterator[T]:
-    """What of a list can be read."""
+    """Return the items of a list that can be read."""
     for each in _each(raw):
         with suppress(*UNREADABLE):
             yield read(each)
@@ -254,54 +207,39 @@ def opened(raw: bytes, *, is_live: bool) -> Opened:
 
 
 def pointer(raw: bytes) -> tuple[str, int, int | None]:
-    """Who has a key, by which lease, and until when a success confirmed it: three values, one after the other."""
+    """Read the job that has a key, by which lease, and until when a success confirmed it: three values in a row."""
     job_id, token, until = msgspec.msgpack.decode(b"\x93" + raw, type=tuple[str, int, int | None])
     return job_id, token, until
 
 
 def packed_record(parcel: Parcel, queue: str, sealed: bytes) -> bytes:
-    """A record as the scripts write it; a dead job's is its last live one behind a patch."""
-    flags = (
-        (_IS_UNIQUE if parcel.unique_key is not None else 0)
-        + (_HAS_HOLDS if (parcel.idempotency_key, parcel.single_instance) != (None, None) else 0)
-        + (_EXPIRES if parcel.expires_at is not None else 0)
-    )
+    """Return a record as the scripts write it; a dead job's is its last live one behind a patch."""
     owner = None if parcel.owner is None else parcel.owner.encode()
     state = State.EXECUTING if parcel.is_dead else parcel.state
-    fixed = (
-        parcel.job,
-        parcel.enqueued_at,
-        parcel.max_crashes,
-        parcel.expires_at,
-        parcel.unique_key,
-        parcel.idempotency_key,
-        parcel.idempotency_ttl,
-        parcel.single_instance,
-    )
-    rest = (
-        queue,
-        -parcel.priority,
-        parcel.attempts,
-        parcel.crashes,
-        parcel.interruptions,
-        parcel.waits,
-        parcel.parked_since,
-        None,
-        parcel.spent,
-        fixed,
+    rest = Rest(
+        queue=queue,
+        rank=-parcel.priority,
+        attempts=parcel.attempts,
+        crashes=parcel.crashes,
+        interruptions=parcel.interruptions,
+        waits=parcel.waits,
+        parked_since=parcel.parked_since,
+        cancel_reason=None,
+        spent=parcel.spent,
+        fixed=_fixed(parcel),
     )
     record = b"".join(
         (
             _FENCE.pack(_NUMBERS[state], parcel.delivery, 0 if owner is None else len(owner) + 1),
             owner or b"",
-            _HEADER.pack(flags, parcel.crashes > 0, parcel.started_at or 0, parcel.available_at, len(sealed)),
+            _HEADER.pack(_flags(parcel), parcel.crashes > 0, parcel.started_at or 0, parcel.available_at, len(sealed)),
             pack(rest),
             sealed,
         )
     )
     if not parcel.is_dead:
         return record
-    patch = pack((_NUMBERS[parcel.state], parcel.finished_at, parcel.reason, 0, 0))
+    patch = pack(Patch(_NUMBERS[parcel.state], parcel.finished_at, parcel.reason))
     return _LENGTH.pack(len(patch)) + patch + record
 
 

@@ -1,7 +1,7 @@
 """The scripts, one for each verb, read once.
 
-A script's first line names the parts of ``scripts/lib`` that it is made of.  The server keeps it under the hash of its text,
-so that a call sends the hash; a server that does not know it yet is sent the text.
+A script begins with the names of `layout`; its first line names the parts of ``scripts/lib`` that follow them.  The server
+keeps it under the hash of its text, so that a call sends the hash; a server that does not know it yet is sent the text.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import hashlib
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
+
+from onward.backends.redis import layout
 
 __all__ = ["Script", "load"]
 
@@ -25,7 +27,7 @@ class Script(NamedTuple):
 
 @cache
 def load(name: str) -> Script:
-    r"""The script of this verb.
+    r"""Return the script of a verb.
 
     >>> load("turn").text.count(b"even_if_full()\n\nlocal released")
     1
@@ -36,5 +38,5 @@ def load(name: str) -> Script:
     assert first.startswith(_NEEDS), f"{name}.lua does not say what it needs"
     parts = first.removeprefix(_NEEDS).split(", ")
     library = [folder.joinpath("lib").joinpath(f"{part}.lua").read_text(encoding="utf-8") for part in parts]
-    text = "\n".join([*library, rest]).encode()
+    text = "\n".join([layout.lua(), *library, rest]).encode()
     return Script(text, hashlib.sha1(text, usedforsecurity=False).hexdigest())

@@ -1,4 +1,4 @@
-"""What a server is and how it is set up, and what of that would void the promise.
+"""What a server is and how it is set up, and which of its settings would lose jobs.
 
 A job that was accepted is never lost: so the server must not evict keys when its memory is full, must write what it is told
 to a file, and must be the one that is written to.
@@ -17,7 +17,7 @@ OLDEST = (6, 2)
 
 
 class Asked(Protocol):
-    """Something that commands can be sent to."""
+    """A connection that commands can be sent over."""
 
     def ask(self, *command: Any) -> Any: ...
 
@@ -27,8 +27,8 @@ class Server(NamedTuple):
 
     product: str = "Redis"
     version: str = "0"
-    compatible: tuple[int, ...] = (0,)  # the version of Redis that it stands for
-    loading: bool = False  # it has just been started, and does not know itself yet
+    compatible: tuple[int, ...] = (0,)  # the version of Redis that it is compatible with
+    loading: bool = False  # it is still reading its file
     role: str = "master"
     policy: str = "noeviction"
     appends: bool = True
@@ -44,7 +44,7 @@ class Server(NamedTuple):
 
 
 def inspect(connection: Asked) -> Server:
-    """Ask it.  What a hosted server hides is assumed to be its default."""
+    """Ask a server for its settings.  What a hosted server hides is assumed to be its default."""
     found = _fields(connection.ask("INFO"))
     fsync = "everysec"
     with contextlib.suppress(redis.ResponseError):
@@ -69,7 +69,7 @@ def inspect(connection: Asked) -> Server:
 
 
 def dangers(server: Server) -> list[str]:
-    """What would lose jobs, each with the command that mends it."""
+    """What would lose jobs, each with the command that corrects it."""
     found = []
     if server.policy != "noeviction":
         found.append(

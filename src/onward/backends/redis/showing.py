@@ -9,7 +9,8 @@ from typing import Any
 import msgspec
 
 from onward.backend import Run, SessionState, StoredJob
-from onward.backends.redis.packing import STATES, UNREADABLE, Fixed, opened
+from onward.backends.redis.layout import STATES, FixedFields
+from onward.backends.redis.packing import UNREADABLE, opened
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
 from onward.job.states import state_named
@@ -21,7 +22,7 @@ _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
-    """A job as `shown` gives it."""
+    """Return a job from what `shown` of the scripts answers."""
     job_id, raw, sealed, progress, result, runs, is_live = shown
     patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
     fixed = record.fixed
@@ -53,7 +54,7 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
 
 
 def shown_job(shown: Sequence[Any]) -> StoredJob:
-    """A job as `shown` gives it; one whose record cannot be read is shown as that, with its bytes."""
+    """Return a job like `stored_job`; one whose record cannot be read is shown as that, with its bytes."""
     try:
         return stored_job(shown)
     except UNREADABLE:
@@ -75,8 +76,8 @@ def shown_job(shown: Sequence[Any]) -> StoredJob:
         )
 
 
-def carried(shown: Sequence[Any]) -> tuple[Fixed, str | None]:
-    """What a job as `shown` gives it carries beside what everybody sees."""
+def carried(shown: Sequence[Any]) -> tuple[FixedFields, str | None]:
+    """Return the fields of such a job that `StoredJob` does not have."""
     record = opened(shown[1], is_live=shown[6]).rest
     return record.fixed, record.spent
 

@@ -1,4 +1,4 @@
-"""Moving house with the jobs of a server: a record travels as bytes, made and read here."""
+"""Transfer between stores: the records of a server, made and read here as bytes."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ from typing import Any
 from onward.backend import Query, StoredJob
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing, showing
-from onward.backends.redis.packing import STATES, Message
+from onward.backends.redis.layout import FEW, STATES
+from onward.backends.redis.packing import Message
 from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
 from onward.job.states import State
 
-__all__ = ["RedisMoving"]
+__all__ = ["RedisTransfer"]
 
 _NUMBERS = {state: number for number, state in STATES.items()}
 _THERE = 1
 _NOT_PAUSED = -1
 
 
-class RedisMoving:
+class RedisTransfer:
     """The `Movable` half of the backend."""
 
     @abstractmethod
@@ -82,7 +83,7 @@ def _accepted(job_id: str, answer: int | bytes) -> Accepted:
 
 def _packed(parcel: Parcel, queue: str, message: Message) -> tuple[Any, ...]:
     """What `accept` takes."""
-    inside = 0 < len(parcel.sealed) <= packing.FEW
+    inside = 0 < len(parcel.sealed) <= FEW
     record = packing.packed_record(parcel, queue, b"" if not inside else parcel.sealed)
     confirmed = None
     if parcel.confirmed is not None:

@@ -1,7 +1,7 @@
 """A turn between Python and its script: settlements out, leases in.
 
 Nearly all settlements are successes of jobs that carry nothing else, and nearly all leases are of jobs that nothing has
-happened to yet: both are told from the rest here, and cost next to nothing.
+happened to yet: both are recognised here and take a short path.
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 
 from onward.backend import Lease, Settlement
-from onward.backends.redis.packing import STATES, UNREADABLE, Message, fresh, packed_envelope, readable
+from onward.backends.redis.layout import STATES, ChangingFields, picked
+from onward.backends.redis.packing import UNREADABLE, Message, fresh, packed_envelope, readable, untouched
 from onward.base.clock import SECOND
 from onward.job.envelope import Sealed
 from onward.job.lease import Hold
@@ -44,7 +45,7 @@ class Outgoing:
         tokens: list[int] = []
         others: list[tuple[Any, ...]] = []
         places: list[int] = []
-        seen: set[str] = set()  # the first word on a job is the one that counts
+        seen: set[str] = set()  # the first settlement of a job is the one that counts
         keep = not settlements or settlements[0].keep
         for at, each in enumerate(settlements):
             lease = each.lease
@@ -114,21 +115,7 @@ def _packed(settlement: Settlement, owner: str, message: Message) -> tuple[Any, 
     )
 
 
-class Brief(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """As much of it as a lease tells."""
-
-    queue: str
-    rank: int
-    attempts: int = 0
-    crashes: int = 0
-    interruptions: int = 0
-    waits: int = 0
-    parked_since: int | None = None
-    cancel_reason: str | None = None
-    spent: str | None = None
-
-
-_brief = msgspec.msgpack.Decoder(Brief).decode
+_changing = msgspec.msgpack.Decoder(ChangingFields).decode
 _numbers = msgspec.msgpack.Decoder(list[int]).decode
 _allotted = msgspec.msgpack.Decoder(list[tuple[int, int, str]]).decode
 _allotted_to = msgspec.msgpack.Decoder(tuple[int, int, msgspec.Raw]).decode
@@ -144,7 +131,7 @@ def leases(
     allotted = _holds(holds)
     head = _owned(len(owner.encode()))
     start, apart = head.size, iter(sealed)
-    prefix, untouched = _NO_JOB, _NOTHING
+    prefix, fields = _NO_JOB, _NOTHING
     taken = []
     for at in range(0, len(found), 2):
         raw = found[at + 1]
@@ -152,10 +139,10 @@ def leases(
             delivery, started, size = head.unpack_from(raw)
             data = raw[-size:] if size else next(apart)
             if raw.startswith(prefix, start):  # as the one before, nothing has happened to it yet
-                record = untouched
+                record = fields
             else:
-                record = _brief(raw[start : len(raw) - size])
-                prefix, untouched = fresh(record.queue, record.rank), Brief(record.queue, record.rank)
+                record = _changing(raw[start : len(raw) - size])
+                prefix, fields = fresh(record.queue, record.rank), untouched(record.queue, record.rank)
             job_id = found[at].decode()
         except UNREADABLE:
             continue
@@ -191,8 +178,8 @@ def _holds(raw: bytes) -> dict[int, tuple[Hold, str | None]]:
 @lru_cache(maxsize=64)
 def _owned(length: int) -> struct.Struct:
     """Delivery, start and size in a record whose owner's name has so many bytes."""
-    return struct.Struct(f">xI{1 + length}xxxQ8xI")
+    return picked(("delivery", "started", "size"), length)
 
 
 _NO_HOLD: tuple[Hold, str | None] = (Hold.FREE, None)
-_NO_JOB, _NOTHING = b"no record begins like this", Brief("", 0)
+_NO_JOB, _NOTHING = b"no record begins like this", untouched("", 0)

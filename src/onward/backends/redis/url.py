@@ -3,7 +3,7 @@
     redis://host:6379/0                          one server; valkey:// is the same
     rediss://host:6380/0                         with TLS; valkeys:// is the same
     redis+unix:///run/redis.sock?db=0            a socket of this machine
-    redis+sentinel://a:26379,b:26379/mymaster/0  whoever the sentinels call the master
+    redis+sentinel://a:26379,b:26379/mymaster/0  the server that the sentinels call the master
     redis+cluster://a:7000,b:7001                the node that owns the namespace's slot
 
 ``rediss+sentinel://`` and ``rediss+cluster://`` are the last two with TLS.
@@ -41,7 +41,7 @@ _PORTS: dict[Kind, int] = {"server": 6379, "unix": 0, "sentinel": 26379, "cluste
 
 
 class Address(NamedTuple):
-    """Where the server is, or who knows it."""
+    """Where the server is, or the sentinels and nodes that know it."""
 
     kind: Kind
     hosts: tuple[tuple[str, int], ...] = ()
@@ -139,7 +139,7 @@ def _tls(given: dict[str, str]) -> dict[str, str | bool]:
     chosen: dict[str, str | bool] = {name: given[name] for name in _TLS if name in given}
     if "ssl_check_hostname" in given:
         chosen["ssl_check_hostname"] = flag("ssl_check_hostname", given["ssl_check_hostname"])
-    elif given.get("ssl_cert_reqs") == "none":  # whoever trusts any certificate has no name to compare
+    elif given.get("ssl_cert_reqs") == "none":  # where any certificate is trusted there is no name to compare
         chosen["ssl_check_hostname"] = False
     return chosen
 

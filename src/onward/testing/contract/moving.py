@@ -1,4 +1,4 @@
-"""Transfer: jobs at rest, copied with all that makes them what they are, removed only as they were copied."""
+"""Transfer: jobs at rest, copied with all that is stored of them, removed only as they were copied."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAY = Transit("tag", "default").name
 
 
 def a_colourful_queue(backend: Any, clock: Any, queue: str = "default") -> None:
-    """Jobs in every state that can move, with keys, delays, priorities, runs and scars; and the queue paused."""
+    """Jobs in every state that can move, with keys, delays, priorities, runs and counters; and the queue paused."""
 
     def claimed(**letter: Any) -> Any:
         backend.enqueue([an_envelope(queue=queue, priority=100, **letter)])

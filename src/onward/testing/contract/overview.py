@@ -1,4 +1,4 @@
-"""A look that is cheap enough for every second, and who is at work."""
+"""The overview, cheap enough to be asked for every second, and the sessions at work."""
 
 from __future__ import annotations
 

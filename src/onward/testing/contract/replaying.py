@@ -1,4 +1,4 @@
-"""Replay: a discarded or cancelled job lives again, its slate clean and its history kept."""
+"""Replay: a discarded or cancelled job lives again, with its counters reset and its history kept."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class Stage:
         self._lease: Lease | None = None
 
     def bring(self, state: State | None) -> Stage:
-        """Into a state, by the shortest road; ``None`` stores nothing."""
+        """Bring the job into a state, by the shortest way; ``None`` stores nothing."""
         self.backend.open_session(a_session(self.owner))
         if state is State.SCHEDULED:
             self.envelope = an_envelope(**(self.options | {"id": self.id, "delay": FAR}))

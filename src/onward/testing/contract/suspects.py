@@ -1,4 +1,4 @@
-"""Suspects: a job that crashed is claimed alone, so that an innocent does not die with the culprit."""
+"""Suspects: a job that crashed is claimed alone, so that no other job dies with it."""
 
 from __future__ import annotations
 

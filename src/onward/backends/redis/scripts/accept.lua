@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, moving
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, transfer
 -- Store jobs at rest in this queue, over the copies that are at rest there.  For each 0 if it was stored, 1 if the job is known
 -- already, or the id of the live job that has its unique key.
 local now, queue, parcels = instant(A[1]), A[2], A[3]

@@ -10,8 +10,8 @@ for at, id in ipairs(ids) do
   answers[at] = 0
   if record and record[STATE] == EXECUTING then
     answers[at] = EXECUTING
-    if not record[ASKED] then
-      record[ASKED] = reason
+    if not record[CANCEL_REASON] then
+      record[CANCEL_REASON] = reason
       set('asked:' .. record[OWNER], id, true)
       save(record)
     end

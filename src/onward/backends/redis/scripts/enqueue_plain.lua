@@ -16,7 +16,7 @@ for from = 1, total, CHUNK do
   end
 end
 
-local head, at_now = struct.pack('>BI4BBBI8I8', AVAILABLE, 0, 0, 0, 0, 0, now), due(now)
+local at_now = due(now)
 local records, large, live, ready, sizes = {}, {}, {}, {}, {}
 for at = 1, total do
   local id, first, second, rest, sealed = ids[at], 2 * at - 1, 2 * at, ARGV[3 * at], ARGV[3 * at + 1]
@@ -27,7 +27,7 @@ for at = 1, total do
   end
   local packed = sizes[size]
   if not packed then
-    packed = head .. struct.pack('>I4', size)
+    packed = struct.pack(FORMAT.record, AVAILABLE, 0, 0, 0, 0, 0, now, size)
     sizes[size] = packed
   end
   records[first], records[second] = id, packed .. rest .. sealed

@@ -1,6 +1,6 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, showing, moving
--- Those of these jobs that are at rest in this queue, as they are shown; whether each holds its unique key, and who has its
--- idempotency key.
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, showing, transfer
+-- Those of these jobs that are at rest in this queue, as they are shown; whether each holds its unique key, and the
+-- pointer of its idempotency key.
 local ids, queue = A[1], A[2]
 
 load(ids)
@@ -12,7 +12,7 @@ for _, id in ipairs(ids) do
   if record then
     local carried = fixed(record)
     local holds = lives and carried[UNIQUE_KEY] and hget('unique', carried[UNIQUE_KEY]) == id
-    local pointer = carried[ONCE] and hget('holds', 'once:' .. carried[ONCE])
+    local pointer = carried[IDEMPOTENCY_KEY] and hget('holds', 'once:' .. carried[IDEMPOTENCY_KEY])
     found[#found + 1] = {shown(id, redis.call('HGET', P .. 'jobs', id), lives), holds and 1 or 0, pointer or ''}
   end
 end

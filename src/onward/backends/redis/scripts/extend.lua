@@ -1,5 +1,5 @@
 -- needs: basics, records, chunks, writes
--- Renew a session.  An expired one that nobody reaped is alive.
+-- Renew a session.  An expired one that was not reaped is alive.
 local now, owner = instant(A[1]), A[2]
 
 local about = redis.call('HGET', P .. 'sessions', owner)

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, moving
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, transfer
 -- Remove jobs that are at rest in this queue and still are what was copied.  Answers their ids.
 local queue, seen = A[1], A[2]
 

@@ -1,5 +1,5 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, holds
--- Open or renew a session; with `adopts` it inherits another's leases, and is told of all that it holds.
+-- Open or renew a session; with `adopts` it takes over the leases of another one, and the answer names all that it holds.
 local now, owner, about, adopts = instant(A[1]), A[2], A[3], A[4]
 
 if adopts and redis.call('HEXISTS', P .. 'sessions', adopts) == 0
@@ -20,9 +20,9 @@ if not adopts then
 end
 
 if adopts ~= owner then
-  local inherited = redis.call('SMEMBERS', P .. 'leases:' .. adopts)
-  load(inherited)
-  for _, id in ipairs(inherited) do
+  local taken_over = redis.call('SMEMBERS', P .. 'leases:' .. adopts)
+  load(taken_over)
+  for _, id in ipairs(taken_over) do
     local record = named(id)
     if record and record[STATE] == EXECUTING and record[OWNER] == adopts then
       place(record, EXECUTING, now, {[OWNER] = owner})

@@ -1,5 +1,5 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, holds, settling
--- End dead sessions and give their leases back: all that expired and every orphan, or one owner's.  Of one queue: only the
+-- End dead sessions and give their leases back: of all that expired or are gone, or of one owner.  Of one queue: only the
 -- sessions end that held a lease of it, and only these leases come back.
 local now, owner, begun, cause, queue = instant(A[1]), A[2], A[3], A[4], A[5]
 
@@ -40,9 +40,9 @@ local function give_back(record)
     to = crash(record, now, cause)
   else
     record[INTERRUPTIONS] = record[INTERRUPTIONS] + 1
-    if record[ASKED] then
+    if record[CANCEL_REASON] then
       to = CANCELLED
-      finish(record, to, now, record[ASKED])
+      finish(record, to, now, record[CANCEL_REASON])
     else
       place(record, to, now)
     end

@@ -20,7 +20,7 @@ local function revive(record)
   if is(record, IS_UNIQUE) then hash('unique', fixed(record)[UNIQUE_KEY], id) end
   record[AT], record[STATE] = now, AVAILABLE
   record[ATTEMPTS], record[CRASHES], record[INTERRUPTIONS], record[WAITS] = 0, 0, 0, 0
-  record[STARTED], record[PARKED], record[OWNER] = nil, nil, nil
+  record[STARTED], record[PARKED_SINCE], record[OWNER] = nil, nil, nil
   record[SPENT], record[ENDED], record[REASON] = nil, nil, nil
   jobs[id] = record
   index(record, now)

@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, moving
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, transfer
 -- Change the queue of waiting and dead jobs, if the queue they are in is paused or need not be.  Answers how many.
 local now, ids, queue, onto, if_paused = instant(A[1]), A[2], A[3], A[4], A[5]
 
@@ -13,10 +13,10 @@ for _, id in ipairs(ids) do
     place(record, record[STATE], now, {[QUEUE] = onto})
     moved = moved + 1
   elseif dead then
-    local length = struct.unpack('>I4', raw)
-    local last = decode(id, sub(raw, 5 + length), true)
+    local length = struct.unpack(FORMAT.length, raw)
+    local last = decode(id, sub(raw, FROM.patch + length), true)
     last[QUEUE] = onto
-    hash('jobs', id, sub(raw, 1, 4 + length) .. encode(last))
+    hash('jobs', id, sub(raw, 1, FROM.patch + length - 1) .. encode(last))
     count(queue, DISCARDED, -1)
     count(onto, DISCARDED, 1)
     moved = moved + 1

@@ -18,9 +18,8 @@ end
 even_if_full()
 
 local released = {}  -- by id, and one after the other
-local USUAL = '\0\0\0'  -- no owner, no flags, no suspect
-local USUAL_TAIL = '\0\0'
-local LARGE = '\0\0\0\0'  -- a size: the sealed bytes lie elsewhere
+local USUAL = string.rep('\0', FROM.started - FROM.owner)  -- no owner, no flags, no suspect
+local LARGE = string.rep('\0', FROM.rest - FROM.size)  -- a size: the sealed bytes lie elsewhere
 
 local ended_leases, letters = {}, {}
 
@@ -103,7 +102,7 @@ end
 -- What is claimed: id and record, one after the other; and the sealed bytes of those that do not carry them, in this order.
 local leases, sealed_of, holds = {}, {}, {}
 local ids, chosen, large = {}, 0, {}
-local heads, owned, tail = {}, owner_bytes(owner), USUAL_TAIL .. due(now)
+local heads, tail = {}, string.rep('\0', FROM.started - FROM.flags) .. due(now)
 local claimed = {}  -- by queue: what leaves its line
 
 local function take(id, raw)
@@ -113,14 +112,15 @@ end
 
 -- The next delivery number, owner and start, by joining strings.
 local function take_usual(id, raw)
-  local delivery = sub(raw, 2, 5)
+  local delivery = sub(raw, FROM.delivery, FROM.owner - 1)
   local head = heads[delivery]
   if not head then
-    head = struct.pack('>BI4', EXECUTING, struct.unpack('>I4', delivery) + 1) .. owned .. tail
+    local _, number = struct.unpack(FORMAT.fence, raw)
+    head = fence(EXECUTING, number + 1, owner) .. tail
     heads[delivery] = head
   end
-  if sub(raw, 25, 28) == LARGE then large[#large + 1] = id end
-  take(id, head .. sub(raw, 17))
+  if sub(raw, FROM.size, FROM.rest - 1) == LARGE then large[#large + 1] = id end
+  take(id, head .. sub(raw, FROM.due))
 end
 
 local function take_other(record)
@@ -146,7 +146,7 @@ local function claim_from(queue)
     local raw_of = #page > 0 and redis.call('HMGET', P .. 'jobs', unpack(known))
     for at = 1, #page do
       local id, raw = known[at], raw_of[at]
-      if raw and sub(raw, 6, 8) == USUAL and not released[id] then
+      if raw and sub(raw, FROM.owner, FROM.started - 1) == USUAL and not released[id] then
         take_usual(id, raw)
         taken[#taken + 1] = page[at]
       else

@@ -1,7 +1,7 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, showing
 -- A stretch of a walk over jobs by id: those that match, and the last id that was looked at, or false at the end.  Each job is
--- seen at one moment, so one that moves meanwhile is seen once.  A walk over all jobs also tells whether there are records that no
--- index names: it would not find them.
+-- seen at one moment, so one that moves meanwhile is seen once.  A walk over all jobs also tells whether there are records
+-- that no index names: it would not find them.
 local states, queue, job_name, after, newest_first, limit, stretch = A[1], A[2], A[3], A[4], A[5], A[6], A[7]
 
 local wanted, keys, lives = {}, {}, false
@@ -58,7 +58,7 @@ for _, id in ipairs(ids) do
     record = raw and taken_apart(id, raw, decode_finished)
   end
   if is_damaged then
-    -- Its state is not known: it is shown to whoever wants all.
+    -- Its state is not known: only a query for all jobs shows it.
     if wants_all then found[#found + 1] = {id, raw or '', '', false, false, {}, 0} end
   elseif record and wanted[record[STATE]] and record[TOMB] ~= 1 and (not queue or record[QUEUE] == queue)
       and (not job_name or fixed(record)[JOB] == job_name) then

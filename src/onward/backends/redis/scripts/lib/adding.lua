@@ -31,8 +31,8 @@ local function replace(holder, by, now)
   local reason = 'replaced by ' .. by
   if holder[STATE] == EXECUTING then
     free_key(holder)
-    if not holder[ASKED] then
-      holder[ASKED] = reason
+    if not holder[CANCEL_REASON] then
+      holder[CANCEL_REASON] = reason
       set('asked:' .. holder[OWNER], holder.id, true)
       save(holder)
     end
@@ -66,14 +66,14 @@ local function add(envelope, now, retried)
   end
   local sealed = ARGV[envelope[E_REST] + 1]
   local size = #sealed <= FEW and #sealed or 0
-  local raw = struct.pack('>BI4BBBI8I8I4', state, 0, 0, flags, 0, 0, at, size) .. ARGV[envelope[E_REST]]
+  local raw = struct.pack(FORMAT.record, state, 0, 0, flags, 0, 0, at, size) .. ARGV[envelope[E_REST]]
   if size > 0 then
     raw = raw .. sealed
   else
     hash('sealed', id, sealed)
   end
   stored[id] = true
-  jobs[id] = key and decode(id, raw)  -- whoever carries no key is not looked at again before all is written
+  jobs[id] = key and decode(id, raw)  -- a job without a key is not read again before all is written
   hash('jobs', id, raw)
   zset('live', id, 0)
   if state == AVAILABLE then

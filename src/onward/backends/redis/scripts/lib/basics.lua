@@ -1,12 +1,9 @@
--- What every script begins with.  KEYS[1] is the prefix of every key; it holds the hash tag, so all of them lie in one slot.
+-- What every script begins with, after the names of `layout.py`.  KEYS[1] is the prefix of every key; it holds the hash tag, so
+-- all of them lie in one slot.
 
 local P = KEYS[1] .. ':'
 local A = cmsgpack.unpack(ARGV[1])
-local min, sub, byte, char, band = math.min, string.sub, string.byte, string.char, bit.band
-
-local SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE, COMPLETED, DISCARDED, CANCELLED = 1, 2, 3, 4, 5, 6, 7
-
-local FEW = 256  -- sealed bytes that travel in the record
+local min, sub, byte, band = math.min, string.sub, string.byte, bit.band
 
 -- The store's clock, unless the caller brought one that tests can move.
 local function instant(given)

@@ -1,4 +1,4 @@
--- How many jobs are in which state, in all and by queue, so that nobody ever has to count them.
+-- How many jobs are in which state, in all and by queue, so that no script counts them.
 
 local changes, ended = {}, 0
 

@@ -46,18 +46,18 @@ local function hold_of(record, now)
   return HELD
 end
 
-local function wake_waiters(key, over, now, everybody)
-  flush()  -- who was put back by this very script waits too
-  for _, member in ipairs(redis.call('ZRANGE', P .. 'waiters:' .. key, 0, everybody and -1 or 1)) do
+local function wake_waiters(key, over, now, all)
+  flush()  -- a job that this very script put back waits too
+  for _, member in ipairs(redis.call('ZRANGE', P .. 'waiters:' .. key, 0, all and -1 or 1)) do
     local waiter = job(sub(member, 9))
     if waiter and waiter.id ~= over.id then
       place(waiter, AVAILABLE, now, {[AT] = now})
-      if not everybody then return end
+      if not all then return end
     end
   end
 end
 
--- The lease is over: confirm or drop what it held, and wake who waits for it.
+-- The lease is over: confirm or drop what it held, and make the jobs due that wait for it.
 local function end_holds(record, now, confirmed)
   if not is(record, HAS_HOLDS) then return end
   for _, key in ipairs(hold_keys(record)) do
@@ -65,7 +65,7 @@ local function end_holds(record, now, confirmed)
     if pointer and pointer.id == record.id and pointer.token == record[DELIVERY] and not pointer.till then
       local once = sub(key, 1, 5) == 'once:'
       if confirmed and once then
-        local till = now + fixed(record)[ONCE_TTL]
+        local till = now + fixed(record)[IDEMPOTENCY_TTL]
         point(key, record.id, record[DELIVERY], till)
         zset('confirmed', key, till)
       else

@@ -1,5 +1,5 @@
--- Live jobs: reading them, moving them between states, ending them.  Whoever changes a live job's state or due time does it
--- through `place` or `finish`, which keep the indexes true.
+-- Live jobs: reading them, moving them between states, ending them.  A live job's state and due time are changed only by
+-- `place` and `finish`, which keep the indexes true.
 
 local jobs = {}  -- by id, as they are now; false: no such live job
 local raws = {}  -- by id, as they were read, of those that were not taken apart yet
@@ -42,13 +42,13 @@ end
 
 local function hold_keys(record)
   local keys, carried = {}, fixed(record)
-  if carried[ONCE] then keys[1] = 'once:' .. carried[ONCE] end
-  if carried[SINGLE] then keys[#keys + 1] = 'single:' .. carried[SINGLE] end
+  if carried[IDEMPOTENCY_KEY] then keys[1] = 'once:' .. carried[IDEMPOTENCY_KEY] end
+  if carried[SINGLE_INSTANCE] then keys[#keys + 1] = 'single:' .. carried[SINGLE_INSTANCE] end
   return keys
 end
 
 local function waits_for_a_key(record)
-  return record[STATE] == SCHEDULED and record[WAITS] > 0 and not record[PARKED] and is(record, HAS_HOLDS)
+  return record[STATE] == SCHEDULED and record[WAITS] > 0 and not record[PARKED_SINCE] and is(record, HAS_HOLDS)
 end
 
 -- Where a job stands in the order of claims: the score is its rank, equal scores sort by due time and id.
@@ -60,7 +60,7 @@ local function index(record, now)
   elseif state == EXECUTING then
     set('leases:' .. record[OWNER], id, true)
     set('owners', record[OWNER], true)
-    if record[ASKED] then set('asked:' .. record[OWNER], id, true) end
+    if record[CANCEL_REASON] then set('asked:' .. record[OWNER], id, true) end
   else
     zset('later:' .. queue, id, record[AT])
     if record[AT] - now < SOON then wakes[queue] = SOON end
@@ -77,7 +77,7 @@ local function unindex(record)
     zset('ready:' .. queue, due(record[AT]) .. id, false)
   elseif state == EXECUTING then
     set('leases:' .. record[OWNER], id, false)
-    if record[ASKED] then set('asked:' .. record[OWNER], id, false) end
+    if record[CANCEL_REASON] then set('asked:' .. record[OWNER], id, false) end
   else
     zset('later:' .. queue, id, false)
     if waits_for_a_key(record) then
@@ -140,7 +140,7 @@ local function finish(record, state, now, reason, result, tomb, ran)
     if record[SIZE] == 0 then hash('sealed', id, false) end
     record[FIXED], record[SIZE] = sub(record[FIXED], 1, -record[SIZE] - 1), 0
   end
-  record[ASKED] = nil
+  record[CANCEL_REASON] = nil
   jobs[id] = false
   zset('live', id, false)
   hash('jobs', id, patch(state, now, reason, tomb, ran) .. encode(record))

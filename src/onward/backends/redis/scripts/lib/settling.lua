@@ -21,14 +21,14 @@ end
 local function crash(record, now, cause)
   record[CRASHES] = record[CRASHES] + 1
   local crashes, to = record[CRASHES], RETRYABLE
-  if record[ASKED] then
+  if record[CANCEL_REASON] then
     to = CANCELLED
   elseif crashes >= fixed(record)[MAX_CRASHES] then
     to = DISCARDED
   end
   note_run(record, 'crashed', to, {'Crash', cause, ''}, now, 0)
   if to == CANCELLED then
-    finish(record, to, now, record[ASKED])
+    finish(record, to, now, record[CANCEL_REASON])
   elseif to == DISCARDED then
     finish(record, to, now, string.format('crashed %d %s: %s', crashes, crashes == 1 and 'time' or 'times', cause))
   else
@@ -62,17 +62,17 @@ local function put_back(record, settlement, state, now)
   end
   if settlement[S_SPENT] then record[SPENT] = settlement[S_SPENT] end
   local parked = nil
-  if move == 'park' then parked = record[PARKED] or now end
+  if move == 'park' then parked = record[PARKED_SINCE] or now end
   unindex(record)
   count(record[QUEUE], record[STATE], -1)
-  record[STATE], record[OWNER], record[PARKED] = state, nil, parked
+  record[STATE], record[OWNER], record[PARKED_SINCE] = state, nil, parked
   record[WAITS], record[AT] = settlement[S_WAITS], now + settlement[S_DELAY]
   index(record, now)
   count(record[QUEUE], state, 1)
   save(record)
 end
 
--- The fence and the write are one: nobody else runs meanwhile.
+-- The fence and the write are one: the server runs no other script meanwhile.
 local function settle_one(settlement, owner, now)
   local record, move = job(settlement[S_ID]), settlement[S_MOVE]
   if not record or not settlement[S_OWN] or record[STATE] ~= EXECUTING
@@ -80,7 +80,7 @@ local function settle_one(settlement, owner, now)
     return classify(settlement)
   end
   if move == 'crashed' then return crash(record, now, settlement[S_REASON]), record end
-  local turned = record[ASKED] and move ~= 'ack'
+  local turned = record[CANCEL_REASON] and move ~= 'ack'
   local state = turned and CANCELLED or TARGETS[move]
   if settlement[S_FAILURE] or move == 'nack' then
     note_run(record, move, state, settlement[S_FAILURE] or UNEXPLAINED, now, settlement[S_DURATION])
@@ -88,7 +88,7 @@ local function settle_one(settlement, owner, now)
   if move == 'release' then record[INTERRUPTIONS] = record[INTERRUPTIONS] + 1 end
   if state >= COMPLETED then
     local reason = settlement[S_REASON]
-    if state ~= TARGETS[move] then reason = record[ASKED] end
+    if state ~= TARGETS[move] then reason = record[CANCEL_REASON] end
     local result = settlement[S_RESULT] and ARGV[settlement[S_RESULT]]
     finish(record, state, now, reason, result, settlement[S_DROP], settlement[S_RAN])
   else
@@ -98,23 +98,25 @@ local function settle_one(settlement, owner, now)
   return state, record
 end
 
--- The usual case, many at a time: successes of jobs that carry no key and were not asked to cancel.  Gives a function that
+-- The usual case, many at a time: successes of jobs that carry no key and were not asked to cancel.  Returns a function that
 -- takes one, and says whether it was usual; and one that writes them all.
 local function completer(owner, now)
   local ids, records, ended_as, tombs, results = {}, {}, {}, {}, {}
   local usual, kept_count, tomb_count, result_count = 0, 0, 0, 0
-  local fences, length, owned = {}, 6 + #owner, owner_bytes(owner)
+  local fences = {}
+  local flags_from, size_from, rest_from = FROM.flags + #owner, FROM.size + #owner, FROM.rest + #owner
+  local no_size = string.rep('\0', FROM.rest - FROM.size)
   local finished, buried = patch(COMPLETED, now, nil, false, true), patch(COMPLETED, now, nil, true, true)
   local by_queue, large = {}, {}
 
   local function complete(id, raw, token, drop, result)
-    local fence = fences[token]
-    if not fence then
-      fence = struct.pack('>BI4', EXECUTING, token) .. owned .. '\0'
-      fences[token] = fence
+    local usual_fence = fences[token]
+    if not usual_fence then
+      usual_fence = fence(EXECUTING, token, owner) .. '\0'  -- no flags
+      fences[token] = usual_fence
     end
-    if not raw or sub(raw, 1, length + 1) ~= fence then return false end
-    local is_whole, _, queue = pcall(cmsgpack.unpack_limit, raw, 1, length + 23)
+    if not raw or sub(raw, 1, flags_from) ~= usual_fence then return false end
+    local is_whole, _, queue = pcall(cmsgpack.unpack_limit, raw, 1, rest_from)
     if not is_whole or type(queue) ~= 'string' then return false end
     usual = usual + 1
     ids[usual] = id
@@ -125,10 +127,10 @@ local function completer(owner, now)
     end
     changes[1] = changes[1] + 1
     if drop then
-      local size = struct.unpack('>I4', raw, length + 19)
+      local _, _, _, _, size = struct.unpack(FORMAT.header, raw, flags_from)
       if size == 0 then large[#large + 1] = id end
       records[2 * usual - 1] = id
-      records[2 * usual] = buried .. sub(raw, 1, length + 18) .. '\0\0\0\0' .. sub(raw, length + 23, -size - 1)
+      records[2 * usual] = buried .. sub(raw, 1, size_from - 1) .. no_size .. sub(raw, rest_from, -size - 1)
       tombs[tomb_count + 1], tombs[tomb_count + 2] = '0', id
       tomb_count = tomb_count + 2
     else

@@ -1,5 +1,5 @@
--- Who sleeps blocks on a list per queue that carries no jobs, only a token: whoever makes a job due leaves one if none is
--- there.  It wakes one sleeper, who claims and, if work is left, leaves the next.
+-- A waiting thread blocks on one list per queue, which carries no jobs, only a token: a script that makes a job due leaves one
+-- if none is there.  It wakes one thread, whose claim leaves the next token if there is more work.
 
 local function leave_token(queue)
   if redis.call('EXISTS', P .. 'wake:' .. queue) == 0 and redis.pcall('SISMEMBER', P .. 'paused', queue) == 0 then

@@ -1,6 +1,6 @@
--- Whom to wake once everything is written.
+-- Queues whose waiting threads are woken once everything is written.
 
-local SOON = 1500000  -- who sleeps looks by himself before that
+local SOON = 1500000  -- a waiting thread looks by itself before that
 
 local wakes = {}
 

@@ -1,5 +1,5 @@
 -- needs: basics, records
--- End sessions with times that no worker writes, and take away counts that are none.  Answers what it was.
+-- End sessions with times that no worker writes, and remove counts that are no numbers.  Answers what it was.
 
 local ended, miscounted = {}, {}
 for _, owner in ipairs(redis.call('HKEYS', P .. 'sessions')) do

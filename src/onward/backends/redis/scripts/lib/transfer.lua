@@ -1,4 +1,4 @@
--- Jobs at rest: taking them out of the store with all that is kept under their ids.
+-- Transfer between stores: removing jobs at rest with all that is kept under their ids.
 
 local function drop_live(record)
   local id = record.id

@@ -1,0 +1,165 @@
+"""The layout of a record, written once: `packing` and `turning` use it, and `scripts` puts its names before the scripts.
+
+    state 1 | delivery 4 | owner 1+n | flags 1 | suspect 1 | started 8 | due 8 | size 4
+    | MessagePack: the rest, and what never changes | sealed bytes, if they are few
+
+Bytes, big end first; an owner's length is written plus one, and 0 stands for none.  The size is that of the sealed bytes;
+where it is 0 they lie elsewhere, so that what is large is not written with every move.  What a claim and a success change
+has fixed places: the usual job is moved by cutting and joining strings, without being taken apart.
+
+A finished job is its last live record behind a patch, in the same hash.  No live record begins with a 0, every patch does:
+
+    length 4 | MessagePack: state, end, reason, tombstone, ran
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import accumulate
+
+import msgspec
+
+from onward.job.lease import LARGEST_COUNT, LAST_INSTANT
+from onward.job.states import State
+
+__all__ = [
+    "FEW",
+    "FLAGS",
+    "STATES",
+    "ChangingFields",
+    "FixedFields",
+    "Patch",
+    "Rest",
+    "array",
+    "binary",
+    "lua",
+    "picked",
+]
+
+# By the numbers that records hold.
+STATES = {
+    1: State.SCHEDULED,
+    2: State.AVAILABLE,
+    3: State.EXECUTING,
+    4: State.RETRYABLE,
+    5: State.COMPLETED,
+    6: State.DISCARDED,
+    7: State.CANCELLED,
+}
+FLAGS = {"IS_UNIQUE": 1, "HAS_HOLDS": 2, "EXPIRES": 4, "IS_AGAIN": 8, "IS_ASKED": 16}
+FEW = 256  # sealed bytes that travel in the record
+
+# Fields and their bytes.
+FENCE = {"state": 1, "delivery": 4, "owner": 1}  # the owner's name follows
+HEADER = {"flags": 1, "suspect": 1, "started": 8, "due": 8, "size": 4}
+LENGTH = {"length": 4}  # of a patch
+_RECORD = FENCE | HEADER
+
+_PYTHON = {1: "B", 4: "I", 8: "Q"}
+_LUA = {1: "B", 4: "I4", 8: "I8"}
+
+
+class FixedFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What never changes."""
+
+    job: str
+    enqueued_at: int
+    max_crashes: int
+    expires_at: int | None
+    unique_key: str | None
+    idempotency_key: str | None
+    idempotency_ttl: int
+    single_instance: str | None
+
+
+class ChangingFields(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What follows the bytes with fixed places in a record, as much of it as a lease tells."""
+
+    queue: str
+    rank: int
+    attempts: int
+    crashes: int
+    interruptions: int
+    waits: int
+    parked_since: int | None
+    cancel_reason: str | None
+    spent: str | None
+
+
+class Rest(ChangingFields, array_like=True, frozen=True, gc=False):
+    """All that follows the bytes with fixed places in a record."""
+
+    fixed: FixedFields
+
+
+class Patch(msgspec.Struct, array_like=True, frozen=True, gc=False):
+    """What stands before the last live record of a finished job."""
+
+    state: int = 0  # 0: it is live
+    finished_at: int | None = None
+    reason: str | None = None
+    tombstone: int = 0
+    ran: int = 0
+
+
+def binary(fields: Mapping[str, int]) -> struct.Struct:
+    """Return how these fields are packed.
+
+    >>> binary(FENCE).format, binary(HEADER).format
+    ('>BIB', '>BBQQI')
+    """
+    return struct.Struct(">" + "".join(_PYTHON[size] for size in fields.values()))
+
+
+def picked(names: Iterable[str], owner: int) -> struct.Struct:
+    """Return how these fields alone are read from a record whose owner's name has so many bytes.
+
+    >>> picked(["delivery", "size"], 5).format
+    '>1xI1x5x1x1x8x8xI'
+    """
+    wanted = set(names)
+    codes = [_PYTHON[size] if name in wanted else f"{size}x" for name, size in _RECORD.items()]
+    codes.insert(len(FENCE), f"{owner}x")
+    return struct.Struct(">" + "".join(codes))
+
+
+def array(kind: type[msgspec.Struct]) -> bytes:
+    """Return the byte with which MessagePack begins an array of these fields."""
+    return bytes([0x90 + len(kind.__struct_fields__)])
+
+
+def lua() -> str:
+    """Return the names that scripts use for all this, as Lua.  Some are in tables: a script may have 200 local names.
+
+    ``FROM`` is the first byte of a field in a record without an owner, counted from one; ``FORMAT`` is for `struct`.
+    """
+    constants = [f"local {', '.join(names)} = {', '.join(map(str, values))}" for names, values in _named()]
+    tables = [
+        f"local {name} = {{{', '.join(f'{key} = {value}' for key, value in table.items())}}}"
+        for name, table in _tables().items()
+    ]
+    return "\n".join([*constants, *tables, ""])
+
+
+def _named() -> Iterator[tuple[Iterable[str], Iterable[int]]]:
+    yield [state.name for state in STATES.values()], STATES
+    yield FLAGS, FLAGS.values()
+    yield ("FEW", "LARGEST_COUNT", "LAST_INSTANT"), (FEW, LARGEST_COUNT, LAST_INSTANT)
+    # The scripts' MessagePack gives the place of what is left first: the packed fields that never change.
+    yield ("FIXED", *_upper(ChangingFields)), range(1, 2 + len(ChangingFields.__struct_fields__))
+    yield _upper(FixedFields), range(1, 1 + len(FixedFields.__struct_fields__))
+
+
+def _tables() -> Mapping[str, Mapping[str, object]]:
+    parts = {"fence": FENCE, "header": HEADER, "record": _RECORD, "length": LENGTH}
+    places = accumulate(_RECORD.values(), initial=1)
+    return {
+        "FORMAT": {name: f"'>{''.join(_LUA[size] for size in fields.values())}'" for name, fields in parts.items()},
+        "FROM": dict(zip((*_RECORD, "rest"), places, strict=True)) | {"patch": 1 + LENGTH["length"]},
+        "ARRAY": {"rest": f"'\\{array(Rest)[0]}'", "patch": f"'\\{array(Patch)[0]}'"},
+    }
+
+
+def _upper(kind: type[msgspec.Struct]) -> list[str]:
+    return [name.upper() for name in kind.__struct_fields__]
