@@ -18,6 +18,7 @@ from tests.servers.crashes import watch
 from tests.servers.deadlocks import none_counted
 from tests.servers.programs import UNPRIVILEGED, apt_install, lent_user, unavailable
 
+_SHUTDOWN = 20  # seconds
 PATIENCE = 60
 TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
 # Durable, as the server is by default; small, because there may be several.
@@ -88,7 +89,13 @@ class MariaDBServer:
         """At once, as if the power had gone, unless another signal is sent: SIGTERM ends its sessions and shuts down."""
         if self._process is not None:
             self._process.send_signal(how)
-            self._process.wait(PATIENCE)
+            try:
+                self._process.wait(_SHUTDOWN)
+            except (
+                subprocess.TimeoutExpired
+            ):  # a server that has run thousands of tests may wait for one of its own threads
+                self._process.kill()
+                self._process.wait(PATIENCE)
             self._process = None
 
     def restart(self, how=signal.SIGTERM, **settings):

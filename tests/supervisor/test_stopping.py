@@ -99,8 +99,8 @@ def test_a_job_that_hears_nothing_does_not_keep_its_worker_from_stopping(shop, s
 @pytest.mark.promise("A17")
 def test_a_supervisor_that_fails_leaves_its_processes_to_finish(shop, start):
     patch = (
-        "import onward.supervisor.supervisor as supervisor, pathlib; whole = supervisor.Supervisor._look_after; "
-        f"supervisor.Supervisor._look_after = lambda self: 1 / 0 if pathlib.Path({str(shop.folder / 'fail.go')!r})"
+        "import onward.supervisor.supervisor as supervisor, pathlib; whole = supervisor.Supervisor._check_processes; "
+        f"supervisor.Supervisor._check_processes = lambda self: 1 / 0 if pathlib.Path({str(shop.folder / 'fail.go')!r})"
         ".exists() else whole(self)"
     )
     fleet = start(shop, patch=patch)
