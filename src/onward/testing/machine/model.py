@@ -203,6 +203,7 @@ class Model:
             failure=failure,
             at=self.now,
             duration_ms=duration_ms,
+            owner=job.owner,
         )
 
     def _classify(self, settlement: Settlement) -> Settled:
