@@ -37,8 +37,8 @@ from onward.job.outcome import Released
 from onward.job.settlement import Settlement
 from onward.telemetry import JobStarted, Telemetry
 from onward.worker.event_loop import LoopThread
+from onward.worker.handler_threads import TimedCalls
 from onward.worker.session import session_of_this_process
-from onward.worker.timed_calls import TimedCalls
 
 __all__ = ["InlineRunner", "WorkerResult"]
 

@@ -21,16 +21,14 @@ from onward.base.logs import get_logger
 from onward.errors import BackendError, JobStopped, OnwardError
 from onward.job.lease import Lease
 from onward.job.outcome import Released
-from onward.telemetry import JobStarted
+from onward.telemetry import JobStarted, Milestones
 from onward.worker.breaker import Breaker
-from onward.worker.claim_size import Quota
 from onward.worker.diagnostics.frames import AsTask, InProcess, InThread, Whereabouts
+from onward.worker.events import OneTimeEvent
 from onward.worker.handler_tasks import HandlerTasks
-from onward.worker.handler_threads import HandlerThreads
-from onward.worker.inflight import Inflight, Work
-from onward.worker.interrupt import Deadlines
+from onward.worker.handler_threads import Deadlines, HandlerThreads
+from onward.worker.inflight import Inflight, Quota, Work
 from onward.worker.isolated import IsolatedProcesses
-from onward.worker.milestones import Milestones, OneTimeEvent
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.patterns import plan_of
 from onward.worker.pump import Pump
