@@ -59,7 +59,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
         _WORKER, "Reaps and prunes, in a worker without a supervisor.", (505, 490)
     ),
     ("worker/session.py", "onward-renewal"): Thread(
-        _WORKER, "Renews the session, where no supervisor does.", (505, 390)
+        _WORKER, "Renews the session, where no supervisor does: also that of `process_once` and `drain`.", (505, 390)
     ),
     ("worker/handler_threads.py", "onward-run-"): Thread(
         _WORKER, "Calls sync handlers; there are at most as many as `--concurrency`.", (320, 340)
@@ -80,9 +80,6 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("security/key_file.py", "onward-keys"): Thread(_ANY, "Looks at the key file now and then.", (135, 490)),
     ("entry/isolated.py", "onward-messages"): Thread(
         _ISOLATED, "Reads the worker's messages; when the worker is gone, ends the process.", (360, 700)
-    ),
-    ("worker/inline.py", "onward-renewal"): Thread(
-        _ANY, "Renews the session of `process_once` and `drain` while a handler runs."
     ),
     ("worker/event_loop.py", "onward-loop"): Thread(_ANY, "The event loop of async handlers in `process_once` and `drain`."),
     ("handlers/exchange.py", "onward-resolve"): Thread(_WORKER, "Looks up a host name for a `url` job."),
@@ -109,7 +106,7 @@ GUARDS: Mapping[str, str] = {
     "worker/handler_tasks.py": "The start of the event loop.",
     "worker/handler_threads.py": "The number of handler threads, each of which waits on a lock of its own; their deadlines.",
     "worker/inflight.py": "The leases in the process: which wait, which run.",
-    "worker/inline.py": "The session of `process_once` and `drain`, and its renewal.",
+    "worker/inline.py": "The session of `process_once` and `drain`, and those before it.",
     "worker/isolated.py": "Which isolated processes are idle or busy; and that one is ended once.",
     "worker/loop_watch.py": "Nothing: events between the watch and the loop.",
     "worker/pump.py": "Nothing: events that wake the pump or tell that it is idle.",

@@ -6,14 +6,14 @@ import threading
 from typing import Protocol
 
 from onward.attempt.attempt import Attempt
-from onward.backend import Renewal
 from onward.telemetry import Milestones
 from onward.worker.inflight import Work
+from onward.worker.session import SessionEvents
 
 __all__ = ["OneTimeEvent", "WorkerEvents"]
 
 
-class WorkerEvents(Protocol):
+class WorkerEvents(SessionEvents, Protocol):
     """The events of one worker, and the milestones that tests wait on."""
 
     milestones: Milestones
@@ -29,15 +29,6 @@ class WorkerEvents(Protocol):
 
     def on_lease_lost(self, work: Work) -> None:
         """Tell the handler of a job that its lease is lost."""
-
-    def on_renewal(self, owner: str, renewal: Renewal) -> None:
-        """Act on what the store answered to a renewal."""
-
-    def on_fresh(self) -> None:
-        """Wake the threads that waited for the session to be renewed."""
-
-    def on_died(self, error: BaseException) -> None:
-        """End the worker: a thread of its engine has died."""
 
 
 class OneTimeEvent:

@@ -43,7 +43,7 @@ from onward.worker.options import QueuePlan, WorkerParts
 from onward.worker.outbox import Outbox, key_of
 from onward.worker.recovery import Recovery, SessionHandover
 from onward.worker.run_recorder import RunRecorder
-from onward.worker.session import WorkerSession
+from onward.worker.session import SessionKeeper
 
 __all__ = ["Pump"]
 
@@ -60,7 +60,7 @@ class Pump:
     def __init__(
         self,
         parts: WorkerParts,
-        session: WorkerSession,
+        session: SessionKeeper,
         inflight: Inflight,
         events: WorkerEvents,
         *,

@@ -34,7 +34,7 @@ from onward.worker.patterns import plan_of
 from onward.worker.pump import Pump
 from onward.worker.recovery import SessionHandover
 from onward.worker.run_recorder import RunRecorder
-from onward.worker.session import WorkerSession
+from onward.worker.session import SessionKeeper
 from onward.worker.store_contact import StoreContact
 from onward.worker.sweep import StoreSweep
 
@@ -75,7 +75,7 @@ class Worker:
         self._recorder = recorder
         contact = StoreContact(parts.lease_for.total_seconds(), clock=clock)
         supervised = recorder is not None and parts.backend.capabilities.remote_extend
-        self._session = session = WorkerSession(
+        self._session = session = SessionKeeper(
             parts.backend, parts.lease_for, self, contact=contact, recorder=recorder, supervised=supervised
         )
         runtime = self._parts.runtime
