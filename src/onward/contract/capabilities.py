@@ -43,6 +43,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     remembers: bool = True  # what was settled is known to every client, for as long as the contract says
     lists_queues: bool = True  # it names the queues that have work, so a worker can serve a pattern of names
     keeps_place: bool = True  # what is given back unharmed stands where it stood; else it is as new as its copy
+    # What a store adds, each with a protocol of its own.
+    notes: bool = False  # steps, sleep and signals (`onward.contract.notes`)
+    schedules: bool = False  # schedules, booked ahead (`onward.contract.schedules`)
 
 
 DURABLE, LOSSY = Capabilities(), Capabilities(durable=False)  # of stores that do all else
