@@ -13,9 +13,8 @@ from onward import handlers as keyed
 from onward.backend import Backend, Check, Overview, QueueState, Reaped
 from onward.base.clock import Clock
 from onward.base.durations import Duration
-from onward.client.bound_job import Job, JobDecorator, bind
+from onward.client.bound_job import Job, JobDecorator, JobHandle, bind
 from onward.client.builder import Builder
-from onward.client.handle import JobHandle
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
 from onward.config import Settings, SettingsOptions, load

@@ -72,12 +72,12 @@ class LetterWriter:
         if options.delay or options.expires_in is not None or definition.expires_in is not None or key_of is not None:
             # Times that count from the moment of the call, and keys of its arguments, are in every letter.
             return lambda payloads: [self.seal(definition, options, payload, key_of) for payload in payloads]
-        keys, ring = self._keys, self._keys.look()
+        file, ring = self._keys.file, self._keys.look()
         form = self._form(definition, options)
 
         def fill(payloads: Sequence[bytes]) -> list[Envelope]:
             nonlocal form, ring
-            if (current := keys.look()) is not ring:
+            if file is not None and (current := file.look()) is not ring:
                 form, ring = self._form(definition, options), current
             now = self._clock.micros()
             ids = [self._new_id()] if len(payloads) == 1 else self._new_id.many(len(payloads))
