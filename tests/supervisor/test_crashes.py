@@ -9,7 +9,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import CLAIMS_ALL, alive, eventually, gone
 
-pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("crashes of processes")]
+pytestmark = pytest.mark.every_store
 
 RECOVERY = 5.0  # seconds: five times what is promised, for a busy machine
 

@@ -6,8 +6,6 @@ import pytest
 
 from tests.supervisor.fleets import eventually, let_pass
 
-pytestmark = pytest.mark.xdist_group("notify of processes")
-
 
 @pytest.fixture
 def listener(folder):
