@@ -72,7 +72,7 @@ class _Ended:
 class Moves:
     """What is to be written, until `apply` writes it."""
 
-    __slots__ = ("_crashed", "_finished", "_put_back", "_released", "_runs")
+    __slots__ = ("_crashed", "_finished", "_notes", "_put_back", "_released", "_runs")
 
     def __init__(self) -> None:
         self._runs: list[Parameters] = []
@@ -80,6 +80,7 @@ class Moves:
         self._put_back: list[Parameters] = []
         self._released: list[Fence] = []
         self._crashed: list[Parameters] = []
+        self._notes: list[Parameters] = []
 
     def record_run(
         self, fence: Fence, move: str, to: State, failure: Failure, *, at: int, duration_ms: int = 0
@@ -108,8 +109,9 @@ class Moves:
         elif what.crashes:
             self._crashed.append((*fence, what.due))
         else:
-            waiting = what.attempts, what.waits, what.spent, what.parked_since
+            waiting = what.attempts, what.waits, what.spent, what.parked_since, what.awaits
             self._put_back.append((*fence, _WORD[what.to], what.due, *waiting))
+            self._notes += [(*fence, name, now, value) for name, value in settlement.notes]
         return what.to
 
     def apply(self, tx: Transaction) -> bool:
@@ -117,6 +119,7 @@ class Moves:
         # The records first: they read what the moves change.
         return (
             _each(tx, "record_run", self._runs)
+            and _each(tx, "note", self._notes)
             and all(ended.finish(tx, end) for end, ended in self._finished.items())
             and _each(tx, "put_back", self._put_back)
             and _each(tx, "release", self._released)

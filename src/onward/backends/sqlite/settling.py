@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onward.backends.sql.settling import FenceMismatch
-from onward.backends.sqlite import enqueueing, holds
+from onward.backends.sqlite import enqueueing, holds, notes
 from onward.backends.sqlite.settlement_writes import Moves
 from onward.backends.sqlite.transaction import Transaction
 from onward.job.lease import Lease
@@ -45,6 +45,7 @@ def settle(
     for settlement, answer in zip(settlements, answers, strict=True):
         if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
             enqueueing.enqueue(tx, [settlement.dead_letter])
+    notes.wake(tx, [each.lease.envelope.id for each in settlements if each.awaits is not None])
     if keyed:
         holds.end(tx, _ended(settlements, answers, keyed))
     return answers
