@@ -167,7 +167,9 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         meta=letter.meta,
         delivery=lease.token,
         deadline=deadline,
-        report=lambda fraction, note: runtime.report(lease, fraction, note),
+        report=lambda fraction, note: (
+            runtime.fenced(lease, lambda now: runtime.report(now, fraction, note)) is not False
+        ),
         transact=lambda context: runtime.transact(lease, context),
         scrub=lambda: scrubber(letter, runtime),
     )

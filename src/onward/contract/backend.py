@@ -32,7 +32,7 @@ Settling.  Every write after a claim is conditional on (id, token, owner, execut
     skip       completed    -               reason
     nack       retryable    +1 if ran       due after delay; waits and parking forgotten; spent set, if given
     abandon    discarded    +1 if ran       reason; stores its dead_letter envelope in the same transaction
-    snooze     scheduled    -               due after delay; waits set; parking forgotten
+    snooze     scheduled    -               due after delay; waits set; parking forgotten; awaits and notes written
     park       scheduled    -               due after delay; waits set; parked_since set if it was not
     cancelled  cancelled    +1 if ran       reason
     release    available    -               interruptions + 1; due time, waits and parking kept: it keeps its place

@@ -176,8 +176,8 @@ class Inspection(Protocol):
         """Make scheduled and retryable jobs due now."""
         ...
 
-    def replay(self, query: Query) -> Replayed:
-        """Give discarded or cancelled jobs a new life.
+    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+        """Give discarded or cancelled jobs a new life; ``fresh``: without the notes of the old one.
 
         Counters, reason, marks and progress to nothing, the records of old runs kept, ``delivery`` going on, the sealed
         unique key taken again.  Other states are passed over; a tombstone is reported if it was named by its id.

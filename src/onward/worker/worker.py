@@ -67,8 +67,7 @@ class Worker:
         self.options = options
         self.quota = quota or Quota()
         self.milestones = Milestones()
-        self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, report=self._report))
-        self._report_of_the_application = parts.runtime.report
+        self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, fenced=self._fenced))
         self._ended = OneTimeEvent()
         self._cause_of_death: BaseException | None = None
         self._pid: int | None = None  # of the process that started it
@@ -330,13 +329,13 @@ class Worker:
                 work.ready.context.lose()
         logger.critical("the worker dies: %s: %s", type(error).__name__, error, exc_info=error)
 
-    def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
-        """Store progress under the present name of the session: the lease may have been adopted since it was claimed."""
+    def _fenced(self, lease: Lease, write: Callable[[Lease], bool]) -> bool | None:
+        """Write under the present name of the session: the lease may have been adopted since it was claimed."""
         owner = self._session.owner
-        current = lease if lease.owner == owner else msgspec.structs.replace(lease, owner=owner)
-        held = self._report_of_the_application(current, fraction, note)
+        if write(lease if lease.owner == owner else msgspec.structs.replace(lease, owner=owner)):
+            return True
         # While a successor is being opened, it is not known.
-        return held or self._pump.recovery.recovering or owner != self._session.owner
+        return None if self._pump.recovery.recovering or owner != self._session.owner else False
 
 
 def stop_all(workers: Sequence[Worker]) -> None:

@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -46,6 +48,7 @@ from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
+from onward.backends.sqlite.notes import SqliteNotes
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
@@ -59,12 +62,13 @@ __all__ = ["SqliteBackend"]
 
 Result = TypeVar("Result")
 
+_DURABLE, _LOSSY = replace(DURABLE, notes=True), replace(LOSSY, notes=True)
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
+class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
@@ -128,7 +132,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.durable else LOSSY
+        return _DURABLE if self._connections.durable else _LOSSY
 
     def connect(self) -> None:
         self._connections.connect()

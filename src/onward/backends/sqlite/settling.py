@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from onward.backends.sql.settling import FenceMismatch
-from onward.backends.sqlite import enqueueing, holds
+from onward.backends.sqlite import enqueueing, holds, notes
 from onward.backends.sqlite.transaction import Parameters, Transaction, as_json
 from onward.base.failure import Failure
 from onward.job.lease import Lease
@@ -59,6 +59,7 @@ def settle(
     for settlement, answer in zip(settlements, answers, strict=True):
         if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
             enqueueing.enqueue(tx, [settlement.dead_letter])
+    notes.wake(tx, [each.lease.envelope.id for each in settlements if each.awaits is not None])
     if keyed:
         holds.end(tx, _ended(settlements, answers, keyed))
     return answers
@@ -183,7 +184,7 @@ class _Ended:
 class Moves:
     """What is to be written, until `apply` writes it."""
 
-    __slots__ = ("_crashed", "_finished", "_put_back", "_released", "_runs")
+    __slots__ = ("_crashed", "_finished", "_notes", "_put_back", "_released", "_runs")
 
     def __init__(self) -> None:
         self._runs: list[Parameters] = []
@@ -191,6 +192,7 @@ class Moves:
         self._put_back: list[Parameters] = []
         self._released: list[Fence] = []
         self._crashed: list[Parameters] = []
+        self._notes: list[Parameters] = []
 
     def record_run(
         self, fence: Fence, move: str, to: State, failure: Failure, *, at: int, duration_ms: int = 0
@@ -219,8 +221,9 @@ class Moves:
         elif what.crashes:
             self._crashed.append((*fence, what.due))
         else:
-            waiting = what.attempts, what.waits, what.spent, what.parked_since
+            waiting = what.attempts, what.waits, what.spent, what.parked_since, what.awaits
             self._put_back.append((*fence, _WORD[what.to], what.due, *waiting))
+            self._notes += [(*fence, name, now, value) for name, value in settlement.notes]
         return what.to
 
     def apply(self, tx: Transaction) -> bool:
@@ -228,6 +231,7 @@ class Moves:
         # The records first: they read what the moves change.
         return (
             _each(tx, "record_run", self._runs)
+            and _each(tx, "note", self._notes)
             and all(ended.finish(tx, end) for end, ended in self._finished.items())
             and _each(tx, "put_back", self._put_back)
             and _each(tx, "release", self._released)
