@@ -81,7 +81,8 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
         self._pipe = pipe
         self._prefix = prefix
         self._sql = queries.load(prefix)
-        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=pipe.wake)
+        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake)
+        self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
 
     @classmethod
@@ -168,7 +169,10 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
     @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
-        if not turn.settlements and (result := self._idle(turn)) is not None:
+        expects_work = self._expects_work
+        if turn.claim is not None:
+            self._expects_work = False
+        if not turn.settlements and not expects_work and (result := self._idle(turn)) is not None:
             return result
         try:
             return self._turn(turn, one_by_one=False)
@@ -257,7 +261,9 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
             version = self._connections.version()
             if sleeper.woken or version != seen:
                 seen, due = version, self._next_due(queues)
-            if sleeper.is_over(due, (due - self.clock.micros()) / SECOND):
+            until_due = (due - self.clock.micros()) / SECOND
+            if sleeper.is_over(due, until_due):
+                self._expects_work = until_due <= 0
                 return
             sleeper.sleep(_LOOK_EVERY)
 
@@ -290,7 +296,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
     def begin(self, *, at_most: float) -> SqliteCompletion:
         if in_the_way.get() is self:
             raise waits_for_itself()
-        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._pipe.wake)
+        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._wake)
 
     def completed(self, lease: Lease) -> bool:
         with self._reading() as tx:
@@ -345,6 +351,11 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
     def _shrink(self) -> None:
         with self._connections.tidying() as connection:
             maintenance.tidy(connection, self._connections.path)
+
+    def _wake(self) -> None:
+        """Wake a worker: a transaction has made a job due, or has left one behind."""
+        self._expects_work = True
+        self._pipe.wake()
 
     def _idle(self, turn: Turn) -> TurnResult | None:
         """The answer to a turn that has nothing to write, found without the write lock."""
