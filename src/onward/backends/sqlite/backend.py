@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
+import msgspec
+
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -46,6 +48,7 @@ from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
+from onward.backends.sqlite.schedules import SqliteSchedules
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
@@ -62,9 +65,10 @@ Result = TypeVar("Result")
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
+_DURABLE, _LOSSY = (msgspec.structs.replace(each, schedules=True) for each in (DURABLE, LOSSY))
 
 
-class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
+class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteSchedules, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
@@ -128,7 +132,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.durable else LOSSY
+        return _DURABLE if self._connections.durable else _LOSSY
 
     def connect(self) -> None:
         self._connections.connect()
