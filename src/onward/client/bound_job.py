@@ -43,7 +43,7 @@ from onward.errors import (
 )
 from onward.job.context import JobContext
 from onward.job.definition import EnqueueOptions, JobDefinition, UsingOptions, define
-from onward.job.envelope import Envelope
+from onward.job.envelope import Envelope, Letter
 from onward.job.other_words import METHODS
 from onward.job.registry import FunctionEntry
 from onward.job.states import State
@@ -62,10 +62,11 @@ _RIVALS = {"delay": "at", "at": "delay", "max_retries": "max_attempts", "max_att
 
 
 class Call(NamedTuple):
-    """Arguments for one job of `enqueue_many`, made by `job.call(...)`."""
+    """A call of a job, made by `job.call(...)`: for `enqueue_many`, or for a schedule."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    job: Job[..., Any, Any, Any] | None = None
 
 
 class Job(Generic[P, Q, R, T]):
@@ -120,8 +121,8 @@ class Job(Generic[P, Q, R, T]):
         return [self.handle(answer) for answer in await self._client.aenqueue(self.sealed_many(calls))]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """Make one call for `enqueue_many`, with keywords if need be."""
-        return Call(args, kwargs)
+        """Make one call for `enqueue_many`, with keywords if need be, or for a schedule."""
+        return Call(args, kwargs, self)
 
     def using(self, **options: Unpack[UsingOptions]) -> Self:
         """Return the same job with options for what is enqueued through it."""
@@ -135,7 +136,7 @@ class Job(Generic[P, Q, R, T]):
         """Seal what `enqueue_many` stores."""
         return self.sealed(map(_arguments, calls))
 
-    def sealed(self, calls: Iterable[Call | tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Envelope]:
+    def sealed(self, calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Envelope]:
         """Check and seal calls of the function."""
         pack = self._entry.arguments.pack
         return self._seal([pack(args, kwargs) for args, kwargs in calls])
@@ -143,6 +144,13 @@ class Job(Generic[P, Q, R, T]):
     @functools.cached_property
     def _seal(self) -> Sealer:
         return self._client.letters.sealer(self._entry, self._options)
+
+    def template(self, call: Call) -> tuple[Letter, float | None]:
+        """Check a call of the function, and return the letter that a schedule seals for every tick."""
+        entry = self._entry
+        payload = entry.arguments.pack(call.args, call.kwargs)
+        key_of = entry.unique_key if self._options.unique_key is None else None
+        return self._client.letters.template(entry.definition, self._options, payload, key_of)
 
     def handle(self, answer: Enqueued) -> JobHandle[T]:
         """Return a handle for what the store has answered."""

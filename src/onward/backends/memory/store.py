@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from onward.backend import Note, Run, Session, StoredJob
+from onward.backend import Note, Run, ScheduleRow, Session, StoredJob
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
@@ -123,6 +123,7 @@ class MemoryStore:
     holds: dict[HoldKey, Pointer] = field(default_factory=dict)
     unique: dict[str, str] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
+    schedules: dict[str, ScheduleRow] = field(default_factory=dict)
     ready: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
     later: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     expiring: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))

@@ -642,6 +642,43 @@ SELECT min(started_at) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session
                     WHERE session.owner = onward_jobs.owner AND session.expires_at > ?1);
 
+-- Schedules.
+
+-- name: schedules
+-- The clock comes with every row, and alone if there is none.
+SELECT :now, CAST(schedule.name AS BLOB), version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed,
+       sealed
+  FROM (SELECT 1) LEFT JOIN onward_schedules AS schedule;
+
+-- name: put_schedule
+INSERT INTO onward_schedules (name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed)
+VALUES (:schedule, 1, :origin, :fingerprint, :declared_at, :booked_until, :paused_at, :now, :missed, :sealed)
+ON CONFLICT DO NOTHING
+RETURNING version;
+
+-- name: change_schedule
+-- A version that no process wrote is -1.
+UPDATE onward_schedules
+   SET version = :following, origin = :origin, fingerprint = :fingerprint, declared_at = :declared_at,
+       booked_until = :booked_until, paused_at = :paused_at, seen_at = :now, missed = :missed, sealed = :sealed
+ WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :seen
+RETURNING version;
+
+-- name: drop_schedule
+DELETE FROM onward_schedules
+ WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :seen
+RETURNING version;
+
+-- name: schedules_seen
+UPDATE onward_schedules SET seen_at = :now WHERE name IN (SELECT value FROM json_each(:names));
+
+-- name: take_back
+-- A job that was ever claimed has begun.
+DELETE FROM onward_jobs
+ WHERE id IN (SELECT value FROM json_each(:ids))
+   AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL
+RETURNING id;
+
 -- Transfer between stores.
 
 -- name: requeue_live
