@@ -211,7 +211,7 @@ class Telemetry:
             self._heard = {}
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether a subscriber would get such an event."""
+        """Return whether a subscriber would get such an event."""
         return bool(self._subscribers) and bool(self._listeners(kind))
 
     def emit(self, event: Event) -> None:

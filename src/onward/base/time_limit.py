@@ -51,6 +51,6 @@ def milliseconds() -> int | None:
 
 
 def is_over() -> bool:
-    """Whether the deadline has passed."""
+    """Return whether the deadline has passed."""
     deadline = _deadline.get()
     return deadline is not None and time.monotonic() >= deadline

@@ -1,7 +1,7 @@
 """A definition bound to an application: what `@jobs.job` leaves in place of the function.
 
-It is still the function: calling it calls it.  User arguments and our options never share a call:
-``send.using(delay="5m").enqueue(to, body)``.
+A `Job` is still the function: calling it calls the function.  The arguments of a call and Onward's options never share a
+call: ``send.using(delay="5m").enqueue(to, body)``.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ class Job(Generic[P, Q, R, T]):
         return self._entry.definition
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> R:
-        """Call the function, here and now."""
+        """Call the function in this thread, without a store."""
         result: R = self._entry.function(*args, **kwargs)
         return result
 
@@ -93,7 +93,7 @@ class Job(Generic[P, Q, R, T]):
         return self.handle(self._client.enqueue(self.sealed([(args, kwargs)]))[0])
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
-        """The same without blocking the event loop."""
+        """Enqueue one call of the function without blocking the event loop."""
         return self.handle((await self._client.aenqueue(self.sealed([(args, kwargs)])))[0])
 
     def enqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
@@ -101,7 +101,7 @@ class Job(Generic[P, Q, R, T]):
         return [self.handle(answer) for answer in self._client.enqueue(self.sealed_many(calls))]
 
     async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
-        """The same without blocking the event loop."""
+        """Enqueue many calls in one write without blocking the event loop."""
         return [self.handle(answer) for answer in await self._client.aenqueue(self.sealed_many(calls))]
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
@@ -114,7 +114,7 @@ class Job(Generic[P, Q, R, T]):
         said = {name: value for name, value in self._said.items() if name not in replaced} | options
         return type(self)(self._entry, self._client, self._handles, said)
 
-    # For transactions, which store the sealed jobs themselves
+    # Called by transactions, which store the sealed jobs themselves
 
     def sealed_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[Envelope]:
         """Seal what `enqueue_many` stores."""
@@ -130,11 +130,11 @@ class Job(Generic[P, Q, R, T]):
         return self._client.letters.sealer(self._entry, self._options)
 
     def handle(self, answer: Enqueued) -> JobHandle[T]:
-        """Return a handle for what the store has answered."""
+        """Return a handle for an answer of the store."""
         return self._handles.handle(answer, returns=self._entry.returns)
 
     def belongs_to(self, client: Client) -> bool:
-        """Whether this is a job of the application that has this client."""
+        """Return whether this is a job of the application that has this client."""
         return self._client is client
 
     if not TYPE_CHECKING:  # to a type checker, there would be every attribute
@@ -150,7 +150,7 @@ class Job(Generic[P, Q, R, T]):
 
 
 class JobDecorator(Protocol):
-    """What `@jobs.job(queue="mail")` is: turns a function into a job."""
+    """Turns a function into a job: the type of `@jobs.job(queue="mail")`."""
 
     @overload
     def __call__(
@@ -184,7 +184,7 @@ def bind(function: Callable[..., Any], options: Mapping[str, Any], client: Clien
 
 
 def _name_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
-    """Return the name of a job that is given none."""
+    """Return the name of a job that was given none."""
     name = getattr(function, "__name__", None)
     if "name" not in options and (name is None or name == "<lambda>"):
         kind = "a lambda" if name is not None else f"a {type(function).__name__} object"

@@ -1,4 +1,4 @@
-"""Putting sealed jobs into the store: committed together with what other threads enqueue right now, counted and told."""
+"""Storing sealed jobs.  The client commits them with those of other threads, counts them, and emits events."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ logger = get_logger("onward")
 class Client:
     """Enqueues what its `letters` have sealed.  Knows the store; knows nothing of workers."""
 
-    after_enqueue: Callable[[], None] | None = None  # where jobs run as they are enqueued
+    after_enqueue: Callable[[], None] | None = None  # of a store whose jobs the enqueueing thread runs
 
     def __init__(
         self,
@@ -42,12 +42,12 @@ class Client:
         self._warned_about_loop = False
 
     def enqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-        """Store sealed jobs, durably.  Answers say which were created and which stand for a job that lives already."""
+        """Store sealed jobs, durably.  The answers say which are new, and which live job stands for each other one."""
         self._warn_on_event_loop()
         return self._submit(envelopes)
 
     async def aenqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-        """The same without blocking the event loop."""
+        """Store sealed jobs without blocking the event loop."""
         return await asyncio.to_thread(self._submit, envelopes)
 
     def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
@@ -63,7 +63,7 @@ class Client:
         return answers
 
     def count(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> None:
-        """Count what was stored, or handed over to a transaction of the caller's, and what stands for another job."""
+        """Count jobs that were stored, or passed to a transaction of the caller's, and those that another job stands for."""
         if len(envelopes) == 1:  # nearly always
             self._metrics.add("jobs_enqueued" if answers[0].created else "jobs_deduplicated", envelopes[0].queue)
             return
@@ -85,7 +85,7 @@ class Client:
             )
 
     def _warn_on_event_loop(self) -> None:
-        # The public `get_running_loop` raises where there is none, and that costs ten times as much as the question.
+        # The public `get_running_loop` raises where there is no loop, and that costs ten times as much.
         if self._warned_about_loop or asyncio._get_running_loop() is None:  # noqa: SLF001
             return
         self._warned_about_loop = True

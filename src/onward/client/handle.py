@@ -51,10 +51,10 @@ class HandleSource:
         self.backend = backend
         self.records = records
         self.cancel = cancel
-        self.hopeless = hopeless  # whether no worker could ever finish a job that waits here
+        self.hopeless = hopeless  # returns whether no worker could ever finish a job that waits
 
     def handle(self, answer: Enqueued, *, returns: Any = Any) -> JobHandle[Any]:
-        """Return the handle for an answer: of the job that was created, or of the one that stands for it."""
+        """Return the handle for an answer of the store: of the job that was created, or of the one that stands for it."""
         job_id = answer.id if answer.created else (answer.existing_id or answer.id)
         return JobHandle(job_id, self, created=answer.created, returns=returns)
 
@@ -80,7 +80,7 @@ class JobHandle(Generic[T]):
     def _read(self, stored: StoredJob | None) -> JobRecord:
         if stored is None:
             raise JobNotFound(
-                f"there is no job {self.id}: it was pruned, it lives in another store, or the transaction that enqueued it "
+                f"there is no job {self.id}: it was pruned, it is in another store, or the transaction that enqueued it "
                 f"is not committed"
             )
         return self._source.records.record(stored, returns=self._returns)
@@ -89,11 +89,11 @@ class JobHandle(Generic[T]):
         return self.record().state
 
     def cancel(self, reason: str = "cancelled by request") -> State | None:
-        """Cancel it if it waits, ask it to stop if it runs.  None if it has ended already."""
+        """Cancel the job if it waits, ask it to stop if it runs.  None if it has ended already."""
         return self._source.cancel(self.id, reason)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for the job's end and return its result, or raise how it ended."""
+        """Wait for the job's end and return its result; raise if it was discarded or cancelled."""
         for pause in looks(timeout):
             ended = self.ended(self._source.backend.get(self.id))
             if ended is not None:
@@ -102,7 +102,7 @@ class JobHandle(Generic[T]):
         raise self._too_late(timeout)
 
     async def aresult(self, timeout: float | None = None) -> T:  # noqa: ASYNC109  the same words as `result`
-        """The same without blocking the event loop."""
+        """Wait for the result without blocking the event loop."""
         for pause in looks(timeout):
             ended = self.ended(await asyncio.to_thread(self._source.backend.get, self.id))
             if ended is not None:
@@ -111,11 +111,11 @@ class JobHandle(Generic[T]):
         raise self._too_late(timeout)
 
     def ended(self, stored: StoredJob | None) -> tuple[T] | None:
-        """Return the result from what the store found; None while the job has not ended.  Raise how else it ended."""
+        """Return the result of a stored job in a tuple; None while it has not ended; raise if it ended without one."""
         record = self._read(stored)
         if record.is_finished:
             return (self._verdict(record),)
-        # One that runs is run by another thread: its end will come.
+        # An executing job is run by another thread, which will end it.
         if record.state is not State.EXECUTING and self._source.hopeless():
             raise NoWorker(
                 f"job {self.id} waits in this process's memory and no worker runs here: call jobs.drain() first"
@@ -125,12 +125,12 @@ class JobHandle(Generic[T]):
     def _verdict(self, record: JobRecord) -> T:
         match record.state:
             case State.COMPLETED:
-                if record.withholds_result:  # the marker would be taken for what the handler returned
+                if record.withholds_result:  # a caller would take the marker for what the handler returned
                     raise DecryptionFailed(
                         f"the result of job {self.id} is {record.result}: it can be read with that key, and with "
                         f"onward[crypto]"
                     )
-                if record.result_error is not None:  # None would be taken for what the handler returned
+                if record.result_error is not None:  # a caller would take None for what the handler returned
                     raise ResultUnreadable(
                         self.id, f"job {self.id} is completed, and its result cannot be read: {record.result_error}"
                     )
@@ -148,7 +148,7 @@ class JobHandle(Generic[T]):
                     reason=record.reason,
                 )
             case _:
-                raise ResultUnreadable(self.id, f"job {self.id} has ended, and how cannot be told: {record.damage}")
+                raise ResultUnreadable(self.id, f"job {self.id} has ended, but its row is damaged: {record.damage}")
 
     def _too_late(self, timeout: float | None) -> ResultTimeout:
         return ResultTimeout(f"job {self.id} did not finish within {timeout:g} s; it goes on: ask again, or cancel it")

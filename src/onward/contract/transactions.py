@@ -142,7 +142,7 @@ class Transacts(Protocol):
         ...
 
     def completed(self, lease: Lease) -> bool:
-        """Whether this lease ended in a success.  Waits for a transaction that is about to say so."""
+        """Return whether this lease ended in a success.  Waits for a transaction that is about to say so."""
         ...
 
     def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:

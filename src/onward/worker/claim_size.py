@@ -1,7 +1,8 @@
-"""How many jobs to claim: beyond those that run, about as many as end in a tenth of a second; never more than a quota.
+"""How many jobs a worker claims: beyond those that run, about as many as end in a tenth of a second; never more than a
+quota.
 
-Fast jobs are claimed in batches that hide the cost of a turn; slow jobs one by one, so that none waits behind another while
-a second worker is idle.
+The pump claims fast jobs in batches that make the cost of a turn small, and slow jobs one by one, so that none waits behind
+another while a second worker is idle.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ class Prefetch:
     """Measures how fast jobs end, and says how many to claim."""
 
     def __init__(self, concurrency: int, *, ahead: bool = True) -> None:
-        """``ahead``: False for a store that counts a crash for every job that a dead process had claimed."""
+        """Make one.  ``ahead``: False for a store that counts a crash for every job that a dead process had claimed."""
         self._concurrency = concurrency
         self._ahead = _AHEAD if ahead else 0.0
         self._rate = 0.0
@@ -36,10 +37,10 @@ class Prefetch:
             self._since = now
 
     def finished(self, count: int, took: float, now: float) -> None:
-        """Count jobs that have ended, which took so many seconds together.
+        """Count jobs that have ended and took ``took`` seconds together.
 
-        The rate follows at once when it rises and slowly when it falls.  However many happen to end at the same moment, no
-        more end in a second than the slots and the time that one job takes allow.
+        The rate rises at once and falls slowly.  However many jobs end at the same moment, the rate is never more than the
+        slots and the time that one job takes allow.
         """
         if self._since is None:
             self._since = now
@@ -59,7 +60,7 @@ class Prefetch:
         self._since, self._finished, self._took = None, 0, 0.0
 
     def wanted(self, inflight: int, now: float) -> int:
-        """Return how many jobs to claim now, when so many are claimed and have not ended."""
+        """Return how many jobs to claim now, when ``inflight`` jobs are claimed and have not ended."""
         rate = self._rate
         if self._since is not None and now - self._since > _AHEAD:
             # When no job ends, `finished` is not called and cannot lower the rate.
@@ -68,9 +69,9 @@ class Prefetch:
 
 
 class Quota:
-    """When a worker ends by itself: after so many jobs, or when there is nothing to do.  By default it does not.
+    """When a worker ends by itself: after a number of jobs, or when there is nothing to do.  By default it does not.
 
-    ``jobs``: how many to run in all.  ``recycle_after``: after so many another process should take its place.
+    ``jobs``: how many to run in all.  ``recycle_after``: after how many another process should replace this one.
     """
 
     def __init__(self, jobs: int | None = None, *, recycle_after: int | None = None, until_empty: bool = False) -> None:
@@ -79,7 +80,7 @@ class Quota:
         self._until_empty = until_empty
         self._done = 0
         self.recycles = self._at_most < self._jobs
-        # Called with the reason and whether nothing is left to do; and with how many jobs were settled.
+        # The quota calls the first with the reason and whether nothing is left to do, the second with how many were settled.
         self.reached: Callable[[str, bool], None] | None = None
         self.count: Callable[[int], None] | None = None
 
@@ -88,7 +89,7 @@ class Quota:
         return self._at_most - self._done - inflight
 
     def all_begun(self, inflight: int) -> None:
-        """Ask for a replacement if no more jobs may be claimed: all that were claimed run, however long that takes."""
+        """Ask for a replacement if no more jobs may be claimed.  The claimed ones still run, however long that takes."""
         if self.recycles and self.left(inflight) <= 0:
             self._reach(f"it has begun {counted(int(self._at_most), 'job')}", False)  # noqa: FBT003
 
@@ -101,7 +102,7 @@ class Quota:
             self._reach(f"it has run {counted(self._done, 'job')}", self._done >= self._jobs)
 
     def found_nothing(self) -> None:
-        """End if that was asked for: no job is claimed, and the store is empty."""
+        """End the worker if it was asked to end here: no job is claimed, and the store is empty."""
         if self._until_empty:
             self._reach("nothing is left to do", True)  # noqa: FBT003
 

@@ -1,4 +1,4 @@
-"""What the parts of a worker report to it.  `Worker` implements this; any thread may call it."""
+"""The events that the parts of a worker report to it.  `Worker` implements them; any thread may call them."""
 
 from __future__ import annotations
 

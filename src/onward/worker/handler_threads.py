@@ -1,7 +1,8 @@
 """Threads that call sync handlers.
 
-They begin works of one line and block when there is none; the thread that adds works or frees a slot wakes as many as can
-begin one.  A queue with a future for each job costs more than the store does; this costs a fraction of a microsecond.
+Handler threads begin works of one line and block when there is none; the thread that adds works or frees a slot wakes as
+many as can begin one.  A queue with a future for each job costs more than the store does; this costs a fraction of a
+microsecond.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ class HandlerThreads:
             self._start(missing)
 
     def _wake(self, count: int) -> int:
-        """Wake so many threads.  Returns how many were blocked."""
+        """Wake ``count`` threads.  Returns how many of them were blocked."""
         for woken in range(count):
             try:
                 wakeup = self._parked.pop()

@@ -5,8 +5,8 @@ them begins it or the pump takes it back; either happens under one lock, so neve
 worker's slots.  The last free slot goes to the oldest work: neither line can starve the other, and a line that does not use
 it (a blocked event loop) keeps one slot from the other line and no more.
 
-While jobs take microseconds most slots are closed: ten threads that pass the interpreter to each other at every job do less
-than one that keeps it.  They are opened again as soon as jobs take longer, or when no job ends any more.
+While jobs take microseconds `Inflight` closes most slots: ten threads that pass the interpreter to each other at every job
+do less than one that keeps it.  It opens them again as soon as jobs take longer, or when no job ends any more.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ __all__ = ["Inflight", "WaitingLine", "Work"]
 _SWITCH = 20e-6  # seconds: about what it costs to pass the interpreter to another thread and get it back
 _SAMPLE = 8  # one of so many jobs is timed
 _ENOUGH = 16  # timed jobs from which the usual time is taken
-_STRAYS = 1  # of them, the longest are left out: the machine may have been busy with other work
+_STRAYS = 1  # so many of them, the longest, are left out: the machine may have been busy with other work
 
 
 class Work(msgspec.Struct, eq=False):
@@ -36,7 +36,7 @@ class Work(msgspec.Struct, eq=False):
 
     ready: Ready
     key: Held
-    order: int  # in which the leases were claimed
+    order: int  # its number in the order in which leases were claimed
     claimed: float
     begun: float | None = None  # when, if this job is timed
     isolated: bool = False  # whether it runs in a process of its own, for which a thread waits
@@ -79,7 +79,7 @@ class Inflight:
         isolates: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """``isolates``: whether jobs can be given processes of their own."""
+        """Make one for a worker.  ``isolates``: whether jobs can be given processes of their own."""
         self.concurrency = concurrency
         self._isolates = isolates
         self.unsettled: dict[
@@ -147,7 +147,7 @@ class Inflight:
 
     @property
     def holds_back(self) -> bool:
-        """Whether a work waits only because jobs were quick."""
+        """Whether a work waits only because jobs were quick and slots are closed."""
         return self._open < self.concurrency and bool(self.calls.works or self.coroutines.works)
 
     def open_all(self) -> None:

@@ -1,9 +1,9 @@
 """Stopping a handler that runs: at its deadline, or because the job was cancelled.
 
-An async handler's task is cancelled.  A sync handler gets an exception at its next byte-code, in a worker's thread or in
-that of the caller of `process_once`; `onward.base.interruption` keeps it away from our own code and from the next job.  A
-handler that still runs seconds later gets another one: a bare `except` may have swallowed the first, or a callback of the
-garbage collector.
+`Deadlines` cancels the task of an async handler.  A sync handler gets an exception at its next byte-code, in a worker's
+thread or in that of the caller of `process_once`; `onward.base.interruption` keeps it out of Onward's own code and of the
+next job.  A handler that still runs seconds later gets another one: a bare `except`, or a callback of the garbage collector,
+may have swallowed the first.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from onward.worker.inflight import Work
 __all__ = ["Deadlines", "InterruptSlot"]
 
 _SOON = 0.001
-_AGAIN = 5.0  # seconds to tidy up
+_AGAIN = 5.0  # seconds in which an interrupted handler may clean up
 
 
 class Deadlines:
     """Interrupts handlers that run past their deadline, from a thread that starts with the first deadline.
 
-    There is no list of deadlines: the running jobs are searched whenever the earliest known deadline has come.  So a job
-    that ends in time leaves nothing behind, and costs nothing more.
+    There is no list of deadlines: the thread searches the running jobs whenever the earliest known deadline has come.  So a
+    job that ends in time leaves nothing behind, and costs nothing more.
     """
 
     def __init__(self, running: Mapping[Held, Work], *, died: Callable[[BaseException], None]) -> None:
@@ -52,7 +52,7 @@ class Deadlines:
         self._thread: threading.Thread | None = None
 
     def watch(self, work: Work, deadline: float, kind: type[BaseException]) -> None:
-        """Interrupt a handler then, if it still runs, unless it is to be interrupted before."""
+        """Interrupt a handler at its deadline if it still runs, unless it has an earlier one."""
         with self._changed:
             if work.deadline is None or deadline < work.deadline:
                 work.deadline, work.interruption = deadline, kind
@@ -79,7 +79,7 @@ class Deadlines:
             self._died(error)
 
     def _interrupt_what_is_due(self) -> float:
-        """Return the next deadline."""
+        """Interrupt the handlers whose deadline has come.  Returns the next deadline."""
         now, after = time.monotonic(), float("inf")
         for work in list(self._running.values()):
             if work.deadline is None:

@@ -1,4 +1,4 @@
-"""What a worker's loops have done, and its end: tests wait for a milestone, never for time to pass."""
+"""Milestones that a worker's loops have reached, and its end: tests wait for a milestone, never for time to pass."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Milestones:
             return self._counts[name]
 
     def wait_for(self, name: str, count: int = 1, *, timeout: float = 10.0) -> int:
-        """Wait until a milestone was reached that often.  Raises `TimeoutError` with all that were."""
+        """Wait until a milestone was reached ``count`` times.  Raises `TimeoutError`, which names all that were reached."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while self._counts[name] < count:
@@ -42,8 +42,8 @@ class Milestones:
 class OneTimeEvent:
     """An event that happens once.
 
-    An `Event` is not enough: a signal's handler that waits on it, while the thread it came to is about to wait on it too,
-    waits for a lock that its own thread holds.
+    An `Event` is not enough: a signal handler that waits on it may have interrupted a thread that was about to wait on it
+    too, and then waits for a lock that its own thread holds.
     """
 
     def __init__(self) -> None:
@@ -62,7 +62,7 @@ class OneTimeEvent:
                 self._turnstile.release()
 
     def wait(self, timeout: float) -> bool:
-        """Wait until it has happened, at most so many seconds."""
+        """Wait until the event has happened, at most ``timeout`` seconds."""
         if not self._happened and self._turnstile.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX))):
             self._turnstile.release()
         return self._happened

@@ -1,7 +1,7 @@
 """The worker's session: opened, renewed by a thread of its own, adopted by a successor after a lost answer.
 
-A lease may be started only while the session is fresh (`onward.worker.store_contact`).  After a pause or an outage, then,
-nothing starts before the store has said that the session lives.
+A worker may start a lease only while the session is fresh (`onward.worker.store_contact`).  So after a pause or an outage it
+starts nothing before the store has answered that the session is alive.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 
 
 def session_of_this_process(owner: str, lease_for: timedelta) -> Session:
-    """Return what the store is told of a session."""
+    """Return the session that this process opens in the store."""
     return Session(owner=owner, lease_for=lease_for, host=platform.node(), pid=os.getpid(), version=__version__)
 
 
@@ -50,7 +50,7 @@ class WorkerSession:
         self.contact = contact or StoreContact(lease_for.total_seconds())
         self._clock = self.contact.clock
         self._recorder = recorder
-        # A supervisor renews every third of a lease; this thread does if it has heard of no renewal for half of one.
+        # A supervisor renews every third of a lease; this thread does if it was told of no renewal for half of one.
         self._renew_after = self.contact.length / (2 if supervised else 3)
         self._renew_at = time.monotonic() + self._renew_after
         self.owner = ""
@@ -87,7 +87,7 @@ class WorkerSession:
         return True
 
     def fresh(self) -> bool:
-        """Whether a lease may be started.  If not, this asks for a renewal."""
+        """Return whether a lease may be started.  If not, this asks for a renewal."""
         if self._clock() < self.contact.fresh_until:
             return True
         if not self._asked and not self.is_dead:
@@ -118,7 +118,7 @@ class WorkerSession:
             self._changed.notify_all()
 
     def renew(self) -> bool:
-        """Ask the store whether the session lives, and make it live longer.  False if the store did not answer."""
+        """Renew the session, and learn whether it is alive.  False if the store did not answer."""
         asked, owner = self._clock(), self.owner
         try:
             renewal = self._backend.extend(owner)

@@ -17,7 +17,7 @@ logger = get_logger("onward")
 class TimedCalls:
     """Calls sync handlers, and interrupts them at their time-outs in the thread of the caller.
 
-    If the caller is itself a handler, its slot is put aside until this call has ended.
+    If the caller is itself a handler, it cannot be interrupted until this call has ended.
     """
 
     def __init__(self, runtime: Runtime) -> None:
