@@ -7,7 +7,7 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 PEERS := .venv-bench
 # More processes than cores: most tests wait for a server or for another process.
-PYTEST := $(BIN)/pytest -n 4 --dist loadgroup
+PYTEST := $(BIN)/pytest -n 4
 
 # Tests start thousands of interpreters.  With bytecode they do in half of the time, in a folder of its own.
 export PYTHONDONTWRITEBYTECODE :=

@@ -15,13 +15,30 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
-from onward.contract import backend, capabilities, companion, inspection, transactions, transfer, values
+from onward.contract import (
+    backend,
+    capabilities,
+    companion,
+    inspection,
+    notes,
+    schedules,
+    transactions,
+    transfer,
+    values,
+)
 from onward.contract.backend import Backend
 from onward.contract.capabilities import Capabilities
 from onward.job import states
 from tools.options_reference import documented
 
 PAGE = Path("docs/backend-contract.md")
+PARTS = {
+    "Notes": notes,
+    "Schedules": schedules,
+    "Transactions": transactions,
+    "Transfer between stores": transfer,
+    "Companion": companion,
+}
 
 INTRODUCTION = """\
 <!-- written by `python -m tools.backend_contract write` -->
@@ -97,7 +114,7 @@ WRITING = """\
 1. Subclass [`Backend`](../src/onward/contract/backend.py) and `Inspection`. Read the
    [memory backend](../src/onward/backends/memory/backend.py) first: it is the contract in its plainest form.
 2. Reach no server in the constructor. Connect where a verb needs a connection, again if that failed before, and let
-   `connect()` do it early. Wait no longer than `onward.base.time_limit.left(...)` allows.
+   `connect()` do it early. Wait no longer than `onward.base.clock.time_left(...)` allows.
 3. Take a `clock` for tests. In production use the store's clock.
 4. Let no driver's error out. Raise `BackendUnavailable` where trying again may help, `BackendRefused` where it cannot,
    `BackendMisconfigured` where a person has to change a setting.
@@ -175,11 +192,7 @@ def _page() -> Iterator[str]:
     yield from _values()
     yield f"## Inspection\n\n{INSPECTION}"
     yield from _protocols(inspection)
-    for heading, part in (
-        ("Transactions", transactions),
-        ("Transfer between stores", transfer),
-        ("Companion", companion),
-    ):
+    for heading, part in PARTS.items():
         yield f"## {heading}\n\n{_text(part)}\n"
         yield from _protocols(part)
     yield f"## Capabilities\n\n{_text(Capabilities)}\n"

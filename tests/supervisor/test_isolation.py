@@ -8,8 +8,6 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import alive, eventually, gone
 
-pytestmark = pytest.mark.xdist_group("isolation of processes")
-
 
 def test_isolated_jobs_run_elsewhere_and_their_processes_are_used_again(shop, start):
     fleet = start(shop, "--concurrency", 1)

@@ -5,8 +5,6 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import alive, gone
 
-pytestmark = pytest.mark.xdist_group("timeouts of processes")
-
 
 @pytest.mark.promise("F83")
 def test_a_job_that_ignores_its_time_out_has_its_process_recycled(shop, start):

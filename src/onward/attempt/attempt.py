@@ -66,6 +66,12 @@ _DONE = Done()
 
 Report = Callable[[Lease, float, str | None], bool]
 Transact = Callable[[Lease, JobContext], TransactionBlock]
+Fenced = Callable[[Lease, Callable[[Lease], bool]], bool | None]
+
+
+def as_claimed(lease: Lease, write: Callable[[Lease], bool]) -> bool | None:
+    """Write under the lease as it was claimed: by an engine whose sessions are not adopted."""
+    return write(lease)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +92,8 @@ class Runtime:
     encryption: Encryption
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
+    # Writes under the lease as it is now: its session may have been adopted.  False: it is lost; None: not known now.
+    fenced: Fenced = as_claimed
     rng: Random = field(default_factory=Random)
 
 

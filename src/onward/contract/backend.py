@@ -22,7 +22,7 @@ Each verb has its text below its name; what holds for all of them is here.  `pyt
 | `skip` | `completed` | | keeps the reason |
 | `nack` | `retryable` | +1 if it ran | due after `delay`; clears `waits` and `parked_since`; sets `spent`, if given |
 | `abandon` | `discarded` | +1 if it ran | keeps the reason; stores its `dead_letter` envelope in the same transaction |
-| `snooze` | `scheduled` | | due after `delay`; sets `waits`; clears `parked_since` |
+| `snooze` | `scheduled` | | due after `delay`; sets `waits`; clears `parked_since`; writes `awaits` and `notes` |
 | `park` | `scheduled` | | due after `delay`; sets `waits`, and `parked_since` if it was not set |
 | `cancelled` | `cancelled` | +1 if it ran | keeps the reason |
 | `release` | `available` | | `interruptions + 1`; keeps due time, `waits` and `parked_since`, so the job keeps its place |

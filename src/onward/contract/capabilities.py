@@ -56,6 +56,10 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """It names the queues that have work, so a worker can serve a pattern of names."""
     keeps_place: bool = True
     """A job that is given back keeps its place in its queue; else it goes behind the others."""
+    notes: bool = False
+    """It keeps notes of jobs: steps, sleep and signals (`onward.contract.notes`)."""
+    schedules: bool = False
+    """It keeps schedules, whose jobs are booked ahead (`onward.contract.schedules`)."""
 
 
 DURABLE, LOSSY = Capabilities(), Capabilities(durable=False)  # of stores that have all other capabilities

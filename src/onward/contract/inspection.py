@@ -181,8 +181,8 @@ class Inspection(Protocol):
         """Make scheduled and retryable jobs due now."""
         ...
 
-    def replay(self, query: Query) -> Replayed:
-        """Make discarded or cancelled jobs available again.
+    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+        """Make discarded or cancelled jobs available again; ``fresh``: without their notes.
 
         This clears counters, reason, marks and progress, keeps the records of old runs, lets ``delivery`` go on, and takes
         the sealed unique key again.  Jobs in other states are left alone; a tombstone is reported if it was named by its

@@ -137,5 +137,6 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     progress: bytes | None = None
     waits: int = 0
     parked_since: int | None = None
+    awaits: str | None = None  # the signal that it waits for, while it is scheduled
     tombstone: bool = False
     runs: tuple[Run, ...] = ()

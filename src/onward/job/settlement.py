@@ -60,6 +60,8 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     keep: bool = True  # False: only a tombstone stays, no payload and no result
     dead_letter: Envelope | None = None  # enqueued in the same write
     quotes: bool = False  # whether its reason quotes the handler
+    awaits: str | None = None  # the signal that makes it due before its time
+    notes: tuple[tuple[str, bytes], ...] = ()  # name and value, written with the move
 
     @classmethod
     def ack(
@@ -140,9 +142,17 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         )
 
     @classmethod
-    def snooze(cls, lease: Lease, delay: float, *, waits: int = 0) -> Settlement:
-        """Put the job back for later.  ``waits`` counts how often in a row, while another job holds its key."""
-        return cls(lease=lease, move="snooze", ran=False, delay=delay, waits=waits)
+    def snooze(
+        cls,
+        lease: Lease,
+        delay: float,
+        *,
+        waits: int = 0,
+        awaits: str | None = None,
+        notes: tuple[tuple[str, bytes], ...] = (),
+    ) -> Settlement:
+        """Put the job back until later, or until its signal comes.  ``waits``: how often another job held its key."""
+        return cls(lease=lease, move="snooze", ran=False, delay=delay, waits=waits, awaits=awaits, notes=notes)
 
     @classmethod
     def park(cls, lease: Lease, delay: float, reason: str) -> Settlement:
@@ -257,6 +267,7 @@ class Fate(NamedTuple):
     waits: int
     parked_since: int | None
     spent: str | None
+    awaits: str | None = None  # of a job that goes to `scheduled`; its notes are written then, and only then
 
 
 def fate(settlement: Settlement, leased: Leased, now: int) -> Fate:
@@ -275,8 +286,8 @@ def fate(settlement: Settlement, leased: Leased, now: int) -> Fate:
         return Fate(to, reason, failure, 0, 0, 1, None, *leased[3:])
     parked_since = None if move != "park" else now if leased.parked_since is None else leased.parked_since
     spent = leased.spent if settlement.spent is None else settlement.spent
-    due = now + round(settlement.delay * SECOND)
-    return Fate(to, reason, failure, int(settlement.ran), 0, 0, due, settlement.waits, parked_since, spent)
+    due, waits, awaits = now + round(settlement.delay * SECOND), settlement.waits, settlement.awaits
+    return Fate(to, reason, failure, int(settlement.ran), 0, 0, due, waits, parked_since, spent, awaits)
 
 
 def judge(settlement: Settlement, move: str | None, went_to: str, finished_as: str | None, traced: bool) -> Settled:

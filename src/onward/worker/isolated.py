@@ -212,7 +212,7 @@ class IsolatedProcesses:
         return conclude(work.ready, self._runtime, None, error, duration_ms)
 
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
-        return self._runtime.report(lease, fraction, note)
+        return self._runtime.fenced(lease, lambda now: self._runtime.report(now, fraction, note)) is not False
 
 
 class _ProcessEnded(Exception):

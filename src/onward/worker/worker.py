@@ -21,22 +21,20 @@ from onward.base.logs import get_logger
 from onward.errors import BackendError, JobStopped, OnwardError
 from onward.job.lease import Lease
 from onward.job.outcome import Released
-from onward.telemetry import JobStarted
+from onward.telemetry import JobStarted, Milestones
 from onward.worker.breaker import Breaker
-from onward.worker.claim_size import Quota
 from onward.worker.diagnostics.frames import AsTask, InProcess, InThread, Whereabouts
+from onward.worker.events import OneTimeEvent
 from onward.worker.handler_tasks import HandlerTasks
-from onward.worker.handler_threads import HandlerThreads
-from onward.worker.inflight import Inflight, Work
-from onward.worker.interrupt import Deadlines
+from onward.worker.handler_threads import Deadlines, HandlerThreads
+from onward.worker.inflight import Inflight, Quota, Work
 from onward.worker.isolated import IsolatedProcesses
-from onward.worker.milestones import Milestones, OneTimeEvent
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.patterns import plan_of
 from onward.worker.pump import Pump
 from onward.worker.recovery import SessionHandover
 from onward.worker.run_recorder import RunRecorder
-from onward.worker.session import WorkerSession
+from onward.worker.session import SessionKeeper
 from onward.worker.store_contact import StoreContact
 from onward.worker.sweep import StoreSweep
 
@@ -69,15 +67,14 @@ class Worker:
         self.options = options
         self.quota = quota or Quota()
         self.milestones = Milestones()
-        self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, report=self._report))
-        self._report_of_the_application = parts.runtime.report
+        self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, fenced=self._fenced))
         self._ended = OneTimeEvent()
         self._cause_of_death: BaseException | None = None
         self._pid: int | None = None  # of the process that started it
         self._recorder = recorder
         contact = StoreContact(parts.lease_for.total_seconds(), clock=clock)
         supervised = recorder is not None and parts.backend.capabilities.remote_extend
-        self._session = session = WorkerSession(
+        self._session = session = SessionKeeper(
             parts.backend, parts.lease_for, self, contact=contact, recorder=recorder, supervised=supervised
         )
         runtime = self._parts.runtime
@@ -332,13 +329,13 @@ class Worker:
                 work.ready.context.lose()
         logger.critical("the worker ends, one of its threads died: %s: %s", type(error).__name__, error, exc_info=error)
 
-    def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
-        """Store progress under the present name of the session: the lease may have been adopted since it was claimed."""
+    def _fenced(self, lease: Lease, write: Callable[[Lease], bool]) -> bool | None:
+        """Write under the present name of the session: the lease may have been adopted since it was claimed."""
         owner = self._session.owner
-        current = lease if lease.owner == owner else msgspec.structs.replace(lease, owner=owner)
-        held = self._report_of_the_application(current, fraction, note)
+        if write(lease if lease.owner == owner else msgspec.structs.replace(lease, owner=owner)):
+            return True
         # While a successor is being opened, it is not known.
-        return held or self._pump.recovery.recovering or owner != self._session.owner
+        return None if self._pump.recovery.recovering or owner != self._session.owner else False
 
 
 def stop_all(workers: Sequence[Worker]) -> None:

@@ -8,6 +8,8 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
+from msgspec.structs import replace
+
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -46,25 +48,27 @@ from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
+from onward.backends.sqlite.notes import SqliteNotes
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
-from onward.contract.transactions import Dialect, Rows, Steps, Style, refuse_to_wait
+from onward.contract.transactions import Dialect, Rows, Steps, Style, in_the_way, waits_for_itself
 from onward.errors import BackendMisconfigured, TransactionError
 
 __all__ = ["SqliteBackend"]
 
 Result = TypeVar("Result")
 
+_DURABLE, _LOSSY = replace(DURABLE, notes=True), replace(LOSSY, notes=True)
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
+class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
@@ -128,7 +132,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.durable else LOSSY
+        return _DURABLE if self._connections.durable else _LOSSY
 
     def connect(self) -> None:
         self._connections.connect()
@@ -284,7 +288,8 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
         return as_statements(look(), lambda step: foreign(self._sql[step.name], step.parameters, style))
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
-        refuse_to_wait(self)
+        if in_the_way.get() is self:
+            raise waits_for_itself()
         return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._pipe.wake)
 
     def completed(self, lease: Lease) -> bool:

@@ -39,6 +39,7 @@ TOPICS = (
     "holds",
     "inspection",
     "moving",
+    "notes",
     "overview",
     "pausing",
     "reaping",
