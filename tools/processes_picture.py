@@ -96,7 +96,7 @@ GUARDS: Mapping[str, str] = {
     "base/ids.py": "The last id of the process: ids rise strictly.",
     "base/interruption.py": "Whether a thread is inside code that an asynchronous exception must not tear apart.",
     "base/ipc.py": "The sending end of a socket: messages are written whole.",
-    "client/client.py": "The pile of envelopes, the one thread that commits, and the callers that wait for it.",
+    "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",
     "supervisor/supervisor.py": "The boards: the store thread reads the sessions' names while the loop replaces processes.",
     "telemetry.py": "The counters; the subscribers and the events that wait for them; what a worker has done, for tests.",

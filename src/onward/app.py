@@ -142,7 +142,7 @@ class Onward:
     @overload
     async def aenqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
     async def aenqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """The same without blocking the event loop."""
+        """Enqueue a call of a job without blocking the event loop."""
         letters = self._parts.joins.one(job, args, kwargs)
         return letters.handles(await self.client.aenqueue(letters.envelopes))
 
@@ -214,7 +214,7 @@ class Onward:
         *,
         return_exceptions: bool = False,
     ) -> builtins.list[Any]:
-        """The same without blocking the event loop."""
+        """Wait for the results without blocking the event loop."""
         return await aresults(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
 
     def get(self, job_id: str) -> JobRecord | None:

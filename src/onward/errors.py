@@ -312,11 +312,11 @@ class JobTimeout(JobInterrupted):
     """The job ran past its time-out."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted at its time-out",)))
+        super().__init__(*(args or ("the job was interrupted at its time-out",)))
 
 
 class JobStopped(JobInterrupted):
     """The job was cancelled while it ran."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted: the job was cancelled",)))
+        super().__init__(*(args or ("the job was cancelled while it ran",)))

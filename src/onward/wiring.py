@@ -188,7 +188,7 @@ class Parts:
         self.backend.close()
 
     def _is_hopeless(self) -> bool:
-        """Whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
+        """Return whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
         return not self.backend.capabilities.shared and not self.running_workers()
 
     def _note_after_completion(self, attempt: Attempt) -> None:

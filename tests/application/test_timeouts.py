@@ -49,7 +49,10 @@ def test_a_sync_handler_is_interrupted_at_its_time_out(run):
     record, _ = run(define)
 
     assert record.state == "discarded"
-    assert (record.errors[-1].kind, record.errors[-1].message) == ("JobTimeout", "it was interrupted at its time-out")
+    assert (record.errors[-1].kind, record.errors[-1].message) == (
+        "JobTimeout",
+        "the job was interrupted at its time-out",
+    )
     assert "spin" in record.errors[-1].traceback
 
 

@@ -1,4 +1,4 @@
-"""The letter of a job: what a call, a definition, options and settings say, weighed once and sealed."""
+"""Writing the letter of a job from a call, its options, its definition and the settings, and sealing it."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class LetterWriter:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the store can do; of its durability a server may have to be asked first."""
+        """What the store can do.  Some stores have to ask their server first whether they are durable."""
         return self._backend.capabilities
 
     def seal(
@@ -69,14 +69,14 @@ class LetterWriter:
     ) -> Envelope:
         """Seal a call of a known job, with the budget frozen as it is now.
 
-        ``key_of`` works out its unique key; ``secrets`` are the places of what was given as a `Secret`.
+        ``key_of`` makes its unique key; ``secrets`` are the places of arguments that were given as a `Secret`.
         """
         if key_of is not None and options.unique_key is None:
             options = replace(options, unique_key=key_of(payload))
         return self._seal(self._letter_of(definition, options, payload, secrets), options)
 
     def sealer(self, entry: Entry, options: EnqueueOptions) -> Sealer:
-        """Return what seals calls of one job; what they have in common is worked out once."""
+        """Return the function that seals calls of one job; it computes once what they have in common."""
         definition, key_of = entry.definition, entry.unique_key if options.unique_key is None else None
 
         def each(payloads: Sequence[bytes]) -> list[Envelope]:
@@ -182,7 +182,7 @@ class LetterWriter:
         return self._seal(letter, options)
 
     def idempotency_key(self, key: str, job: str | None) -> str:
-        """Return the key of a job of this name as the store keeps it; of no job: one that belongs to all."""
+        """Return an idempotency key as the store has it: of the job of this name, or without one of all jobs."""
         entry = None if job is None else self.registry.find(job_name(job))
         owner = "" if job is None else job if entry is None else entry.definition.name
         return owned_key(owner, self._encryption.key("idempotency", owner, checked_key(key, "key")) or "")
@@ -287,7 +287,7 @@ class LetterWriter:
         self._keys.look()
         letter = self._encryption.close(letter)
         envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)
-        # A relative delay is the store's to measure: the instant in the letter is this host's guess.
+        # The store measures a relative delay: the instant in the letter is this host's estimate.
         return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
 
     def _expiry(self, options: EnqueueOptions, definition: JobDefinition | None) -> int | None:
@@ -318,7 +318,7 @@ _FIXES = {
 
 
 def refuse_what_it_lacks(capabilities: Capabilities, job: str, **asked: bool) -> None:
-    """Raise for an option that this store cannot keep, before anything is stored: none is silently dropped."""
+    """Raise for an option that this store cannot keep, before anything is stored: no option is silently ignored."""
     for option, given in asked.items():
         if given and not getattr(capabilities, _NEEDED[option]):
             needed = _NEEDED[option]
