@@ -13,9 +13,8 @@ from onward import handlers as keyed
 from onward.backend import Backend, Check, Overview, QueueState, Reaped
 from onward.base.clock import Clock
 from onward.base.durations import Duration
-from onward.client.bound_job import Job, JobDecorator, bind
+from onward.client.bound_job import Job, JobDecorator, JobHandle, bind
 from onward.client.builder import Builder
-from onward.client.handle import JobHandle
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
 from onward.client.stamps import Stamp
@@ -143,7 +142,7 @@ class Onward:
     @overload
     async def aenqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
     async def aenqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """The same without blocking the event loop."""
+        """Enqueue a call of a job without blocking the event loop."""
         letters = self._parts.joins.one(job, args, kwargs)
         return letters.handles(await self.client.aenqueue(letters.envelopes))
 
@@ -215,7 +214,7 @@ class Onward:
         *,
         return_exceptions: bool = False,
     ) -> builtins.list[Any]:
-        """The same without blocking the event loop."""
+        """Wait for the results without blocking the event loop."""
         return await aresults(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
 
     def get(self, job_id: str) -> JobRecord | None:
