@@ -343,12 +343,12 @@ SELECT lease.number, job.attempts, job.crashes, job.interruptions, job.max_crash
 
 -- name: record_runs
 -- It replaces: no row that happens to be there can make a settlement fail.
-REPLACE INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, kind, message, traceback)
+REPLACE INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, owner, kind, message, traceback)
 SELECT run.*
   FROM JSON_TABLE(:runs, '$[*]' COLUMNS (
            job_id varchar(64) PATH '$[0]', token bigint PATH '$[1]', at bigint PATH '$[2]', duration_ms bigint PATH '$[3]',
-           attempt int PATH '$[4]', move varchar(10) PATH '$[5]', state varchar(10) PATH '$[6]', kind longtext PATH '$[7]',
-           message longtext PATH '$[8]', traceback longtext PATH '$[9]')) AS run;
+           attempt int PATH '$[4]', move varchar(10) PATH '$[5]', state varchar(10) PATH '$[6]', owner varchar(64) PATH '$[7]',
+           kind longtext PATH '$[8]', message longtext PATH '$[9]', traceback longtext PATH '$[10]')) AS run;
 
 -- name: complete
 -- Successes without keys, which nearly all are.  It locks what it reads: progress noted meanwhile comes before or after.
@@ -560,7 +560,8 @@ SELECT id FROM (
  LIMIT :limit;
 
 -- name: runs_of
-SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.kind, run.message, run.traceback
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.kind, run.message,
+       run.traceback
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_attempts AS run FORCE INDEX (PRIMARY) ON run.job_id = wanted.id
  ORDER BY run.job_id, run.token;
@@ -754,8 +755,8 @@ SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = :id AND delivery = :toke
 
 -- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
-INSERT INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, kind, message, traceback)
-SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, :kind, :message, :traceback
+INSERT INTO onward_attempts (job_id, token, at, duration_ms, attempt, move, state, owner, kind, message, traceback)
+SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, owner, :kind, :message, :traceback
   FROM onward_finished AS done
  WHERE id = :id AND delivery = :token AND state = 'completed'
     ON DUPLICATE KEY UPDATE token = onward_attempts.token;

@@ -211,6 +211,7 @@ def _run(settlement: Settlement, found: _Locked, what: Fate) -> Row:
             found.attempts + 1,
             settlement.move,
             what.to,
+            lease.owner,
         ),
         *(failure.kind, failure.message, failure.traceback),
     )

@@ -471,10 +471,10 @@ open AS MATERIALIZED (
 ), held AS MATERIALIZED (
     SELECT lease.number, lease.id, token, coalesce(move, 'ack') AS move, cast(coalesce(ran, true) AS integer) AS ran,
            coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, duration_ms, job.place,
-           job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, fate.*,
+           job.owner, job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, fate.*,
            goes_to = 'retryable' AND move = 'nack' AND delay <= 0 AND queue = ANY (ARRAY (SELECT name FROM open)) AS at_once
       FROM lease
-     CROSS JOIN LATERAL (SELECT ctid AS place, queue, attempts, crashes, max_crashes, cancel_reason, idempotency_key,
+     CROSS JOIN LATERAL (SELECT ctid AS place, queue, onward_jobs.owner, attempts, crashes, max_crashes, cancel_reason, idempotency_key,
                                 idempotency_ttl, single_instance
                            FROM onward_jobs
                           WHERE id = lease.id AND delivery = lease.token AND owner = coalesce(lease.owner, :owner)
@@ -489,15 +489,15 @@ open AS MATERIALIZED (
                                      WHEN move = 'crashed' THEN format('crashed %s time%s: %s', crashes + 1, CASE crashes WHEN 0 THEN '' ELSE 's' END, reason)
                                      ELSE reason END) AS fate (goes_to, because)
 ), recorded AS (
-    INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-    SELECT id, token, attempts + 1, move, goes_to, now, duration_ms, kind, message, traceback
+    INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+    SELECT id, token, attempts + 1, move, goes_to, now, duration_ms, owner, kind, message, traceback
       FROM held
      CROSS JOIN clock
      WHERE kind IS NOT NULL
     ON CONFLICT (job_id, token) DO UPDATE
-       SET (attempt, move, state, at, duration_ms, kind, message, traceback)
-         = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.kind,
-                excluded.message, excluded.traceback)
+       SET (attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+         = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.owner,
+                excluded.kind, excluded.message, excluded.traceback)
 ), gone AS (
     DELETE FROM onward_jobs AS job
      USING held
@@ -598,8 +598,8 @@ SELECT EXISTS (SELECT 1 FROM onward_finished
 
 -- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
-INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-SELECT id, delivery, attempts, 'ack', state, onward_now(:now), cast(:duration_ms AS bigint), :kind, :message, :traceback
+INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+SELECT id, delivery, attempts, 'ack', state, onward_now(:now), cast(:duration_ms AS bigint), owner, :kind, :message, :traceback
   FROM onward_finished
  WHERE id = :id AND delivery = cast(:token AS bigint) AND state = 'completed'
 ON CONFLICT (job_id, token) DO NOTHING
@@ -756,7 +756,8 @@ SELECT id FROM (
  LIMIT cast(:limit AS bigint);
 
 -- name: runs_of
-SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.kind, run.message, run.traceback
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.kind, run.message,
+       run.traceback
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
   JOIN onward_attempts AS run ON run.job_id = wanted.id
  ORDER BY run.job_id, run.token;
@@ -1113,15 +1114,15 @@ SELECT :queue, *
 ON CONFLICT DO NOTHING;
 
 -- name: accept_runs
-INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
+INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
 SELECT *
   FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:attempts AS integer[]), cast(:moves AS text[]),
-              cast(:states AS text[]), cast(:at AS bigint[]), cast(:durations AS bigint[]), cast(:kinds AS text[]),
-              cast(:messages AS text[]), cast(:tracebacks AS text[]))
+              cast(:states AS text[]), cast(:at AS bigint[]), cast(:durations AS bigint[]), cast(:owners AS text[]),
+              cast(:kinds AS text[]), cast(:messages AS text[]), cast(:tracebacks AS text[]))
 ON CONFLICT (job_id, token) DO UPDATE
-   SET (attempt, move, state, at, duration_ms, kind, message, traceback)
-     = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.kind,
-            excluded.message, excluded.traceback);
+   SET (attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+     = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.owner,
+            excluded.kind, excluded.message, excluded.traceback);
 
 -- name: accept_holds
 -- A key that is held here now, or done for longer, stays as it is.
