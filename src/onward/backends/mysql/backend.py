@@ -32,6 +32,7 @@ from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
@@ -50,7 +51,7 @@ _AS_BYTES = "CAST({} AS BINARY)"
 _LATE = 2  # so often a lock may come too late, for each of which a transaction has waited long already
 
 
-class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
+class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -44,6 +46,7 @@ __all__ = ["ServerBackend", "SessionLost"]
 T = TypeVar("T")
 Result = TypeVar("Result")
 
+_DURABLE, _LOSSY = (replace(each, notes=True) for each in (DURABLE, LOSSY))
 _TRIES = 10  # how often a transaction is run that is rolled back by conflicts
 
 
@@ -94,7 +97,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.durable else LOSSY
+        return _DURABLE if self._connections.durable else _LOSSY
 
     def connect(self) -> None:
         (self._database,) = self._ask("this_database")
