@@ -36,6 +36,7 @@ from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
@@ -55,7 +56,7 @@ _CALLERS_SLOTS = 64  # where callers count what has ended: behind the places of 
 _LATE = 2  # so often a lock may come too late, for each of which a transaction has waited long already
 
 
-class MySQLBackend(ServerBackend, MySQLInspection, MySQLSchedules, MySQLTransfer):
+class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, MySQLTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     exclusive = False

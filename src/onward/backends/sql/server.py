@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from onward.backend import (
     DURABLE,
@@ -47,7 +47,7 @@ __all__ = ["ServerBackend", "SessionLost"]
 T = TypeVar("T")
 Result = TypeVar("Result")
 
-_DURABLE, _LOSSY = (msgspec.structs.replace(each, schedules=True) for each in (DURABLE, LOSSY))
+_DURABLE, _LOSSY = (replace(each, notes=True, schedules=True) for each in (DURABLE, LOSSY))
 _TRIES = 10  # how often a transaction is run that is rolled back by conflicts
 
 
