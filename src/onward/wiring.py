@@ -21,8 +21,8 @@ from onward.backend import Backend, Inline, Lease
 from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
 from onward.base.failure import storable
+from onward.client.bound_job import HandleSource
 from onward.client.client import Client
-from onward.client.handle import HandleSource
 from onward.client.letters import LetterWriter
 from onward.client.record import Records
 from onward.config import Settings, to_environment
@@ -188,7 +188,7 @@ class Parts:
         self.backend.close()
 
     def _is_hopeless(self) -> bool:
-        """Whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
+        """Return whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
         return not self.backend.capabilities.shared and not self.running_workers()
 
     def _note_after_completion(self, attempt: Attempt) -> None:

@@ -489,13 +489,13 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.`rank`, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.asked,
-       NULL, NULL, job.progress, job.waits, job.parked_since
+       NULL, NULL, job.progress, job.waits, job.parked_since, CASE WHEN job.state = 'scheduled' THEN CONVERT(job.awaits USING utf8mb4) END
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
-       done.result, done.reason, done.progress, done.waits, done.parked_since
+       done.result, done.reason, done.progress, done.waits, done.parked_since, NULL
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
