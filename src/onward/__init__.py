@@ -15,8 +15,7 @@ from onward.version import __version__
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.client.bound_job import Job
-    from onward.client.handle import JobHandle
+    from onward.client.bound_job import Job, JobHandle
     from onward.client.record import JobRecord
     from onward.errors import (
         ArgumentError,
@@ -101,8 +100,7 @@ _HOMES = {
         "JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
         "ResultUnreadable SchemaTooNew"
     ),
-    "onward.client.handle": "JobHandle",
-    "onward.client.bound_job": "Job",
+    "onward.client.bound_job": "Job JobHandle",
     "onward.job.secrets": "Secret",
     "onward.client.record": "JobRecord",
     "onward.job.retry": "Additive Custom Equal Exponential Fixed Full Linear NoDelay PlusMinus RetryPolicy",

@@ -7,6 +7,7 @@
     ├── InvalidTime (ValueError)         a naive datetime, a negative delay, an unreadable duration
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
     ├── DefinitionError (TypeError)      a handler that cannot become a job
+    ├── HookError (RuntimeError)         a hook around attempts that does not yield exactly once
     ├── JobUnfinished
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
     │   └── NoWorker                     no worker could ever finish it
@@ -62,6 +63,7 @@ __all__ = [
     "EncryptionUnavailable",
     "EnvelopeError",
     "EnvelopeTooNew",
+    "HookError",
     "InvalidName",
     "InvalidTime",
     "JobCancelledError",
@@ -134,6 +136,10 @@ class PayloadTooLarge(OnwardError, ValueError):
 
 class DefinitionError(OnwardError, TypeError):
     """A function that cannot become a job, or a name that is already taken."""
+
+
+class HookError(OnwardError, RuntimeError):
+    """A hook around the attempts of jobs that does not yield exactly once."""
 
 
 class JobUnfinished(OnwardError):

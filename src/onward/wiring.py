@@ -21,8 +21,8 @@ from onward.backend import Backend, Inline, Lease
 from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
 from onward.base.failure import storable
+from onward.client.bound_job import HandleSource
 from onward.client.client import Client
-from onward.client.handle import HandleSource
 from onward.client.letters import LetterWriter
 from onward.client.record import Records
 from onward.config import Settings, to_environment

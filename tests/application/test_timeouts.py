@@ -11,7 +11,7 @@ import pytest
 
 from onward import JobContext, JobTimeout, NoDelay, Onward
 from onward.base import interruption
-from onward.worker import interrupt
+from onward.worker import handler_threads
 
 
 def spin(seconds=30.0):
@@ -122,7 +122,7 @@ def test_interrupt_false_is_not_interrupted(jobs):
 
 def test_code_after_the_run_is_never_hit(jobs, monkeypatch):
     """Hundreds of handlers that end about when their time is out."""
-    monkeypatch.setattr(interrupt, "_AGAIN", 0.05)
+    monkeypatch.setattr(handler_threads, "_AGAIN", 0.05)
 
     @jobs.job(timeout=0.001)
     def close(n: int):

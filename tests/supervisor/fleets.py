@@ -28,7 +28,7 @@ IMPATIENT = (
 
 
 # A worker that claims all that it finds and keeps it, however slow the machine is.
-CLAIMS_ALL = "from onward.worker import claim_size, pump; claim_size._AHEAD = 60; pump._LONGEST_WAIT = 600"
+CLAIMS_ALL = "from onward.worker import inflight, pump; inflight._AHEAD = 60; pump._LONGEST_WAIT = 600"
 
 
 def let_pass(seconds):

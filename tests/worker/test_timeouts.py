@@ -11,7 +11,7 @@ import pytest
 
 from onward import JobContext, JobTimeout, NoDelay
 from onward.telemetry import Event
-from onward.worker import interrupt
+from onward.worker import handler_threads
 
 
 def spin(seconds=30.0):
@@ -96,7 +96,7 @@ def test_a_handler_may_tidy_up_after_its_time_out(jobs, work_on, ended):
 
 
 def test_a_time_out_that_was_swallowed_comes_again(jobs, work_on, ended, monkeypatch):
-    monkeypatch.setattr(interrupt, "_AGAIN", 0.05)
+    monkeypatch.setattr(handler_threads, "_AGAIN", 0.05)
     swallowed = []
 
     @jobs.job(timeout=0.05)
@@ -118,7 +118,7 @@ def test_a_time_out_that_was_swallowed_comes_again(jobs, work_on, ended, monkeyp
 def test_a_time_out_that_python_swallowed_comes_again(jobs, work_on, ended, monkeypatch):
     """What is raised in a finaliser or in a callback of the garbage collector is told to a hook and dropped."""
     swallowed = []
-    monkeypatch.setattr(interrupt, "_AGAIN", 0.05)
+    monkeypatch.setattr(handler_threads, "_AGAIN", 0.05)
     monkeypatch.setattr(sys, "unraisablehook", lambda dropped: swallowed.append(dropped.exc_type))
 
     class Finalised:
@@ -349,7 +349,7 @@ def test_a_time_out_never_hits_anybody_else(jobs, work_on, restless, count_of, c
 
 def test_a_time_out_never_tears_our_own_code_apart(jobs, work_on, restless, count_of, monkeypatch, report):
     """Handlers that enqueue, look, report and emit all the time, and are interrupted in the middle of it."""
-    monkeypatch.setattr(interrupt, "_AGAIN", 0.2)
+    monkeypatch.setattr(handler_threads, "_AGAIN", 0.2)
     jobs.on(Event, lambda event: None)
     enqueued = []
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, parked, scrubber, undecided
+from onward.attempt.hooked import Hooked
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock, from_micros
 from onward.base.failure import Failure, describe, storable
@@ -55,7 +56,7 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         return _rejected(lease, error, runtime)
     if lease.spent is not None:
         return _spent(lease, lease.spent, letter, runtime)
-    entry = runtime.registry.find(letter.job)
+    entry: Entry | None = runtime.registry.find(letter.job)
     if entry is None:
         return _unknown(lease, letter, runtime)
     refused = runtime.registry.refusal(entry, letter.job, letter.queue)
@@ -66,6 +67,8 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
     outcome = _not_now(lease, letter, terms, runtime.clock)
     if outcome is not None:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
+    if runtime.registry.hooks is not None:
+        entry = Hooked(entry, runtime.registry.hooks)
     context = _context(lease, letter, terms, runtime) if entry.takes_context else None
     return Ready(lease, letter, entry, terms, context)
 

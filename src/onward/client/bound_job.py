@@ -1,13 +1,15 @@
-"""A definition bound to an application: what `@jobs.job` leaves in place of the function.
+"""A definition bound to an application: what `@jobs.job` leaves in place of the function, and what enqueueing it returns.
 
-It is still the function: calling it calls it.  User arguments and our options never share a call:
-``send.using(delay="5m").enqueue(to, body)``.
+A `Job` is still the function: calling it calls it.  User arguments and our options never share a call:
+``send.using(delay="5m").enqueue(to, body)``.  A `JobHandle` is an enqueued job, from the caller's side.
 """
 
 from __future__ import annotations
 
+import asyncio
 import functools
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+import time
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -23,24 +25,37 @@ from typing import (
     overload,
 )
 
-from onward.backend import Enqueued
+from onward.backend import Enqueued, Inspection, StoredJob
 from onward.client.client import Client
-from onward.client.handle import HandleSource, JobHandle
 from onward.client.letters import Sealer, refuse_what_it_lacks
-from onward.errors import ArgumentError, DefinitionError, OptionError
+from onward.client.record import JobRecord, Records
+from onward.errors import (
+    ArgumentError,
+    DecryptionFailed,
+    DefinitionError,
+    JobCancelledError,
+    JobDiscardedError,
+    JobNotFound,
+    NoWorker,
+    OptionError,
+    ResultTimeout,
+    ResultUnreadable,
+)
 from onward.job.context import JobContext
 from onward.job.definition import EnqueueOptions, JobDefinition, UsingOptions, define
 from onward.job.envelope import Envelope
 from onward.job.other_words import METHODS
 from onward.job.registry import FunctionEntry
+from onward.job.states import State
 
-__all__ = ["Call", "Job", "JobDecorator", "bind"]
+__all__ = ["Call", "HandleSource", "Job", "JobDecorator", "JobHandle", "bind", "looks"]
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
 R = TypeVar("R")
 T = TypeVar("T")
 
+_FIRST_LOOK, _LONGEST_LOOK = 0.002, 0.1
 
 # Two options for one thing: given later, each replaces the other; given together, they must agree.
 _RIVALS = {"delay": "at", "at": "delay", "max_retries": "max_attempts", "max_attempts": "max_retries"}
@@ -200,3 +215,133 @@ def _arguments(call: Sequence[Any] | Call) -> tuple[tuple[Any, ...], dict[str, A
     if isinstance(call, str | bytes) or not isinstance(call, Sequence):
         raise ArgumentError(f"enqueue_many takes tuples of arguments or job.call(...), not {call!r:.60}")
     return tuple(call), {}
+
+
+class HandleSource:
+    """What handles of one application share."""
+
+    def __init__(
+        self,
+        backend: Inspection,
+        *,
+        records: Records,
+        cancel: Callable[[str, str], State | None],
+        hopeless: Callable[[], bool],
+    ) -> None:
+        self.backend = backend
+        self.records = records
+        self.cancel = cancel
+        self.hopeless = hopeless  # whether no worker could ever finish a job that waits here
+
+    def handle(self, answer: Enqueued, *, returns: Any = Any) -> JobHandle[Any]:
+        """Return the handle for an answer: of the job that was created, or of the one that stands for it."""
+        job_id = answer.id if answer.created else (answer.existing_id or answer.id)
+        return JobHandle(job_id, self, created=answer.created, returns=returns)
+
+
+class JobHandle(Generic[T]):
+    """An enqueued job.
+
+    ``created`` is False if another live job with its unique key stands for it: then ``id`` is that one's.
+    """
+
+    __slots__ = ("_returns", "_source", "created", "id")
+
+    def __init__(self, job_id: str, source: HandleSource, *, created: bool = True, returns: Any = Any) -> None:
+        self.id = job_id
+        self.created = created
+        self._source = source
+        self._returns = returns
+
+    def record(self) -> JobRecord:
+        """Return everything known about the job now."""
+        return self._read(self._source.backend.get(self.id))
+
+    def _read(self, stored: StoredJob | None) -> JobRecord:
+        if stored is None:
+            raise JobNotFound(
+                f"there is no job {self.id}: it was pruned, it lives in another store, or the transaction that enqueued it "
+                f"is not committed"
+            )
+        return self._source.records.record(stored, returns=self._returns)
+
+    def state(self) -> State:
+        return self.record().state
+
+    def cancel(self, reason: str = "cancelled by request") -> State | None:
+        """Cancel it if it waits, ask it to stop if it runs.  None if it has ended already."""
+        return self._source.cancel(self.id, reason)
+
+    def result(self, timeout: float | None = None) -> T:
+        """Wait for the job's end and return its result, or raise how it ended."""
+        for pause in looks(timeout):
+            ended = self.ended(self._source.backend.get(self.id))
+            if ended is not None:
+                return ended[0]
+            time.sleep(pause)
+        raise self._too_late(timeout)
+
+    async def aresult(self, timeout: float | None = None) -> T:  # noqa: ASYNC109  the same words as `result`
+        """The same without blocking the event loop."""
+        for pause in looks(timeout):
+            ended = self.ended(await asyncio.to_thread(self._source.backend.get, self.id))
+            if ended is not None:
+                return ended[0]
+            await asyncio.sleep(pause)
+        raise self._too_late(timeout)
+
+    def ended(self, stored: StoredJob | None) -> tuple[T] | None:
+        """Return the result from what the store found; None while the job has not ended.  Raise how else it ended."""
+        record = self._read(stored)
+        if record.is_finished:
+            return (self._verdict(record),)
+        # One that runs is run by another thread: its end will come.
+        if record.state is not State.EXECUTING and self._source.hopeless():
+            raise NoWorker(
+                f"job {self.id} waits in this process's memory and no worker runs here: call jobs.drain() first"
+            )
+        return None
+
+    def _verdict(self, record: JobRecord) -> T:
+        match record.state:
+            case State.COMPLETED:
+                if record.withholds_result:  # the marker would be taken for what the handler returned
+                    raise DecryptionFailed(
+                        f"the result of job {self.id} is {record.result}: it can be read with that key, and with "
+                        f"onward[crypto]"
+                    )
+                if record.result_error is not None:  # None would be taken for what the handler returned
+                    raise ResultUnreadable(
+                        self.id, f"job {self.id} is completed, and its result cannot be read: {record.result_error}"
+                    )
+                result: T = record.result
+                return result
+            case State.CANCELLED:
+                raise JobCancelledError(self.id, f"job {self.id} was cancelled: {record.reason}", reason=record.reason)
+            case State.DISCARDED:
+                last = record.errors[-1] if record.errors else None
+                told = f"{last.kind}: {last.message}" if last else "no error was recorded"
+                raise JobDiscardedError(
+                    self.id,
+                    f"job {self.id} ({record.name}) was discarded, {record.reason}; last error: {told}",
+                    kind=last.kind if last else None,
+                    reason=record.reason,
+                )
+            case _:
+                raise ResultUnreadable(self.id, f"job {self.id} has ended, and how cannot be told: {record.damage}")
+
+    def _too_late(self, timeout: float | None) -> ResultTimeout:
+        return ResultTimeout(f"job {self.id} did not finish within {timeout:g} s; it goes on: ask again, or cancel it")
+
+    def __repr__(self) -> str:
+        return f"<JobHandle {self.id}>"
+
+
+def looks(timeout: float | None) -> Generator[float, None, None]:
+    """Yield how long to pause after each look: short at first, and never past the deadline without a last look."""
+    deadline = None if timeout is None else time.monotonic() + timeout
+    pause = _FIRST_LOOK
+    while deadline is None or (left := deadline - time.monotonic()) > 0:
+        yield pause if deadline is None else min(pause, left)
+        pause = min(pause * 1.5, _LONGEST_LOOK)
+    yield 0

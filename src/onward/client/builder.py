@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from onward.base import names
 from onward.base.durations import Duration
+from onward.client.bound_job import HandleSource, JobHandle
 from onward.client.client import Client
-from onward.client.handle import HandleSource, JobHandle
 from onward.errors import ArgumentError
 from onward.job.definition import EnqueueOptions, JobDefinition
 from onward.job.envelope import UniqueStrategy

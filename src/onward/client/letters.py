@@ -14,6 +14,7 @@ from onward.base.clock import SECOND, Clock
 from onward.base.ids import IdMaker
 from onward.base.names import job_name, queue_name
 from onward.base.names import key as checked_key
+from onward.client.stamps import Stamp, Stamps
 from onward.config import Settings
 from onward.errors import ArgumentError, OptionError
 from onward.job.arguments import encode_value
@@ -44,6 +45,14 @@ class LetterWriter:
         self._sign = keys.signing.sign
         self._clock = clock
         self._new_id = IdMaker(clock)
+        self._stamps: Stamps | None = None
+
+    def stamp(self, stamp: Stamp) -> None:
+        """Call a function for each letter from now on, and add what it returns to the letter's meta."""
+        if self._stamps is None:
+            self._stamps = Stamps(stamp)
+        else:
+            self._stamps.add(stamp)
 
     @property
     def capabilities(self) -> Capabilities:
@@ -69,15 +78,22 @@ class LetterWriter:
     def sealer(self, entry: Entry, options: EnqueueOptions) -> Sealer:
         """Return what seals calls of one job; what they have in common is worked out once."""
         definition, key_of = entry.definition, entry.unique_key if options.unique_key is None else None
-        if options.delay or options.expires_in is not None or definition.expires_in is not None or key_of is not None:
-            # Times that count from the moment of the call, and keys of its arguments, are in every letter.
-            return lambda payloads: [self.seal(definition, options, payload, key_of) for payload in payloads]
-        keys, ring = self._keys, self._keys.look()
+
+        def each(payloads: Sequence[bytes]) -> list[Envelope]:
+            return [self.seal(definition, options, payload, key_of) for payload in payloads]
+
+        # Times that count from the moment of the call, keys of its arguments and stamps differ from letter to letter.
+        timed = options.delay or options.expires_in is not None or definition.expires_in is not None
+        if timed or key_of is not None or self._stamps is not None:
+            return each
+        file, ring = self._keys.file, self._keys.look()
         form = self._form(definition, options)
 
         def fill(payloads: Sequence[bytes]) -> list[Envelope]:
             nonlocal form, ring
-            if (current := keys.look()) is not ring:
+            if self._stamps is not None:  # since this was made
+                return each(payloads)
+            if file is not None and (current := file.look()) is not ring:
                 form, ring = self._form(definition, options), current
             now = self._clock.micros()
             ids = [self._new_id()] if len(payloads) == 1 else self._new_id.many(len(payloads))
@@ -214,9 +230,14 @@ class LetterWriter:
             idempotency_key=self._encryption.key("idempotency", owner, options.idempotency_key),
             idempotency_ttl=self._idempotency_ttl(options),
             key_scope=options.key_scope,
-            meta=_plain(meta) if meta else {},
+            meta=self._meta(job, meta),
             **fields,
         )
+
+    def _meta(self, job: str, meta: Mapping[str, Any]) -> Any:
+        if self._stamps is not None:
+            meta = self._stamps.under(meta, job)
+        return _plain(meta) if meta else {}
 
     def _idempotency_ttl(self, options: EnqueueOptions) -> float | None:
         if options.idempotency_key is None:

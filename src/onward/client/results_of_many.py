@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from onward.backend import Inspection, StoredJob
-from onward.client.handle import JobHandle, looks
+from onward.client.bound_job import JobHandle, looks
 from onward.errors import NoWorker, OnwardError, OptionError, ResultTimeout
 
 __all__ = ["aresults", "results"]

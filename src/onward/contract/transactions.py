@@ -34,8 +34,8 @@ __all__ = [
     "Transacts",
     "arun_steps",
     "in_the_way",
-    "refuse_to_wait",
     "run_steps",
+    "waits_for_itself",
 ]
 
 T = TypeVar("T")
@@ -84,13 +84,12 @@ async def arun_steps(steps: Steps[T], run: Callable[[Statement], Awaitable[Rows]
 in_the_way: ContextVar[object | None] = ContextVar("onward.in_the_way", default=None)
 
 
-def refuse_to_wait(store: object) -> None:
-    """Raise at once where the caller would wait for a lock that it holds itself."""
-    if in_the_way.get() is store:
-        raise TransactionError(
-            "this handler is in its transaction, which has the store's one write lock: what it wants to write there "
-            "goes through `conn.enqueue(...)`, or waits until the block has ended"
-        )
+def waits_for_itself() -> TransactionError:
+    """Return the error of a caller that would wait for a lock which it holds itself: to be raised at once instead."""
+    return TransactionError(
+        "this handler is in its transaction, which has the store's one write lock: what it wants to write there "
+        "goes through `conn.enqueue(...)`, or waits until the block has ended"
+    )
 
 
 class Completion(Protocol):

@@ -30,8 +30,8 @@ from onward.supervisor.messages import DECODE_ABOVE, Failed, Hello
 from onward.supervisor.options import ProcessOptions
 from onward.supervisor.run_board import RunBoard
 from onward.supervisor.subreaper import end_with_parent
-from onward.worker.claim_size import Quota
 from onward.worker.diagnostics.stacks import Stacks
+from onward.worker.inflight import Quota
 from onward.worker.options import WorkerOptions
 from onward.worker.worker import Worker
 

@@ -18,9 +18,18 @@ from onward.job.other_words import OPTIONS
 from onward.job.retry import RetryPolicy, travels
 from onward.job.retry_config import PolicyLike, read_policy
 
-__all__ = ["EnqueueOptions", "JobDefinition", "JobOptions", "UsingOptions", "define", "refused_as_argument"]
+__all__ = [
+    "EnqueueOptions",
+    "JobDefinition",
+    "JobOptions",
+    "UsingOptions",
+    "checked_meta",
+    "define",
+    "refused_as_argument",
+]
 
 _STRATEGIES = ("ignore_new", "cancel_existing")
+_OURS = "onward."  # how keys of meta begin that a program may not use
 
 ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
 
@@ -211,15 +220,21 @@ def _shared(options: Mapping[str, Any]) -> dict[str, Any]:
     return checked
 
 
-def _meta(value: Any) -> dict[str, Any]:
+def checked_meta(value: Any, what: str = "meta") -> dict[str, Any]:
+    """Return a copy of what travels beside a job's arguments; refuse what would come back as something else."""
     if not isinstance(value, Mapping):
-        raise OptionError(f"meta must be a mapping of text to plain values, not {value!r:.60}")
+        raise OptionError(f"{what} must be a mapping of text to plain values, not {value!r:.60}")
     try:
         copy: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(dict(value)))
     except (TypeError, ValueError, RecursionError) as error:
-        raise OptionError(f"meta must hold plain values: {error}") from None
+        raise OptionError(f"{what} must hold plain values: {error}") from None
     if copy != value:
-        raise OptionError(f"meta must hold plain values: {value!r:.60} would come back as {copy!r:.60}")
+        raise OptionError(f"{what} must hold plain values: {value!r:.60} would come back as {copy!r:.60}")
+    ours = next((key for key in copy if key.startswith(_OURS)), None)
+    if ours is not None:
+        raise OptionError(
+            f"{what} has the key {ours!r:.60}: keys that begin with {_OURS!r} are Onward's own, choose another"
+        )
     return copy
 
 
@@ -229,7 +244,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "retry": lambda value: read_policy(value, "retry"),
     "timeout": lambda value: seconds(value, "timeout"),
     "single_instance": lambda value: _flag(value, "single_instance"),
-    "meta": _meta,
+    "meta": checked_meta,
 }
 
 

@@ -21,6 +21,7 @@ from onward.job.arguments import Arguments, plain
 from onward.job.context import JobContext
 from onward.job.definition import JobDefinition
 from onward.job.envelope import Letter
+from onward.job.hooks import Hook, add_hook, refuse_missed
 from onward.job.scrubbing import Scrub, scrubber
 from onward.job.unique_key import UniqueKey
 
@@ -86,6 +87,10 @@ class Entry(Protocol):
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
 
+    def bound(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Callable[[], Any]:
+        """Decode the payload and return the call that is left to make."""
+        ...
+
     def check(self, payload: bytes) -> None: ...
 
 
@@ -115,6 +120,11 @@ class FunctionEntry:
         if self.takes_context:
             return self.function(ctx, *args, **kwargs)
         return self.function(*args, **kwargs)
+
+    def bound(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Callable[[], Any]:
+        args, kwargs = self.arguments.unpack(payload)
+        given = (ctx, *args) if self.takes_context else args
+        return partial(self.function, *given, **kwargs)
 
 
 class HandlerEntry:
@@ -155,6 +165,9 @@ class HandlerEntry:
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
         assert ctx is not None
         return self._run_async(ctx) if self.is_async else self._run(ctx)
+
+    def bound(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Callable[[], Any]:
+        return partial(self.invoke, ctx, payload)
 
     def _run(self, ctx: JobContext) -> Any:
         try:
@@ -212,13 +225,19 @@ class Registry:
 
     def __init__(self, queue_handlers: Mapping[str, Sequence[str]] | None = None) -> None:
         self._entries: dict[str, Entry] = {}
+        self.hooks: tuple[Hook, ...] | None = None  # around every attempt
         self._allowed: dict[str, frozenset[str]] = {}
         for queue, allowed in (queue_handlers or {}).items():
             if isinstance(allowed, str) or not isinstance(allowed, Iterable):
                 raise OptionError("queue_handlers maps a queue to a list of names, such as {'ops': ['shell']}")
             self._allowed[names.queue_name(queue)] = frozenset(allowed)
 
+    def add_hook(self, function: Any, only: str | None) -> None:
+        """Register a function to be entered around every attempt, inside of those that are registered already."""
+        self.hooks = add_hook(self.hooks or (), function, only, self._entries.items())
+
     def add(self, entry: Entry) -> None:
+        refuse_missed(self.hooks or (), entry.definition.name, entry)
         for name in (entry.definition.name, *entry.definition.aliases):
             first = self._entries.get(name)
             if first is None:

@@ -23,7 +23,7 @@ from onward.job.settlement import Settled, Settlement, already_applied
 from onward.job.states import TARGETS
 from onward.worker.inflight import Work
 from onward.worker.options import WorkerParts
-from onward.worker.session import WorkerSession
+from onward.worker.session import SessionKeeper
 
 __all__ = ["Outbox", "key_of"]
 
@@ -33,7 +33,7 @@ logger = get_logger("onward.worker")
 class Outbox:
     """What has ended and is not settled.  Only the pump's thread uses it, except for `finished`."""
 
-    def __init__(self, parts: WorkerParts, session: WorkerSession) -> None:
+    def __init__(self, parts: WorkerParts, session: SessionKeeper) -> None:
         self._parts = parts
         self._session = session
         self.finished: deque[Attempt] = deque()  # to which any thread appends

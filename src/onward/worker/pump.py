@@ -37,14 +37,13 @@ from onward.attempt.settle import Exchange
 from onward.backend import Claim, Lease
 from onward.errors import BackendError
 from onward.worker.breaker import Breaker
-from onward.worker.claim_size import Prefetch, Quota
 from onward.worker.events import WorkerEvents
-from onward.worker.inflight import Inflight, Work
+from onward.worker.inflight import Inflight, Prefetch, Quota, Work
 from onward.worker.options import QueuePlan, WorkerParts
 from onward.worker.outbox import Outbox, key_of
 from onward.worker.recovery import Recovery, SessionHandover
 from onward.worker.run_recorder import RunRecorder
-from onward.worker.session import WorkerSession
+from onward.worker.session import SessionKeeper
 
 __all__ = ["Pump"]
 
@@ -61,7 +60,7 @@ class Pump:
     def __init__(
         self,
         parts: WorkerParts,
-        session: WorkerSession,
+        session: SessionKeeper,
         inflight: Inflight,
         events: WorkerEvents,
         *,

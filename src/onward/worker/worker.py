@@ -21,22 +21,20 @@ from onward.base.logs import get_logger
 from onward.errors import BackendError, JobStopped, OnwardError
 from onward.job.lease import Lease
 from onward.job.outcome import Released
-from onward.telemetry import JobStarted
+from onward.telemetry import JobStarted, Milestones
 from onward.worker.breaker import Breaker
-from onward.worker.claim_size import Quota
 from onward.worker.diagnostics.frames import AsTask, InProcess, InThread, Whereabouts
+from onward.worker.events import OneTimeEvent
 from onward.worker.handler_tasks import HandlerTasks
-from onward.worker.handler_threads import HandlerThreads
-from onward.worker.inflight import Inflight, Work
-from onward.worker.interrupt import Deadlines
+from onward.worker.handler_threads import Deadlines, HandlerThreads
+from onward.worker.inflight import Inflight, Quota, Work
 from onward.worker.isolated import IsolatedProcesses
-from onward.worker.milestones import Milestones, OneTimeEvent
 from onward.worker.options import WorkerOptions, WorkerParts
 from onward.worker.patterns import plan_of
 from onward.worker.pump import Pump
 from onward.worker.recovery import SessionHandover
 from onward.worker.run_recorder import RunRecorder
-from onward.worker.session import WorkerSession
+from onward.worker.session import SessionKeeper
 from onward.worker.store_contact import StoreContact
 from onward.worker.sweep import StoreSweep
 
@@ -76,7 +74,7 @@ class Worker:
         self._recorder = recorder
         contact = StoreContact(parts.lease_for.total_seconds(), clock=clock)
         supervised = recorder is not None and parts.backend.capabilities.remote_extend
-        self._session = session = WorkerSession(
+        self._session = session = SessionKeeper(
             parts.backend, parts.lease_for, self, contact=contact, recorder=recorder, supervised=supervised
         )
         runtime = self._parts.runtime

@@ -55,7 +55,7 @@ from onward.backends.sqlite.url import Durability, anchored, checked_durability,
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
-from onward.contract.transactions import Dialect, Rows, Steps, Style, refuse_to_wait
+from onward.contract.transactions import Dialect, Rows, Steps, Style, in_the_way, waits_for_itself
 from onward.errors import BackendMisconfigured, TransactionError
 
 __all__ = ["SqliteBackend"]
@@ -288,7 +288,8 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
         return as_statements(look(), lambda step: foreign(self._sql[step.name], step.parameters, style))
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
-        refuse_to_wait(self)
+        if in_the_way.get() is self:
+            raise waits_for_itself()
         return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._pipe.wake)
 
     def completed(self, lease: Lease) -> bool:

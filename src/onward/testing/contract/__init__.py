@@ -48,6 +48,7 @@ TOPICS = (
     "replaying",
     "sessions",
     "settling",
+    "signals",
     "snapshots",
     "suspects",
     "taking",
