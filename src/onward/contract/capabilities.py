@@ -62,7 +62,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """It keeps schedules, whose jobs are booked ahead (`onward.contract.schedules`)."""
 
 
-DURABLE, LOSSY = Capabilities(), Capabilities(durable=False)  # of stores that have all other capabilities
+# Of stores that have all other capabilities.
+DURABLE, LOSSY = Capabilities(schedules=True), Capabilities(durable=False, schedules=True)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
-import msgspec
-
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -46,7 +44,6 @@ __all__ = ["ServerBackend", "SessionLost"]
 T = TypeVar("T")
 Result = TypeVar("Result")
 
-_DURABLE, _LOSSY = (msgspec.structs.replace(each, schedules=True) for each in (DURABLE, LOSSY))
 _TRIES = 10  # how often a transaction is run that is rolled back by conflicts
 
 
@@ -97,7 +94,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return _DURABLE if self._connections.durable else _LOSSY
+        return DURABLE if self._connections.durable else LOSSY
 
     def connect(self) -> None:
         (self._database,) = self._ask("this_database")

@@ -63,7 +63,7 @@ __all__ = ["SqliteBackend"]
 
 Result = TypeVar("Result")
 
-_DURABLE, _LOSSY = (replace(each, notes=True, schedules=True) for each in (DURABLE, LOSSY))
+_DURABLE, _LOSSY = (replace(each, notes=True) for each in (DURABLE, LOSSY))
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
