@@ -12,8 +12,6 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
-from msgspec.structs import replace
-
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -47,7 +45,6 @@ __all__ = ["ServerBackend", "SessionLost"]
 T = TypeVar("T")
 Result = TypeVar("Result")
 
-_DURABLE, _LOSSY = (replace(each, notes=True, schedules=True) for each in (DURABLE, LOSSY))
 _TRIES = 10  # how often a transaction is run that is rolled back by conflicts
 
 
@@ -98,7 +95,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return _DURABLE if self._connections.durable else _LOSSY
+        return DURABLE if self._connections.durable else LOSSY
 
     def connect(self) -> None:
         (self._database,) = self._ask("this_database")
