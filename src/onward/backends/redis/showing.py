@@ -13,9 +13,11 @@ from onward.backends.redis.layout import STATES, FixedFields
 from onward.backends.redis.packing import UNREADABLE, opened
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
-from onward.job.states import state_named
+from onward.job.states import State, state_named
 
 __all__ = ["carried", "instant", "session_state", "shown_job", "shown_name", "stored_job"]
+
+_SCHEDULED = next(number for number, state in STATES.items() if state is State.SCHEDULED)
 
 _run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str, str]).decode
 _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
@@ -23,7 +25,7 @@ _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
     """Return a job from what `shown` of the scripts answers."""
-    job_id, raw, sealed, progress, result, runs, is_live = shown
+    job_id, raw, sealed, progress, result, runs, is_live, awaits = shown
     patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
     fixed = record.fixed
     return StoredJob(
@@ -48,6 +50,7 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         progress=progress,
         waits=record.waits,
         parked_since=record.parked_since,
+        awaits=shown_name(awaits) if awaits is not None and state == _SCHEDULED and not patch.state else None,
         tombstone=bool(patch.tombstone),
         runs=_runs(runs),
     )
