@@ -63,7 +63,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Of stores that have all other capabilities.
-DURABLE, LOSSY = Capabilities(schedules=True), Capabilities(durable=False, schedules=True)
+DURABLE, LOSSY = (Capabilities(durable=durable, notes=True, schedules=True) for durable in (True, False))
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

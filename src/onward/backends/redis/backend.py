@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -63,7 +65,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisSchedules, RedisTransfer, 
 
     @property
     def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.server.durable else LOSSY
+        return replace(DURABLE if self._connections.server.durable else LOSSY, notes=False)
 
     def connect(self) -> None:
         with errors.translated(self._connections.place), self._connections.borrowed():
