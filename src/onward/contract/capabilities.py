@@ -63,7 +63,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Of stores that have all other capabilities.
-DURABLE, LOSSY = (Capabilities(durable=durable, notes=True, schedules=True) for durable in (True, False))
+DURABLE = Capabilities(notes=True, schedules=True)
+LOSSY = Capabilities(durable=False, notes=True, schedules=True)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
