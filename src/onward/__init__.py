@@ -34,7 +34,7 @@ if TYPE_CHECKING:
         ResultUnreadable,
         SchemaTooNew,
     )
-    from onward.job.context import JobContext
+    from onward.job.context import AsyncJobContext, JobContext
     from onward.job.retry import (
         Additive,
         Custom,
@@ -55,6 +55,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Additive",
     "ArgumentError",
+    "AsyncJobContext",
     "BackendError",
     "BackendMisconfigured",
     "BackendUnavailable",
@@ -94,7 +95,7 @@ __all__ = [
 
 _HOMES = {
     "onward.app": "Onward",
-    "onward.job.context": "JobContext",
+    "onward.job.context": "AsyncJobContext JobContext",
     "onward.errors": (
         "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName JobCancelledError "
         "JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
