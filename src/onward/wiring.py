@@ -16,6 +16,7 @@ import msgspec
 
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
+from onward.attempt.notebook import notes_of
 from onward.attempt.report import Reporter
 from onward.attempt.settle import Settler
 from onward.backend import Backend, Inline, Lease
@@ -34,6 +35,7 @@ from onward.job.retry import DEFAULT_POLICY
 from onward.job.states import State
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.inspector import Inspector
+from onward.operate.signalling import Signaller
 from onward.operate.unsupported_inspection import inspection_of
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
@@ -89,6 +91,8 @@ class Parts:
 
     def _make_operators(self) -> None:
         self.inspection = inspection_of(self.backend)
+        self._notes = notes_of(self.backend)
+        self.signaller = Signaller(self._notes, self.inspection, self.keys.note_seals)
         signing, records = self.keys.signing, Records(self.keys.encryption, self.registry)
         self.dead_letters = DeadLetters(
             self.inspection,
@@ -144,6 +148,9 @@ class Parts:
             transact=partial(open_block, blocks),
             note_after_completion=self._note_after_completion,
             encryption=keys.encryption,
+            notes=self._notes,
+            note_seals=keys.note_seals,
+            patience=settings.lease_for,
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
         )
