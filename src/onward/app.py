@@ -18,6 +18,7 @@ from onward.client.builder import Builder
 from onward.client.handle import JobHandle
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
+from onward.client.schedules import PolicyOptions
 from onward.config import Settings, SettingsOptions, load
 from onward.errors import OnwardError, OptionError
 from onward.job.context import JobContext
@@ -61,7 +62,7 @@ class Onward:
         self._parts = parts = Parts(self.settings, clock, handlers or {}, queue_handlers)
         self.backend: Backend = parts.backend
         self.metrics, self.telemetry = parts.metrics, parts.telemetry
-        self.client, self.dead_letters = parts.client, parts.dead_letters
+        self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
         self._closed = False
 
@@ -90,8 +91,27 @@ class Onward:
     def job(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a function a job: ``@jobs.job`` or ``@jobs.job(queue="mail", max_retries=5)``."""
         if function is None:
-            return lambda function: bind(function, options, self.client, self._handles)
-        return bind(function, options, self.client, self._handles)
+            return lambda function: self._bound(function, options)
+        return self._bound(function, options)
+
+    def _bound(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
+        return self.schedules.adopt(function, bind(function, options, self.client, self._handles))
+
+    def schedule(
+        self,
+        cron: str,
+        *,
+        tz: str = "UTC",
+        name: str | None = None,
+        args: Mapping[str, Any] | Sequence[Any] | None = None,
+        environments: Sequence[str] | None = None,
+        **policies: Unpack[PolicyOptions],
+    ) -> Callable[[F], F]:
+        """Run a job at the ticks of an expression: ``@jobs.schedule("0 9 * * mon-fri", tz="Europe/Berlin")``, above or
+        below ``@jobs.job``; ``environments``: only where the setting ``environment`` is one of these.
+        """
+        active = self._parts.is_in(environments)
+        return lambda target: self.schedules.declare(target, name, args, active=active, cron=cron, tz=tz, **policies)
 
     def define(self, handler: str, payload: Any = None) -> Builder:
         """Build a job for a handler named by key: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
@@ -290,7 +310,7 @@ class Onward:
 
     def process_once(self, queue: str = "default") -> WorkerResult:
         """Claim one job, run one attempt of it, settle it."""
-        self._parts.keys.refuse_without_key()
+        self._parts.refuse_to_run()
         return self._runner.process_once(queue)
 
     def drain(self, *queues: str, raising: bool = False) -> int:
@@ -298,7 +318,7 @@ class Onward:
 
         ``raising``: the first attempt that fails is stored as such, and then its exception is raised here: for tests.
         """
-        self._parts.keys.refuse_without_key()
+        self._parts.refuse_to_run()
         return self._runner.drain(queues or None, raising=raising)
 
     def worker(
@@ -375,6 +395,6 @@ class Onward:
         """Count and tell leases that another process gave back."""
         self._inspector.rescued(reaped)
 
-    def parts(self) -> WorkerParts:
-        """Return what a worker is made of."""
-        return self._parts.of_worker()
+    def parts(self, *, ticks: bool = True, deployed_at: int | None = None) -> WorkerParts:
+        """Return what a worker is made of; ``ticks``: whether it books schedules, as of the start of its deployment."""
+        return self._parts.of_worker(ticks=ticks, deployed_at=deployed_at)

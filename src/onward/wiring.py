@@ -15,24 +15,28 @@ import msgspec
 
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
+from onward.attempt.occurrences import Occurrences
 from onward.attempt.report import Reporter
 from onward.attempt.settle import Settler
 from onward.backend import Backend, Inline, Lease
 from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
 from onward.base.failure import storable
+from onward.client.booking import Booker
 from onward.client.client import Client
 from onward.client.handle import HandleSource
 from onward.client.letters import LetterWriter
 from onward.client.record import Records
+from onward.client.schedules import ScheduleWriter
 from onward.config import Settings, to_environment
-from onward.errors import BackendUnavailable
+from onward.errors import BackendUnavailable, OptionError
 from onward.job.registry import HandlerEntry, Registry
 from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY
 from onward.job.states import State
 from onward.operate.dead_letters import DeadLetters
 from onward.operate.inspector import Inspector
+from onward.operate.schedules import ScheduleControl
 from onward.operate.unsupported_inspection import inspection_of
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
@@ -84,6 +88,15 @@ class Parts:
         self.client = Client(
             self.backend, letters, self.telemetry, self.metrics, enqueue_timeout=settings.enqueue_timeout
         )
+        self._schedule_writer = ScheduleWriter(letters, self.keys, settings.namespace)
+        self._booker = Booker(
+            self.backend,
+            self._schedule_writer,
+            self.registry,
+            self.telemetry,
+            clock=self.clock,
+            booked=self.client.booked,
+        )
 
     def _make_operators(self) -> None:
         self.inspection = inspection_of(self.backend)
@@ -109,6 +122,16 @@ class Parts:
         )
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
+        )
+        self.schedules = ScheduleControl(
+            self.backend,
+            self.inspection,
+            writer=self._schedule_writer,
+            booker=self._booker,
+            client=self.client,
+            handles=self.handles,
+            records=records,
+            clock=self.clock,
         )
 
     def _make_engine(self) -> None:
@@ -142,6 +165,7 @@ class Parts:
             transact=blocks.open,
             note_after_completion=self._note_after_completion,
             encryption=keys.encryption,
+            occurrences=Occurrences(self.backend, self.inspection, settings.namespace),
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
         )
@@ -152,13 +176,30 @@ class Parts:
             self.telemetry,
             self._settler,
             lease_for=timedelta(seconds=settings.lease_for),
+            tick=self._booker.look_if_due,
         )
         if isinstance(self.backend, Inline):
             self.client.after_enqueue = self.runner.run_inline
+            self.schedules.run_due = self.runner.drain
 
-    def of_worker(self) -> WorkerParts:
-        """Return what a worker is made of; raise if it must verify jobs and has no key."""
+    def is_in(self, environments: Sequence[str] | None) -> bool:
+        """Whether this application runs in one of these environments, if any are named."""
+        if environments is None:
+            return True
+        if isinstance(environments, str):
+            raise OptionError(f"environments must be a list of names, not the text {environments!r}")
+        return self.settings.environment in environments
+
+    def refuse_to_run(self) -> None:
+        """Raise if jobs must be verified and there is no key, or if a schedule has no job."""
         self.keys.refuse_without_key()
+        self.schedules.refuse_unmade()
+
+    def of_worker(self, *, ticks: bool = True, deployed_at: int | None = None) -> WorkerParts:
+        """Return what a worker is made of; raise if it could not work."""
+        self.refuse_to_run()
+        if deployed_at is not None:
+            self._booker.declared_at = deployed_at
         self.keys.watch()
         return WorkerParts(
             backend=self.backend,
@@ -170,6 +211,7 @@ class Parts:
             rescued=self.inspector.rescued,
             reap=self.inspector.reap,
             prune=self.inspector.prune,
+            tick=self._booker.look if ticks else None,
         )
 
     def worker(self, options: WorkerOptions) -> Worker:

@@ -21,6 +21,7 @@ from typing import Any, Protocol
 
 import msgspec
 
+from onward.attempt.occurrences import Occurrences
 from onward.attempt.overrun import swallowed, told_to_a_task
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock
@@ -84,6 +85,7 @@ class Runtime:
     transact: Transact
     note_after_completion: Callable[[Attempt], None]  # an error that a run met after its job was completed
     encryption: Encryption
+    occurrences: Occurrences
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
     rng: Random = field(default_factory=Random)

@@ -63,7 +63,10 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         failure = Failure("NotAllowed", refused)
         return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
     terms = _terms(letter, entry, runtime)
-    outcome = _not_now(lease, letter, terms, runtime.clock)
+    outcome: Outcome | None = _expired(letter, runtime.clock)
+    if letter.schedule is not None and outcome is None:
+        lease, outcome = runtime.occurrences.judge(lease, letter.schedule)
+    outcome = outcome or _not_now(lease, terms)
     if outcome is not None:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
     context = _context(lease, letter, terms, runtime) if entry.takes_context else None
@@ -137,9 +140,12 @@ def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
     )
 
 
-def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcome | None:
-    if letter.expires_at is not None and letter.expires_at <= clock.micros():
-        return Cancelled("expired")
+def _expired(letter: Letter, clock: Clock) -> Cancelled | None:
+    expired = letter.expires_at is not None and letter.expires_at <= clock.micros()
+    return Cancelled("expired") if expired else None
+
+
+def _not_now(lease: Lease, terms: Terms) -> Outcome | None:
     if lease.hold is Hold.DONE:
         return Skipped(f"its idempotency key was done by job {lease.holder}")
     if lease.hold is Hold.BUSY:
@@ -153,7 +159,7 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
     deadline = None
     if terms.timeout is not None:
         deadline = from_micros(runtime.clock.micros() + round(terms.timeout * SECOND))
-    return JobContext(
+    context = JobContext(
         id=letter.id,
         job=letter.job,
         name=letter.name or letter.job,
@@ -168,3 +174,5 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         transact=lambda context: runtime.transact(lease, context),
         scrub=lambda: scrubber(letter, runtime),
     )
+    context.scheduled_for = None if lease.tick is None else from_micros(lease.tick)
+    return context

@@ -68,6 +68,8 @@ class JobContext:
     """The fencing token: it grows with every claim of this job."""
     deadline: datetime | None
     """When this run is interrupted, if it has a time-out."""
+    scheduled_for: datetime | None
+    """The tick of its schedule that this run is for; of a late run that stands for others, the newest. None without one."""
 
     __slots__ = (
         "_attend",
@@ -89,6 +91,7 @@ class JobContext:
         "meta",
         "name",
         "queue",
+        "scheduled_for",
     )
 
     def __init__(
@@ -122,6 +125,7 @@ class JobContext:
         self._transact = transact
         self._scrub = scrub
         self._attend: Callable[[int], None] | None = None
+        self.scheduled_for = None
         self.alone = False  # whether its process is its own: then its whole group is ended
         self._began = False
         self.completed: Completed | None = None
