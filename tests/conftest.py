@@ -11,7 +11,7 @@ from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.redis import PRODUCTS, redis_server
 
 pytest.register_assert_rewrite("tests.backends.broker_workers")
-pytest_plugins = ["tests.ignored_signals", "tests.standstill"]
+pytest_plugins = ["tests.ignored_signals", "tests.scheduling", "tests.standstill"]
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
 settings.register_profile("ci", max_examples=100, deadline=None, derandomize=True)

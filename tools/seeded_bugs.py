@@ -276,7 +276,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "an enqueue that is repeated makes a new id",
         (
             Edit(
-                "src/onward/client/group_commit.py",
+                "src/onward/client/client.py",
                 "                return self._enqueue(envelopes, retried=retried)\n",
                 """\
                 if retried:
@@ -284,7 +284,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 return self._enqueue(envelopes, retried=retried)
 """,
             ),
-            Edit("src/onward/client/group_commit.py", "import time\n", "import time\nimport uuid\n\nimport msgspec\n"),
+            Edit("src/onward/client/client.py", "import time\n", "import time\nimport uuid\n\nimport msgspec\n"),
         ),
         (f"{PROGRAMS}::test_an_enqueue_that_is_repeated_because_its_answer_was_lost_stores_one_job",),
     ),
@@ -293,7 +293,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "an enqueue that is repeated does not look among the finished",
         (
             Edit(
-                "src/onward/client/group_commit.py",
+                "src/onward/client/client.py",
                 "pause, retried = min(pause * 2, _LONGEST_PAUSE), True",
                 "pause = min(pause * 2, _LONGEST_PAUSE)",
             ),

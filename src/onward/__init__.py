@@ -15,8 +15,7 @@ from onward.version import __version__
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.client.bound_job import Job
-    from onward.client.handle import JobHandle
+    from onward.client.bound_job import Job, JobHandle
     from onward.client.record import JobRecord
     from onward.errors import (
         ArgumentError,
@@ -109,8 +108,7 @@ _HOMES = {
         "ResultUnreadable SchemaTooNew"
     ),
     "onward.flow.cron": "daily_at every hourly_at weekly_on",
-    "onward.client.handle": "JobHandle",
-    "onward.client.bound_job": "Job",
+    "onward.client.bound_job": "Job JobHandle",
     "onward.job.secrets": "Secret",
     "onward.client.record": "JobRecord",
     "onward.job.retry": "Additive Custom Equal Exponential Fixed Full Linear NoDelay PlusMinus RetryPolicy",

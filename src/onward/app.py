@@ -6,6 +6,7 @@ import builtins
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -13,16 +14,16 @@ from onward import handlers as keyed
 from onward.backend import Backend, Check, Overview, QueueState, Reaped
 from onward.base.clock import Clock
 from onward.base.durations import Duration
-from onward.client.bound_job import Job, JobDecorator, bind
+from onward.client.bound_job import Job, JobDecorator, JobHandle
 from onward.client.builder import Builder
-from onward.client.handle import JobHandle
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
-from onward.client.schedules import PolicyOptions
+from onward.client.stamps import Stamp
 from onward.config import Settings, SettingsOptions, load
 from onward.errors import OnwardError, OptionError
 from onward.job.context import JobContext
 from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions
+from onward.job.hooks import AroundHook, Only
 from onward.job.states import State
 from onward.operate.inspector import BY_REQUEST
 from onward.operate.pruning import Age, Removed
@@ -39,6 +40,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
 F = TypeVar("F", bound=Callable[..., Any])
+H = TypeVar("H", bound=AroundHook)
+S = TypeVar("S", bound=Stamp)
 
 
 class Onward:
@@ -63,6 +66,7 @@ class Onward:
         self.backend: Backend = parts.backend
         self.metrics, self.telemetry = parts.metrics, parts.telemetry
         self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
+        self.schedule = parts.declarations.declare
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
         self._closed = False
 
@@ -90,28 +94,24 @@ class Onward:
     def job(self, function: None = None, /, **options: Unpack[JobOptions]) -> JobDecorator: ...
     def job(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a function a job: ``@jobs.job`` or ``@jobs.job(queue="mail", max_retries=5)``."""
-        if function is None:
-            return lambda function: self._bound(function, options)
-        return self._bound(function, options)
+        make = partial(self._parts.bind, options)
+        return make if function is None else make(function)
 
-    def _bound(self, function: Callable[..., Any], options: Mapping[str, Any]) -> Any:
-        return self.schedules.adopt(function, bind(function, options, self.client, self._handles))
+    @overload
+    def around(self, hook: H, /, *, only: Only | None = None) -> H: ...
+    @overload
+    def around(self, hook: None = None, /, *, only: Only | None = None) -> Callable[[H], H]: ...
+    def around(self, hook: Any = None, /, *, only: Only | None = None) -> Any:
+        """Enter a generator around every attempt, the first registered outermost; or around async handlers ``only``."""
+        if hook is None:
+            return lambda hook: self.around(hook, only=only)
+        self._parts.registry.add_hook(hook, only)
+        return hook
 
-    def schedule(
-        self,
-        cron: str,
-        *,
-        tz: str = "UTC",
-        name: str | None = None,
-        args: Mapping[str, Any] | Sequence[Any] | None = None,
-        environments: Sequence[str] | None = None,
-        **policies: Unpack[PolicyOptions],
-    ) -> Callable[[F], F]:
-        """Run a job at the ticks of an expression: ``@jobs.schedule("0 9 * * mon-fri", tz="Europe/Berlin")``, above or
-        below ``@jobs.job``; ``environments``: only where the setting ``environment`` is one of these.
-        """
-        active = self._parts.is_in(environments)
-        return lambda target: self.schedules.declare(target, name, args, active=active, cron=cron, tz=tz, **policies)
+    def stamp(self, stamp: S, /) -> S:
+        """Call a function of the job's name, in the caller's context, for each job enqueued; add the result to its meta."""
+        self.client.letters.stamp(stamp)
+        return stamp
 
     def define(self, handler: str, payload: Any = None) -> Builder:
         """Build a job for a handler named by key: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
@@ -143,7 +143,7 @@ class Onward:
     @overload
     async def aenqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
     async def aenqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """The same without blocking the event loop."""
+        """Enqueue a call of a job without blocking the event loop."""
         letters = self._parts.joins.one(job, args, kwargs)
         return letters.handles(await self.client.aenqueue(letters.envelopes))
 
@@ -215,7 +215,7 @@ class Onward:
         *,
         return_exceptions: bool = False,
     ) -> builtins.list[Any]:
-        """The same without blocking the event loop."""
+        """Wait for the results without blocking the event loop."""
         return await aresults(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
 
     def get(self, job_id: str) -> JobRecord | None:

@@ -10,6 +10,7 @@
     ├── ScheduleNotFound (LookupError)   no schedule of this name
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
     ├── DefinitionError (TypeError)      a handler that cannot become a job
+    ├── HookError (RuntimeError)         a hook around attempts that does not yield exactly once
     ├── JobUnfinished
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
     │   └── NoWorker                     no worker could ever finish it
@@ -65,6 +66,7 @@ __all__ = [
     "EncryptionUnavailable",
     "EnvelopeError",
     "EnvelopeTooNew",
+    "HookError",
     "InvalidName",
     "InvalidSchedule",
     "InvalidTime",
@@ -152,6 +154,10 @@ class PayloadTooLarge(OnwardError, ValueError):
 
 class DefinitionError(OnwardError, TypeError):
     """A function that cannot become a job, or a name that is already taken."""
+
+
+class HookError(OnwardError, RuntimeError):
+    """A hook around the attempts of jobs that does not yield exactly once."""
 
 
 class JobUnfinished(OnwardError):
@@ -306,11 +312,11 @@ class JobTimeout(JobInterrupted):
     """The job ran past its time-out."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted at its time-out",)))
+        super().__init__(*(args or ("the job was interrupted at its time-out",)))
 
 
 class JobStopped(JobInterrupted):
     """The job was cancelled while it ran."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted: the job was cancelled",)))
+        super().__init__(*(args or ("the job was cancelled while it ran",)))

@@ -8,8 +8,9 @@ Nothing is reached and nothing is started here: the first use of the store conne
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from typing import Any
 
 import msgspec
 
@@ -23,18 +24,19 @@ from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
 from onward.base.failure import storable
 from onward.client.booking import Booker
+from onward.client.bound_job import HandleSource, bind
 from onward.client.client import Client
-from onward.client.handle import HandleSource
 from onward.client.letters import LetterWriter
 from onward.client.record import Records
 from onward.client.schedules import ScheduleWriter
 from onward.config import Settings, to_environment
-from onward.errors import BackendUnavailable, OptionError
+from onward.errors import BackendUnavailable
 from onward.job.registry import HandlerEntry, Registry
 from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY
 from onward.job.states import State
 from onward.operate.dead_letters import DeadLetters
+from onward.operate.declarations import Declarations
 from onward.operate.inspector import Inspector
 from onward.operate.schedules import ScheduleControl
 from onward.operate.unsupported_inspection import inspection_of
@@ -123,6 +125,7 @@ class Parts:
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
         )
+        self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
         self.schedules = ScheduleControl(
             self.backend,
             self.inspection,
@@ -131,7 +134,7 @@ class Parts:
             client=self.client,
             handles=self.handles,
             records=records,
-            clock=self.clock,
+            declarations=self.declarations,
         )
 
     def _make_engine(self) -> None:
@@ -182,18 +185,16 @@ class Parts:
             self.client.after_enqueue = self.runner.run_inline
             self.schedules.run_due = self.runner.drain
 
-    def is_in(self, environments: Sequence[str] | None) -> bool:
-        """Whether this application runs in one of these environments, if any are named."""
-        if environments is None:
-            return True
-        if isinstance(environments, str):
-            raise OptionError(f"environments must be a list of names, not the text {environments!r}")
-        return self.settings.environment in environments
+    def bind(self, options: Mapping[str, Any], function: Callable[..., Any]) -> Any:
+        """Make a function a job, and declare the schedules that were said below."""
+        job = bind(function, options, self.client, self.handles)
+        self.declarations.adopt(function, job)
+        return job
 
     def refuse_to_run(self) -> None:
         """Raise if jobs must be verified and there is no key, or if a schedule has no job."""
         self.keys.refuse_without_key()
-        self.schedules.refuse_unmade()
+        self.declarations.refuse_unmade()
 
     def of_worker(self, *, ticks: bool = True, deployed_at: int | None = None) -> WorkerParts:
         """Return what a worker is made of; raise if it could not work."""
@@ -230,7 +231,7 @@ class Parts:
         self.backend.close()
 
     def _is_hopeless(self) -> bool:
-        """Whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
+        """Return whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
         return not self.backend.capabilities.shared and not self.running_workers()
 
     def _note_after_completion(self, attempt: Attempt) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from onward import JobContext, JobTimeout, NoDelay, Onward
 from onward.base import interruption
-from onward.worker import interrupt
+from onward.worker import handler_threads
 
 
 def spin(seconds=30.0):
@@ -49,7 +49,10 @@ def test_a_sync_handler_is_interrupted_at_its_time_out(run):
     record, _ = run(define)
 
     assert record.state == "discarded"
-    assert (record.errors[-1].kind, record.errors[-1].message) == ("JobTimeout", "it was interrupted at its time-out")
+    assert (record.errors[-1].kind, record.errors[-1].message) == (
+        "JobTimeout",
+        "the job was interrupted at its time-out",
+    )
     assert "spin" in record.errors[-1].traceback
 
 
@@ -122,7 +125,7 @@ def test_interrupt_false_is_not_interrupted(jobs):
 
 def test_code_after_the_run_is_never_hit(jobs, monkeypatch):
     """Hundreds of handlers that end about when their time is out."""
-    monkeypatch.setattr(interrupt, "_AGAIN", 0.05)
+    monkeypatch.setattr(handler_threads, "_AGAIN", 0.05)
 
     @jobs.job(timeout=0.001)
     def close(n: int):

@@ -106,7 +106,7 @@ class TestOneCommit:
         assert (record.state, record.result, record.attempts) == (State.COMPLETED, "paid", 1)
         (error,) = record.errors
         assert (error.kind, error.attempt) == ("JobTimeout", 1)
-        assert error.message.startswith("it ran past its time-out of 0.5 s")
+        assert error.message.startswith("the job ran past its time-out of 0.5 s")
         assert jobs.metrics.count("jobs_overran") == 1
         assert database.effects() == ["paid"]
 
@@ -124,7 +124,7 @@ class TestOneCommit:
         handle = pay.enqueue()
         jobs.drain()
 
-        assert "has had its transaction" in told[0]
+        assert "has already had its transaction" in told[0]
         assert (handle.state(), database.effects()) == (State.COMPLETED, ["first"])
 
     def test_without_a_word_there_is_no_result(self, jobs):

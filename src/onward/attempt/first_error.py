@@ -1,4 +1,4 @@
-"""The error that the first failed attempt raised, kept as it was: for tests, which want to see it and not its record."""
+"""The exception of the first failed attempt, as it was raised: for tests, which assert on it and not on its record."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ class FirstError:
         return attempt
 
     def raise_it(self) -> None:
-        """Raise it in the caller."""
+        """Raise the remembered exception, if there is one."""
         if self._error is not None:
             raise self._error
 
 
 class _Watched:
-    """A job's code that keeps what it raised."""
+    """An entry that calls a job's code and keeps what it raised."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry

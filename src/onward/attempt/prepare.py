@@ -1,6 +1,6 @@
-"""The part of an attempt before its handler: verify → open → decrypt → resolve → allow → hold.
+"""The steps of an attempt before its handler: verify → open → decrypt → resolve → allow → hold.
 
-What is wrong with a job here is that job's outcome: it is discarded, parked, put back or skipped without a run.
+A job that fails a step gets its outcome here: it is discarded, parked, put back or skipped without a run.
 """
 
 from __future__ import annotations
@@ -8,8 +8,9 @@ from __future__ import annotations
 import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, parked, scrubber, undecided
+from onward.attempt.hooked import Hooked
 from onward.base.backoff import doubling
-from onward.base.clock import SECOND, Clock, from_micros
+from onward.base.clock import SECOND, from_micros
 from onward.base.failure import Failure, describe, storable
 from onward.base.wording import counted
 from onward.errors import (
@@ -31,13 +32,13 @@ _LONGEST_HOLD_WAIT = 30.0
 
 
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
-    """Take a lease as far as it goes without running a handler."""
+    """Verify and open a leased job and find its handler; or return the outcome of a job that cannot or need not run."""
     counters = lease.attempts, lease.crashes, lease.interruptions, lease.waits
     if not (0 < lease.token <= LARGEST_COUNT and min(counters) >= 0 and max(counters) <= LARGEST_COUNT):
         return _impossible(lease)
     try:
         return _prepared(lease, runtime)
-    except Exception as error:  # noqa: BLE001  the last net: one job's bytes do not end a worker
+    except Exception as error:  # noqa: BLE001  one job's bytes never end a worker
         return undecided(lease, runtime.default_max_retries, describe(error))
 
 
@@ -55,7 +56,7 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         return _rejected(lease, error, runtime)
     if lease.spent is not None:
         return _spent(lease, lease.spent, letter, runtime)
-    entry = runtime.registry.find(letter.job)
+    entry: Entry | None = runtime.registry.find(letter.job)
     if entry is None:
         return _unknown(lease, letter, runtime)
     refused = runtime.registry.refusal(entry, letter.job, letter.queue)
@@ -63,12 +64,11 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         failure = Failure("NotAllowed", refused)
         return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
     terms = _terms(letter, entry, runtime)
-    outcome: Outcome | None = _expired(letter, runtime.clock)
-    if letter.schedule is not None and outcome is None:
-        lease, outcome = runtime.occurrences.judge(lease, letter.schedule)
-    outcome = outcome or _not_now(lease, terms)
+    lease, outcome = _not_now(lease, letter, terms, runtime)
     if outcome is not None:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
+    if runtime.registry.hooks is not None:
+        entry = Hooked(entry, runtime.registry.hooks)
     context = _context(lease, letter, terms, runtime) if entry.takes_context else None
     return Ready(lease, letter, entry, terms, context)
 
@@ -85,7 +85,7 @@ def _impossible(lease: Lease) -> Attempt:
 
 
 def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
-    """Discard bytes that are no job of ours.  Where signatures are required, what cannot be verified was not signed."""
+    """Discard bytes that are not a job.  Where signatures are required, what cannot be verified counts as not signed."""
     cause = "unreadable"
     if isinstance(error, DecryptionFailed):
         cause = "undecryptable"
@@ -96,28 +96,28 @@ def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
 
 
 def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
-    """Park it for a worker of its version.  Where signatures are required, not for ever: its writer cannot be verified."""
+    """Park a job for a worker of its version.  Where signatures are required, not for ever: it cannot be verified."""
     if runtime.requires_signatures and has_waited(lease, runtime):
         return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _locked(lease: Lease, error: DecryptionKeyMissing, runtime: Runtime) -> Attempt:
-    """Park what a worker with the keys could run, but not for ever."""
+    """Park a job for a worker that has its key, but not for ever."""
     if has_waited(lease, runtime):
         return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attempt:
-    """Store only its dead letter: the job was given up before."""
+    """Store only the dead letter of a job that was given up before."""
     reason = runtime.encryption.read_reason(letter.id, letter.queue, stored) or stored
     dead = Dead(reason, cause="spent", ran=False, quotes=reason != stored)
     return Attempt(lease=lease, letter=letter, outcome=dead)
 
 
 def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
-    """Park it for a worker that knows the job, but not for ever: a half-deployed fleet must lose nothing."""
+    """Park a job for a worker that knows it, but not for ever: a deployment that is half done must lose no job."""
     reason = f"job {letter.job!r} is not registered here: is its module imported?"
     if has_waited(lease, runtime):
         failure = Failure("UnknownJob", reason)
@@ -140,19 +140,22 @@ def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
     )
 
 
-def _expired(letter: Letter, clock: Clock) -> Cancelled | None:
-    expired = letter.expires_at is not None and letter.expires_at <= clock.micros()
-    return Cancelled("expired") if expired else None
-
-
-def _not_now(lease: Lease, terms: Terms) -> Outcome | None:
+def _not_now(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> tuple[Lease, Outcome | None]:
+    """Return why the handler is not called; of a schedule's job, its lease knows the tick that it stands for."""
+    if letter.expires_at is not None and letter.expires_at <= runtime.clock.micros():
+        return lease, Cancelled("expired")
     if lease.hold is Hold.DONE:
-        return Skipped(f"its idempotency key was done by job {lease.holder}")
+        return lease, Skipped(f"its idempotency key was done by job {lease.holder}")
+    if letter.schedule is not None:
+        lease, skipped = runtime.occurrences.judge(lease, letter.schedule)
+        if skipped is not None:
+            return lease, skipped
     if lease.hold is Hold.BUSY:
-        return Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
+        return lease, Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
     if lease.attempts > terms.max_retries:
-        return Dead(f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent", cause="spent", ran=False)
-    return None
+        reason = f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent"
+        return lease, Dead(reason, cause="spent", ran=False)
+    return lease, None
 
 
 def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> JobContext:
@@ -170,7 +173,9 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         meta=letter.meta,
         delivery=lease.token,
         deadline=deadline,
-        report=lambda fraction, note: runtime.report(lease, fraction, note),
+        report=lambda fraction, note: (
+            runtime.fenced(lease, lambda now: runtime.report(now, fraction, note)) is not False
+        ),
         transact=lambda context: runtime.transact(lease, context),
         scrub=lambda: scrubber(letter, runtime),
     )

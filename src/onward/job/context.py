@@ -1,4 +1,4 @@
-"""What a handler may know about its run, and the few things it may say while it runs."""
+"""What a handler may know about its run, and the few things it may report while it runs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _warns = Once()
 
 
 class TransactionBlock(Protocol):
-    """A transaction of a handler's, to be entered with ``with`` or ``async with``."""
+    """A transaction of a handler, to be entered with ``with`` or ``async with``."""
 
     def __enter__(self) -> Any: ...
 
@@ -37,17 +37,17 @@ class TransactionBlock(Protocol):
 
 
 class Completed(NamedTuple):
-    """What a job resulted in that was completed in its handler's transaction."""
+    """The result of a job that its handler completed in a transaction."""
 
     result: bytes | None
     note: str | None
 
 
 class JobContext:
-    """Filled in for a handler whose first parameter asks for it.
+    """What a handler knows of its run.  The worker passes it to a handler whose first parameter has this type.
 
     ``delivery`` is the fencing token: it grows with every claim of this job, so a system downstream that remembers the
-    highest it has seen can refuse a worker that woke up late.
+    highest it has seen can refuse a worker whose lease was lost.
     """
 
     id: str
@@ -126,7 +126,7 @@ class JobContext:
         self._scrub = scrub
         self._attend: Callable[[int], None] | None = None
         self.scheduled_for = None
-        self.alone = False  # whether its process is its own: then its whole group is ended
+        self.alone = False  # whether the job has a process of its own: then that whole process group is ended
         self._began = False
         self.completed: Completed | None = None
         self._cancelled = False
@@ -155,7 +155,7 @@ class JobContext:
     def progress(self, fraction: float, note: str | None = None) -> None:
         """Note how far the run has come, between 0 and 1.  Every view of the job shows it.
 
-        It never fails the job: what cannot be noted is left out, and the log says why, once for each job name.
+        This never fails the job: progress that cannot be stored is left out, and the log says why, once for each job name.
         """
         if note is not None and not isinstance(note, str):
             self._refuse_progress("note", f"a note is text, not a {type(note).__name__}: pass str(...) of it")
@@ -167,7 +167,7 @@ class JobContext:
         try:
             if self._report is not None and not self._report(number, None if note is None else self.scrub(note)):
                 self._lost = True
-        except Exception as error:  # noqa: BLE001  whatever the store or its driver says: the job goes on
+        except Exception as error:  # noqa: BLE001  whatever the store or its driver raises, the job goes on
             self._refuse_progress("report", f"{type(error).__name__}: {_shown(error, str)}")
 
     def _refuse_progress(self, what: str, problem: str) -> None:
@@ -182,40 +182,40 @@ class JobContext:
         ``async with``, and what talks to the store is awaited.
         """
         if self._transact is None:
-            raise TransactionError("there is no store here to have a transaction with: this context was made by hand")
+            raise TransactionError("this context was made by hand: only that of a worker has transactions")
         return self._transact(self)
 
     def begin_transaction(self) -> None:
-        """Mark that a transaction began.  Called by its block."""
+        """Mark that a transaction began.  Only its block calls this."""
         if self._began:
             raise TransactionError(
-                "this run has had its transaction: one run is completed once, put it all in one block"
+                "this run has already had its transaction: a run is completed once, so put all of it into one block"
             )
         self._began = True
 
     def complete(self, result: bytes | None, note: str | None) -> None:
-        """Mark the job as completed.  Called by the block once it is committed."""
+        """Mark the job as completed.  Only the transaction's block calls this, after its commit."""
         self.completed = Completed(result, note)
 
     def scrub(self, text: str) -> str:
-        """Return a text without what this job's arguments keep secret, to be logged or shown."""
+        """Return a text to log or show, without the secrets of this job's arguments."""
         return without_credentials(text) if self._scrub is None else self._scrub()(text)
 
     def runs_program(self, pid: int) -> None:
-        """Report the program that the handler waits for, by the number of its group; 0: none any more."""
+        """Report the program that the handler waits for, by the number of its process group; 0: none any more."""
         if self._attend is not None:
             self._attend(pid)
 
     def attend(self, tell: Callable[[int], None]) -> None:
-        """Report a program that the supervisor ends if this process dies.  Called by the worker."""
+        """Pass what `runs_program` reports to this function.  The worker calls this: its supervisor kills such programs."""
         self._attend = tell
 
     def ask_to_stop(self) -> None:
-        """Mark the job as cancelled.  Called by the worker."""
+        """Mark the job as cancelled.  Only the worker calls this."""
         self._cancelled = True
 
     def lose(self) -> None:
-        """Mark the lease as lost.  Called by the worker."""
+        """Mark the lease as lost.  Only the worker calls this."""
         self._lost = True
 
     def __repr__(self) -> str:
@@ -223,7 +223,7 @@ class JobContext:
 
 
 def _fraction(value: Any) -> float | None:
-    """Return a number between 0 and 1, of whichever type; None for anything else."""
+    """Return a number between 0 and 1, whatever its type; None for anything else."""
     if isinstance(value, str | bytes | bytearray):  # which `float` would read
         return None
     try:

@@ -1,4 +1,4 @@
-r"""What travels: a job sealed into bytes once, by the client, and never encoded again.
+r"""The form in which a job travels: the client seals it into bytes once, and no program encodes it again.
 
     onward/1 <key-id> <signature>\n{"id": …, "queue": …, "job": …, "payload": …}
 
@@ -84,7 +84,7 @@ class Occurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The sealed contents.  What is absent is decided by the worker's own definition of the job."""
+    """The sealed contents.  For what is absent the worker's own definition of the job decides."""
 
     id: str
     namespace: str
@@ -121,7 +121,7 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
 
     @property
     def key_owner(self) -> str:
-        """The name that its keys belong to: its own, or that of its handler; none, if its keys are shared by all jobs."""
+        """The name that the job's keys belong to: its own, or its handler's; empty if all jobs share its keys."""
         return "" if self.key_scope == "global" else self.name or self.job
 
 
@@ -204,9 +204,10 @@ def owned_key(owner: str, key: str) -> str:
 
 
 class Form:
-    """A letter that lacks only what tells one job from the next: id, payload and the time of enqueueing.
+    """A letter without the parts that differ from call to call: id, payload and the time of enqueueing.
 
-    What calls of one job have in common is weighed and checked once; filling in the rest costs a quarter of sealing.
+    The parts that calls of one job have in common are checked and encoded once; filling in the rest costs a quarter of
+    `seal`.
     """
 
     __slots__ = ("_encrypt", "_envelope", "_letter", "_limit", "_sign")
@@ -232,7 +233,7 @@ class Form:
 
 
 def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify | None = None) -> Letter:
-    """Read a sealed job, and check that it lay where it belongs.  Nothing is parsed before it was verified."""
+    """Read a sealed job, and check that it was found where it belongs.  Verifies the bytes before it parses any."""
     if len(sealed.data) > LARGEST:
         raise EnvelopeError(f"the sealed job has {len(sealed.data):,} bytes, and the limit is {LARGEST:,}")
     body = parted(sealed.data)[2] if verify is None else verify(sealed)

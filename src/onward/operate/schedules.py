@@ -7,44 +7,39 @@ Pausing, updating and deleting take back, in the same write, the occurrences tha
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import islice
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import msgspec
 
 from onward.backend import Backend, Inspection, Origin, ScheduleChange, ScheduleRow, Schedules
-from onward.base.clock import Clock, from_micros
+from onward.base.clock import from_micros
 from onward.base.durations import Duration
 from onward.base.names import suggestion
 from onward.client.booking import Booker, booked_ids
-from onward.client.bound_job import Call, Job
+from onward.client.bound_job import Call, HandleSource, JobHandle
 from onward.client.client import Client
-from onward.client.handle import HandleSource, JobHandle
 from onward.client.record import JobRecord, Records, payload_of
 from onward.client.schedules import ScheduleWriter
 from onward.errors import (
     BackendUnavailable,
-    DefinitionError,
     EnvelopeError,
     OptionError,
     ScheduleNotFound,
     ScheduleTaken,
 )
 from onward.flow.schedule import Specification, ids_of, timetable_of
-from onward.job.definition import JobDefinition
 from onward.job.secrets import masked
+from onward.operate.declarations import Declarations
 
 __all__ = ["Schedule", "ScheduleControl"]
-
-F = TypeVar("F")
 
 _MOST_SHOWN = 1000
 _TRIES = 20  # of a change that others get ahead of
 _LOOKED_BACK = 10  # ticks for each record that is asked for: superseded ones have none
-_MARK = "__onward_schedules__"
 _replace = msgspec.structs.replace
 
 
@@ -95,7 +90,7 @@ class ScheduleControl:
         client: Client,
         handles: HandleSource,
         records: Records,
-        clock: Clock,
+        declarations: Declarations,
     ) -> None:
         self.run_due: Callable[[], object] | None = None  # where jobs run in the thread that enqueues them
         self._backend = backend
@@ -105,55 +100,7 @@ class ScheduleControl:
         self._client = client
         self._handles = handles
         self._records = records
-        self._clock = clock
-        self._declared_by: dict[str, JobDefinition] = {}
-        self._unmade: list[Any] = []  # functions with a schedule that are not jobs yet
-
-    # Declaring in the code
-
-    def declare(self, target: F, name: str | None, args: Any, *, active: bool, **said: Any) -> F:
-        """Declare a schedule of a job, or of a function that is about to become one."""
-        self._writer.refuse_without_schedules()
-        if isinstance(target, Job):
-            self._declare(target, name, args, active=active, **said)
-        elif callable(target):
-            marked = getattr(target, _MARK, [])
-            cast("Any", target).__onward_schedules__ = [*marked, (name, args, active, said)]
-            self._unmade.append(target)
-        else:
-            raise OptionError("@jobs.schedule decorates a job: write it above or below @jobs.job")
-        return target
-
-    def adopt(self, function: Any, job: Any) -> Any:
-        """Declare what ``@jobs.schedule`` below ``@jobs.job`` has said about a function."""
-        for name, args, active, said in getattr(function, _MARK, ()):
-            self._declare(job, name, args, active=active, **said)
-        self._unmade = [each for each in self._unmade if each is not function]
-        return job
-
-    def refuse_unmade(self) -> None:
-        """Raise if a function has a schedule and is no job."""
-        if self._unmade:
-            function = getattr(self._unmade[0], "__qualname__", repr(self._unmade[0]))
-            raise DefinitionError(f"{function} has a schedule and is no job: put @jobs.job above its @jobs.schedule")
-
-    def _declare(
-        self, job: Job[..., Any, Any, Any], name: str | None, args: Any, *, active: bool, cron: str, **said: Any
-    ) -> None:
-        name = job.name if name is None else name
-        specification = self._writer.specification(name, cron, _call(job, args, name), **said)
-        if not active:
-            return
-        first = self._declared_by.get(name)
-        # A cell of a notebook that is run again makes another job of the same name, which counts.
-        if first is not None and (first is job.definition or first.name != job.name):
-            raise DefinitionError(
-                f"a schedule named {name!r} is already declared, of job {first.name}: give one of them another name with "
-                f"@jobs.schedule(…, name=…)"
-            )
-        self._declared_by[name] = job.definition
-        self._booker.declared[name] = specification
-        self._booker.look_soon()
+        self._declarations = declarations
 
     # Making and changing at run time
 
@@ -251,7 +198,7 @@ class ScheduleControl:
     def run_now(self, name: str) -> JobHandle[Any]:
         """Enqueue the job of a schedule once, now.  No tick is moved by it, and no policy of the schedule counts."""
         row = self._found(name)
-        envelope = self._writer.job_now(self._writer.open(row), self._clock.micros())
+        envelope = self._writer.job_now(self._writer.open(row), self._now())
         (answer,) = self._client.enqueue([envelope])
         return self._handles.handle(answer)
 
@@ -260,7 +207,7 @@ class ScheduleControl:
 
         Returns how many jobs were booked.
         """
-        self.refuse_unmade()
+        self._declarations.refuse_unmade()
         booked = self._booker.look()
         if self.run_due is not None:
             self.run_due()
@@ -279,13 +226,13 @@ class ScheduleControl:
     def next_ticks(self, specification: Specification | None, number: int) -> builtins.list[datetime]:
         if specification is None:
             return []
-        ticks = timetable_of(specification).after(self._clock.micros())
+        ticks = timetable_of(specification).after(self._now())
         return [from_micros(tick) for tick in islice(ticks, _bounded(number))]
 
     def last_jobs(self, specification: Specification | None, number: int) -> builtins.list[JobRecord]:
         if specification is None:
             return []
-        before = timetable_of(specification).before(self._clock.micros() + 1)
+        before = timetable_of(specification).before(self._now() + 1)
         ids = ids_of(self._writer.namespace, specification.name, [*islice(before, _bounded(number) * _LOOKED_BACK)])
         stored = sorted(self._inspection.get_many(ids), key=lambda job: job.id, reverse=True)
         return [self._records.record(job) for job in stored if not job.tombstone][:number]
@@ -296,10 +243,14 @@ class ScheduleControl:
     def _store(self) -> Schedules:
         return cast("Schedules", self._backend)
 
+    def _now(self) -> int:
+        """Return the store's clock, which decides what is due."""
+        return self._store.schedules().now
+
     def _rows(self) -> tuple[builtins.list[ScheduleRow], int]:
         """Return every row and the store's clock; what no worker has declared yet as it will be."""
         self._writer.refuse_without_schedules()
-        self.refuse_unmade()
+        self._declarations.refuse_unmade()
         seen = self._store.schedules()
         stored = {row.name for row in seen.rows}
         declared = [each for name, each in self._booker.declared.items() if name not in stored]
@@ -365,17 +316,6 @@ class ScheduleControl:
             _specification=found,
             _control=self,
         )
-
-
-def _call(job: Job[..., Any, Any, Any], args: Any, name: str) -> Call:
-    """Return the call that ``args=`` says: by parameter name, or in order."""
-    if args is None:
-        return Call((), {}, job)
-    if isinstance(args, Mapping):
-        return Call((), dict(args), job)
-    if isinstance(args, Sequence) and not isinstance(args, str | bytes):
-        return Call(tuple(args), {}, job)
-    raise OptionError(f"schedule {name!r}: args must be a mapping such as {{'shard': 3}}, or a list, not {args!r:.60}")
 
 
 def _refuse_code(row: ScheduleRow) -> None:

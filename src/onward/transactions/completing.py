@@ -32,8 +32,7 @@ from onward.backend import Backend
 from onward.base.failure import Failure
 from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
-from onward.client.bound_job import Job
-from onward.client.handle import JobHandle
+from onward.client.bound_job import Job, JobHandle
 from onward.contract.transactions import Completion, Transacts, in_the_way
 from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
 from onward.job.context import JobContext

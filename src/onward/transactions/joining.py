@@ -19,10 +19,9 @@ from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
 from onward.backend import Backend, Enqueued
-from onward.base.time_limit import until
-from onward.client.bound_job import Call, Job
+from onward.base.clock import until
+from onward.client.bound_job import Call, HandleSource, Job, JobHandle
 from onward.client.client import Client
-from onward.client.handle import HandleSource, JobHandle
 from onward.contract.transactions import Transacts, arun_steps, run_steps
 from onward.errors import ArgumentError, BackendUnreachable, TransactionError
 from onward.job.definition import EnqueueOptions

@@ -24,6 +24,7 @@ from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.literals import literal
+from onward.backends.mysql.schedules import MySQLSchedules
 from onward.backends.mysql.settling import Settling
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
@@ -50,7 +51,7 @@ _AS_BYTES = "CAST({} AS BINARY)"
 _LATE = 2  # so often a lock may come too late, for each of which a transaction has waited long already
 
 
-class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
+class MySQLBackend(ServerBackend, MySQLInspection, MySQLSchedules, MySQLTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "mysql"

@@ -55,7 +55,7 @@ class MySQLInspection(SqlInspection):
         due = self._write(act)
         return [once(due, job_id) for job_id in ids]
 
-    def replay(self, query: Query) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         return self._write(lambda tx: _replay(tx, query))
 
     def _tidy(self, tx: Transaction, limit: int) -> None:

@@ -54,7 +54,7 @@ def joining(envelopes: Sequence[Envelope]) -> NamedSteps[list[Enqueued]]:
 
 
 def _is_plain(envelope: Envelope) -> bool:
-    """Whether nothing but its own id can be in its way."""
+    """Return whether nothing but its own id can be in its way."""
     return envelope.unique_key is None and envelope.idempotency_key is None and envelope.single_instance is None
 
 

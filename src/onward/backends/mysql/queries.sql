@@ -489,13 +489,13 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.`rank`, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.asked,
-       NULL, NULL, job.progress, job.waits, job.parked_since
+       NULL, NULL, job.progress, job.waits, job.parked_since, CASE WHEN job.state = 'scheduled' THEN CONVERT(job.awaits USING utf8mb4) END
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
-       done.result, done.reason, done.progress, done.waits, done.parked_since
+       done.result, done.reason, done.progress, done.waits, done.parked_since, NULL
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
@@ -759,6 +759,54 @@ SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, :kind, :message
   FROM onward_finished AS done
  WHERE id = :id AND delivery = :token AND state = 'completed'
     ON DUPLICATE KEY UPDATE token = onward_attempts.token;
+
+-- Schedules.  Every write is followed by whether it wrote.
+
+-- name: schedules
+-- The clock comes with every row, and alone if there is none.
+SELECT clock.now, schedule.name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed
+  FROM (SELECT :now AS now) AS clock
+  LEFT JOIN onward_schedules AS schedule ON true;
+
+-- name: put_schedule
+-- One that is put at the same moment makes it fail, and run again.
+INSERT INTO onward_schedules (name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed)
+SELECT :schedule, 1, :origin, :fingerprint, :declared_at, :booked_until, :paused_at, :now, :missed, :sealed
+  FROM dual
+ WHERE NOT EXISTS (SELECT 1 FROM onward_schedules FORCE INDEX (PRIMARY) WHERE name = :schedule);
+SELECT 1 FROM dual WHERE row_count() > 0;
+
+-- name: change_schedule
+-- A version that no process wrote is -1.
+UPDATE onward_schedules
+   SET version = :following, origin = :origin, fingerprint = :fingerprint, declared_at = :declared_at,
+       booked_until = :booked_until, paused_at = :paused_at, seen_at = :now, missed = :missed, sealed = :sealed
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version;
+SELECT 1 FROM dual WHERE row_count() > 0;
+
+-- name: drop_schedule
+DELETE FROM onward_schedules
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version;
+SELECT 1 FROM dual WHERE row_count() > 0;
+
+-- name: schedules_seen
+UPDATE JSON_TABLE(:names, '$[*]' COLUMNS (name varchar(200) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_schedules AS schedule FORCE INDEX (PRIMARY) ON schedule.name = cast(wanted.name AS binary)
+   SET schedule.seen_at = :now;
+
+-- name: lock_unbegun
+-- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared then.
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.state <> 'executing' AND job.delivery = 0 AND job.owner IS NULL
+   FOR UPDATE;
+
+-- name: take_back
+DELETE job
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.state <> 'executing' AND job.delivery = 0 AND job.owner IS NULL;
 
 -- Transfer between stores.
 

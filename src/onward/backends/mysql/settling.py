@@ -161,7 +161,7 @@ class _Results:
 
 
 def _are_plain(owner: str, settlements: Sequence[Settlement]) -> bool:
-    """Whether nothing but a lost lease can keep them from being completed, each and all."""
+    """Return whether nothing but a lost lease can keep them from being completed, each and all."""
     return len({each.lease.envelope.id for each in settlements}) == len(settlements) and all(
         each.move == "ack"
         and each.reason is None

@@ -24,6 +24,7 @@ from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.queue_marks import QueueMarks
+from onward.backends.postgres.schedules import PostgresSchedules
 from onward.backends.postgres.settling import Settling
 from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
@@ -47,7 +48,7 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 
 
-class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
+class PostgresBackend(ServerBackend, PostgresInspection, PostgresSchedules, PostgresTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     dialect: Dialect = "postgresql"

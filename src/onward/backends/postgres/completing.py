@@ -89,7 +89,7 @@ class Lender:
         return block
 
     def _cleaned(self, connection: Connection) -> bool:
-        """Whether nothing is left of what a handler did to its session."""
+        """Return whether nothing is left of what a handler did to its session."""
         if self._connections.pooled:
             return False  # the pooler has lent the session to another client by now
         try:

@@ -692,13 +692,13 @@ RETURNING id, queue;
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
-       NULL, NULL, job.progress, job.waits, job.parked_since
+       NULL, NULL, job.progress, job.waits, job.parked_since, CASE WHEN job.state = 'scheduled' THEN job.awaits END
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
-       done.result, done.reason, done.progress, done.waits, done.parked_since
+       done.result, done.reason, done.progress, done.waits, done.parked_since, NULL
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
@@ -986,6 +986,58 @@ SELECT 'slot', slot_name, '', 0, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), 
   FROM pg_replication_slots
  WHERE NOT active
  ORDER BY 4 DESC, 5 DESC;
+
+-- Schedules.
+
+-- name: schedules
+-- The clock comes with every row, and alone if there is none.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
+SELECT clock.now, name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed
+  FROM clock
+  LEFT JOIN onward_schedules ON true;
+
+-- name: put_schedule
+INSERT INTO onward_schedules (name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed)
+VALUES (:schedule, 1, :origin, :fingerprint, :declared_at, :booked_until, :paused_at, onward_now(:now), :missed, :sealed)
+ON CONFLICT DO NOTHING
+RETURNING version;
+
+-- name: change_schedule
+-- A version that no process wrote is -1.
+UPDATE onward_schedules
+   SET version = :following, origin = :origin, fingerprint = :fingerprint, declared_at = :declared_at,
+       booked_until = :booked_until, paused_at = :paused_at, seen_at = onward_now(:now), missed = :missed, sealed = :sealed
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version
+RETURNING version;
+
+-- name: drop_schedule
+DELETE FROM onward_schedules
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version
+RETURNING version;
+
+-- name: schedules_seen
+WITH held AS MATERIALIZED (
+    SELECT schedule.name
+      FROM unnest(cast(:names AS text[])) AS wanted (name)
+     CROSS JOIN LATERAL (SELECT name FROM onward_schedules WHERE name = wanted.name FOR UPDATE) AS schedule
+)
+UPDATE onward_schedules SET seen_at = onward_now(:now) WHERE name = ANY (ARRAY (SELECT name FROM held));
+
+-- name: take_back
+-- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared again then.
+WITH held AS MATERIALIZED (
+    SELECT job.id
+      FROM unnest(cast(:ids AS text[])) AS wanted (id)
+     CROSS JOIN LATERAL (SELECT id
+                           FROM onward_jobs
+                          WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
+                            AND owner IS NULL
+                            FOR UPDATE) AS job
+)
+DELETE FROM onward_jobs
+ WHERE id = ANY (ARRAY (SELECT id FROM held))
+   AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL
+RETURNING id;
 
 -- Transfer between stores.
 

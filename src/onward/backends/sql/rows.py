@@ -63,9 +63,8 @@ def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
 
 def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
     job_id, queue, job, sealed, state, rank, attempts, delivery, crashes, interruptions, *rest = row
-    available_at, enqueued_at, started_at, finished_at, owner, asked, result, reason, progress, waits, parked_since = (
-        rest
-    )
+    available_at, enqueued_at, started_at, finished_at, owner, asked, result, reason, progress, *waiting = rest
+    waits, parked_since, awaits = waiting
     return StoredJob(
         id=job_id,
         queue=queue,
@@ -88,6 +87,7 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
         progress=progress,
         waits=waits,
         parked_since=parked_since,
+        awaits=awaits,
         tombstone=sealed is None,
         runs=runs,
     )

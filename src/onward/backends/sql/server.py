@@ -76,7 +76,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
     @abstractmethod
     def _may_repeat(self, failures: Sequence[Exception]) -> bool:
-        """Whether the transaction that failed so, the last time just now, may be run once more."""
+        """Return whether the transaction that failed so, the last time just now, may be run once more."""
 
     @abstractmethod
     def _turn(self, tx: Any, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:

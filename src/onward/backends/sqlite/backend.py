@@ -8,7 +8,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-import msgspec
+from msgspec.structs import replace
 
 from onward.backend import (
     DURABLE,
@@ -48,6 +48,7 @@ from onward.backends.sqlite.completing import SqliteCompletion
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
+from onward.backends.sqlite.notes import SqliteNotes
 from onward.backends.sqlite.schedules import SqliteSchedules
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
@@ -55,20 +56,20 @@ from onward.backends.sqlite.url import Durability, anchored, checked_durability,
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
-from onward.contract.transactions import Dialect, Rows, Steps, Style, refuse_to_wait
+from onward.contract.transactions import Dialect, Rows, Steps, Style, in_the_way, waits_for_itself
 from onward.errors import BackendMisconfigured, TransactionError
 
 __all__ = ["SqliteBackend"]
 
 Result = TypeVar("Result")
 
+_DURABLE, _LOSSY = (replace(each, notes=True) for each in (DURABLE, LOSSY))
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
-_DURABLE, _LOSSY = (msgspec.structs.replace(each, schedules=True) for each in (DURABLE, LOSSY))
 
 
-class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteSchedules, SqliteTransfer, Backend):
+class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
@@ -81,7 +82,8 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteSchedules, SqliteTran
         self._pipe = pipe
         self._prefix = prefix
         self._sql = queries.load(prefix)
-        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=pipe.wake)
+        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake)
+        self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
 
     @classmethod
@@ -168,7 +170,10 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteSchedules, SqliteTran
     @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
-        if not turn.settlements and (result := self._idle(turn)) is not None:
+        expects_work = self._expects_work
+        if turn.claim is not None:
+            self._expects_work = False
+        if not turn.settlements and not expects_work and (result := self._idle(turn)) is not None:
             return result
         try:
             return self._turn(turn, one_by_one=False)
@@ -257,7 +262,9 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteSchedules, SqliteTran
             version = self._connections.version()
             if sleeper.woken or version != seen:
                 seen, due = version, self._next_due(queues)
-            if sleeper.is_over(due, (due - self.clock.micros()) / SECOND):
+            until_due = (due - self.clock.micros()) / SECOND
+            if sleeper.is_over(due, until_due):
+                self._expects_work = until_due <= 0
                 return
             sleeper.sleep(_LOOK_EVERY)
 
@@ -288,8 +295,9 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteSchedules, SqliteTran
         return as_statements(look(), lambda step: foreign(self._sql[step.name], step.parameters, style))
 
     def begin(self, *, at_most: float) -> SqliteCompletion:
-        refuse_to_wait(self)
-        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._pipe.wake)
+        if in_the_way.get() is self:
+            raise waits_for_itself()
+        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._wake)
 
     def completed(self, lease: Lease) -> bool:
         with self._reading() as tx:
@@ -344,6 +352,11 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteSchedules, SqliteTran
     def _shrink(self) -> None:
         with self._connections.tidying() as connection:
             maintenance.tidy(connection, self._connections.path)
+
+    def _wake(self) -> None:
+        """Wake a worker: a transaction has made a job due, or has left one behind."""
+        self._expects_work = True
+        self._pipe.wake()
 
     def _idle(self, turn: Turn) -> TurnResult | None:
         """The answer to a turn that has nothing to write, found without the write lock."""

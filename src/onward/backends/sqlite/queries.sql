@@ -265,10 +265,11 @@ DELETE FROM onward_jobs
                   WHERE delivery = lease.value AND +owner = ?2 AND state = 'executing');
 
 -- name: put_back
--- nack, snooze and park: due later, and waiting is counted anew.
+-- nack, snooze and park: due later, and waiting is counted anew.  What a job awaits counts while it is scheduled, and every
+-- move there writes it: it need not be cleared when it is claimed.
 UPDATE onward_jobs
    SET state = ?4, available_at = ?5, attempts = attempts + ?6, waits = ?7, spent = coalesce(?8, spent),
-       parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, owner = NULL
+       parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, awaits = ?10, owner = NULL
  WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
 
 -- name: release
@@ -348,13 +349,13 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
-       NULL, NULL, job.progress, job.waits, job.parked_since
+       NULL, NULL, job.progress, job.waits, job.parked_since, CASE WHEN job.state = 'scheduled' THEN job.awaits END
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, 0,
-       done.result, done.reason, done.progress, done.waits, done.parked_since
+       done.result, done.reason, done.progress, done.waits, done.parked_since, NULL
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
@@ -574,6 +575,47 @@ DELETE FROM onward_attempts
  WHERE job_id IN (SELECT value FROM json_each(:ids))
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
 
+-- name: note
+-- By a lease that is held; else it writes nothing.  A name that is there already stays as it is, and counts as written.
+INSERT INTO onward_notes (job_id, name, at, value)
+SELECT id, ?4, ?5, ?6 FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing'
+ON CONFLICT (job_id, name) DO UPDATE SET at = at;
+
+-- name: notes_of
+SELECT name, value, at FROM onward_notes WHERE job_id = :id ORDER BY name;
+
+-- name: state_of
+-- Of a live job, else of a finished one.
+SELECT state FROM onward_jobs WHERE id = ?1
+ UNION ALL
+SELECT state FROM onward_finished WHERE id = ?1
+ LIMIT 1;
+
+-- name: room_for_note
+-- Whether the name is there, and what the others take up.
+SELECT coalesce(sum(name = ?2), 0), coalesce(sum(name <> ?2), 0), coalesce(sum(iif(name = ?2, 0, length(value))), 0)
+  FROM onward_notes
+ WHERE job_id = ?1;
+
+-- name: store_signal
+INSERT INTO onward_notes (job_id, name, at, value) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (job_id, name) DO UPDATE SET at = excluded.at, value = excluded.value;
+
+-- name: wake_signalled
+-- If it waits for a signal that is there.
+UPDATE onward_jobs SET state = 'available', available_at = ?2
+ WHERE id = ?1 AND state = 'scheduled' AND awaits IS NOT NULL
+   AND EXISTS (SELECT 1 FROM onward_notes WHERE job_id = ?1 AND name = '!' || onward_jobs.awaits);
+
+-- name: forget_notes
+-- A job that was enqueued anew under its old id keeps what it has.
+DELETE FROM onward_notes
+ WHERE job_id IN (SELECT value FROM json_each(:ids))
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_notes.job_id);
+
+-- name: drop_notes
+DELETE FROM onward_notes WHERE job_id = ?1;
+
 -- name: next_finished
 SELECT id, queue, state, finished_at, sealed IS NULL, :now FROM onward_finished WHERE id > :after ORDER BY id LIMIT :limit;
 
@@ -619,12 +661,12 @@ RETURNING version;
 UPDATE onward_schedules
    SET version = :following, origin = :origin, fingerprint = :fingerprint, declared_at = :declared_at,
        booked_until = :booked_until, paused_at = :paused_at, seen_at = :now, missed = :missed, sealed = :sealed
- WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :seen
+ WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :version
 RETURNING version;
 
 -- name: drop_schedule
 DELETE FROM onward_schedules
- WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :seen
+ WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :version
 RETURNING version;
 
 -- name: schedules_seen

@@ -16,7 +16,7 @@ import msgspec
 from onward.backends.sql.statements import NamedSteps
 from onward.backends.sqlite.connection import Connections
 from onward.base.clock import Clock
-from onward.contract.transactions import refuse_to_wait, run_steps
+from onward.contract.transactions import in_the_way, run_steps, waits_for_itself
 
 __all__ = ["Row", "Transaction", "Transactions", "as_json"]
 
@@ -116,7 +116,8 @@ class Transactions:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Hold the write lock; the time is read once it is held, so that waiting for it shortens no lease."""
-        refuse_to_wait(self._store)
+        if in_the_way.get() is self._store:
+            raise waits_for_itself()
         with self._connections.writing() as connection:
             tx = Transaction(connection, self._sql, self._clock.micros())
             yield tx

@@ -40,6 +40,7 @@ TOPICS = (
     "holds",
     "inspection",
     "moving",
+    "notes",
     "overview",
     "pausing",
     "reaping",

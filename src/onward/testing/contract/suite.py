@@ -34,6 +34,7 @@ from onward.testing.contract.forgetting import ForgettingContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
 from onward.testing.contract.moving import AcceptingContract, WithholdingContract
+from onward.testing.contract.notes import NotesContract, SignalsContract, WaitingForSignalsContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
@@ -122,6 +123,9 @@ class BackendContract(
     WithholdingContract,
     AcceptingContract,
     TakingContract,
+    NotesContract,
+    SignalsContract,
+    WaitingForSignalsContract,
     SchedulesContract,
     BookingContract,
     TakingBackContract,
