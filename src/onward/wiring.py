@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -42,7 +43,8 @@ from onward.operate.schedules import ScheduleControl
 from onward.operate.unsupported_inspection import inspection_of
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
-from onward.transactions.completing import Blocks, note_after_completion
+from onward.transactions.blocks import Blocks
+from onward.transactions.completing import note_after_completion, open_block
 from onward.transactions.joining import Joins
 from onward.worker.inline import InlineRunner
 from onward.worker.options import WorkerOptions, WorkerParts
@@ -165,7 +167,7 @@ class Parts:
             unknown_grace=settings.unknown_grace,
             results=results,
             report=self._report_progress,
-            transact=blocks.open,
+            transact=partial(open_block, blocks),
             note_after_completion=self._note_after_completion,
             encryption=keys.encryption,
             occurrences=Occurrences(self.backend, self.inspection, settings.namespace),

@@ -21,11 +21,12 @@ from typing import Any, Protocol
 
 import msgspec
 
+from onward.attempt.commits import afound_out, found_out
 from onward.attempt.occurrences import Occurrences
 from onward.attempt.overrun import swallowed, told_to_a_task
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock
-from onward.base.failure import Failure, describe, kind_of, message_of, storable
+from onward.base.failure import Failure, describe, describe_behind, kind_of, message_of, storable
 from onward.base.logs import get_logger
 from onward.base.wording import a
 from onward.errors import (
@@ -41,7 +42,7 @@ from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY, RetryPolicy
 from onward.job.scrubbing import Scrub
 from onward.job.secrets import MASK
-from onward.job.signals import Discard, Signal
+from onward.job.signals import Discard, Retry, Signal
 from onward.security.encryption import Encryption
 
 __all__ = [
@@ -66,7 +67,7 @@ _UNRUN = (Awaitable, Generator, AsyncGenerator)
 _DONE = Done()
 
 Report = Callable[[Lease, float, str | None], bool]
-Transact = Callable[[Lease, JobContext], TransactionBlock]
+Transact = Callable[[Lease, JobContext, Any], TransactionBlock]
 Fenced = Callable[[Lease, Callable[[Lease], bool]], bool | None]
 
 
@@ -168,6 +169,8 @@ def run(ready: Ready, runtime: Runtime, slot: Interruptible | None = None) -> At
             raise
         if not returned and error is None:
             error = late
+    if ready.context is not None and ready.context.open_completion is not None:
+        error = found_out(ready.context, ready.context.open_completion.find_out, error)
     try:
         return _ended(ready, runtime, value, error, started, told=told)
     except BaseException:  # noqa: BLE001  not from this code: a trace function that the handler left raises once
@@ -189,6 +192,8 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
         error = raised
         if issubclass(type(raised), TimeoutError) and deadline.expired():
             error = JobTimeout(f"the job's task was cancelled at its time-out of {ready.terms.timeout:g} s")
+    if ready.context is not None and ready.context.open_completion is not None:
+        error = await afound_out(ready.context, ready.context.open_completion.afind_out, error)
     try:
         return _ended(ready, runtime, value, error, started, told=told_to_a_task(deadline))
     finally:
@@ -303,7 +308,12 @@ def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 
 def _failure(error: BaseException | None, letter: Letter, runtime: Runtime) -> Failure | None:
     """Return an error as it is stored and logged, without the secrets of its job's arguments."""
-    return None if error is None else describe(error, scrubber(letter, runtime))
+    if error is None:
+        return None
+    scrub = scrubber(letter, runtime)
+    if issubclass(type(error), Retry) and error.__cause__ is not None:
+        return describe_behind(error, error.__cause__, scrub)  # by which dead letters are told apart
+    return describe(error, scrub)
 
 
 def scrubber(letter: Letter, runtime: Runtime) -> Scrub:
@@ -336,7 +346,7 @@ def _misfit(ready: Ready, error: BaseException, runtime: Runtime) -> Attempt:
     reason = message_of(error, scrubber(letter, runtime))
     if has_waited(lease, runtime):
         dead = Dead(reason, cause="misfit", ran=False, quotes=True)
-        return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure("DoesNotFit", reason))
+        return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure(kind_of(error), reason))
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 
 

@@ -11,7 +11,7 @@ from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, p
 from onward.attempt.hooked import Hooked
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, from_micros
-from onward.base.failure import Failure, describe, storable
+from onward.base.failure import Failure, describe, kind_of, name_of, storable
 from onward.base.wording import counted
 from onward.errors import (
     DecryptionFailed,
@@ -24,7 +24,7 @@ from onward.job.context import JobContext
 from onward.job.envelope import Letter, open_sealed
 from onward.job.lease import LARGEST_COUNT, Hold, Lease
 from onward.job.outcome import Cancelled, Dead, Outcome, Skipped, Snoozed
-from onward.job.registry import Entry
+from onward.job.registry import Entry, NotAllowed
 
 __all__ = ["prepare"]
 
@@ -61,7 +61,7 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         return _unknown(lease, letter, runtime)
     refused = runtime.registry.refusal(entry, letter.job, letter.queue)
     if refused is not None:
-        failure = Failure("NotAllowed", refused)
+        failure = Failure(name_of(NotAllowed), refused)
         return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
     terms = _terms(letter, entry, runtime)
     lease, outcome = _not_now(lease, letter, terms, runtime)
@@ -91,7 +91,7 @@ def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
         cause = "undecryptable"
     elif isinstance(error, SignatureRejected) or runtime.requires_signatures:
         cause = "rejected"
-    failure = Failure(type(error).__name__, storable(str(error)))
+    failure = Failure(kind_of(error), storable(str(error)))
     return Attempt(lease=lease, outcome=Dead(str(error), cause=cause, ran=False), failure=failure)
 
 
@@ -176,7 +176,7 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         report=lambda fraction, note: (
             runtime.fenced(lease, lambda now: runtime.report(now, fraction, note)) is not False
         ),
-        transact=lambda context: runtime.transact(lease, context),
+        transact=lambda context, connection: runtime.transact(lease, context, connection),
         scrub=lambda: scrubber(letter, runtime),
     )
     context.scheduled_for = None if lease.tick is None else from_micros(lease.tick)

@@ -43,6 +43,7 @@ class RunError:
     traceback: str
     at: datetime
     duration_ms: int
+    owner: str | None = None  # the session of the worker that ran it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +82,7 @@ class JobRecord:
     progress: Progress | None
     errors: tuple[RunError, ...]
     raw: bytes = field(repr=False)  # the sealed bytes as they are stored
+    not_before: datetime | None = None  # the instant of `at` or `delay`; `available_at` moves with every retry
     waits: int = 0  # how often in a row a worker put it back without a run: its key is held, or its handler is unknown
     parked_since: datetime | None = None  # since when no worker that claimed it knew it
     has_secrets: bool = False  # whether parameters are secret by their type
@@ -196,6 +198,7 @@ def _record(
         reason=encryption.read_reason(stored.id, stored.queue, stored.reason),
         progress=_progress(stored, encryption),
         errors=tuple(_error(stored, run, encryption) for run in stored.runs),
+        not_before=None if letter is None else _when(letter.not_before),
         waits=stored.waits,
         parked_since=_when(stored.parked_since),
         raw=stored.data,
@@ -288,4 +291,5 @@ def _error(stored: StoredJob, run: Run, encryption: Encryption) -> RunError:
         traceback=failure.traceback,
         at=_shown(run.at),
         duration_ms=run.duration_ms,
+        owner=run.owner,
     )

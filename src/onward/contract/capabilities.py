@@ -63,7 +63,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
 
 
 # Of stores that have all other capabilities.
-DURABLE, LOSSY = Capabilities(schedules=True), Capabilities(durable=False, schedules=True)
+DURABLE = Capabilities(notes=True, schedules=True)
+LOSSY = Capabilities(durable=False, notes=True, schedules=True)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -111,6 +111,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure
     at: int
     duration_ms: int
+    owner: str | None = None  # the session that held it
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -13,7 +13,7 @@ from onward.base.credentials import without_credentials
 from onward.base.logs import Once, get_logger
 from onward.errors import TransactionError
 
-__all__ = ["Completed", "JobContext", "TransactionBlock"]
+__all__ = ["Completed", "JobContext", "OpenCompletion", "TransactionBlock"]
 
 logger = get_logger("onward.job")
 
@@ -41,6 +41,18 @@ class Completed(NamedTuple):
 
     result: bytes | None
     note: str | None
+
+
+class OpenCompletion(Protocol):
+    """A success that was written in a transaction of the handler's own connection: it counts if that is committed."""
+
+    def find_out(self) -> Completed | None:
+        """Return what the job resulted in if it was committed.  Called when the handler has ended."""
+        ...
+
+    async def afind_out(self) -> Completed | None:
+        """The same for a connection that is awaited."""
+        ...
 
 
 class JobContext:
@@ -90,6 +102,7 @@ class JobContext:
         "max_retries",
         "meta",
         "name",
+        "open_completion",
         "queue",
         "scheduled_for",
     )
@@ -108,7 +121,7 @@ class JobContext:
         delivery: int,
         deadline: datetime | None = None,
         report: Callable[[float, str | None], bool] | None = None,
-        transact: Callable[[JobContext], TransactionBlock] | None = None,
+        transact: Callable[[JobContext, Any], TransactionBlock] | None = None,
         scrub: Callable[[], Callable[[str], str]] | None = None,
     ) -> None:
         self.id = id
@@ -129,6 +142,7 @@ class JobContext:
         self.alone = False  # whether the job has a process of its own: then that whole process group is ended
         self._began = False
         self.completed: Completed | None = None
+        self.open_completion: OpenCompletion | None = None  # until the handler has ended
         self._cancelled = False
         self._lost = False
 
@@ -175,15 +189,18 @@ class JobContext:
             told = self.scrub(problem)
             logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, told)
 
-    def transaction(self) -> TransactionBlock:
+    def transaction(self, connection: Any = None) -> TransactionBlock:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
         the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
         ``conn.enqueue(job, ...)`` enqueues, ``conn.complete(result)`` gives the job's result.  In an async handler it is
         ``async with``, and what talks to the store is awaited.
+
+        With a connection or session of your own to the jobs' database, in a transaction that has begun, the job is completed
+        if and only if you commit that transaction: ``with ctx.transaction(session) as tx:``, and commit after the block.
         """
         if self._transact is None:
             raise TransactionError("this context was made by hand: only that of a worker has transactions")
-        return self._transact(self)
+        return self._transact(self, connection)
 
     def begin_transaction(self) -> None:
         """Mark that a transaction began.  Only its block calls this."""
@@ -193,9 +210,9 @@ class JobContext:
             )
         self._began = True
 
-    def complete(self, result: bytes | None, note: str | None) -> None:
-        """Mark the job as completed.  Only the transaction's block calls this, after its commit."""
-        self.completed = Completed(result, note)
+    def complete(self, completed: Completed) -> None:
+        """Mark the job as completed.  Called when its transaction is known to be committed."""
+        self.completed = completed
 
     def scrub(self, text: str) -> str:
         """Return a text to log or show, without the secrets of this job's arguments."""

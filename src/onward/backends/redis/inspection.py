@@ -128,7 +128,7 @@ class RedisInspection:
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in self._tombs_named(query)})
         for ids in _batches([job.id for job in self._matching(query, _REPLAYABLE)]):
-            for job_id, obstacle in packing.obstacles(self._run("replay", self._now(), ids)):
+            for job_id, obstacle in packing.obstacles(self._run("replay", self._now(), ids, fresh)):
                 if obstacle:
                     replayed.skipped[job_id] = obstacle
                 else:

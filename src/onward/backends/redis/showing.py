@@ -13,17 +13,19 @@ from onward.backends.redis.layout import STATES, FixedFields
 from onward.backends.redis.packing import UNREADABLE, opened
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
-from onward.job.states import state_named
+from onward.job.states import State, state_named
 
 __all__ = ["carried", "instant", "session_state", "shown_job", "shown_name", "stored_job"]
 
-_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str]).decode
+_SCHEDULED = next(number for number, state in STATES.items() if state is State.SCHEDULED)
+
+_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str, str]).decode
 _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
     """Return a job from what `shown` of the scripts answers."""
-    job_id, raw, sealed, progress, result, runs, is_live = shown
+    job_id, raw, sealed, progress, result, runs, is_live, awaits = shown
     patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
     fixed = record.fixed
     return StoredJob(
@@ -48,6 +50,7 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         progress=progress,
         waits=record.waits,
         parked_since=record.parked_since,
+        awaits=shown_name(awaits) if awaits is not None and state == _SCHEDULED and not patch.state else None,
         tombstone=bool(patch.tombstone),
         runs=_runs(runs),
     )
@@ -89,13 +92,20 @@ def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
 def _noted_run(raw: bytes) -> Run:
     """A run; one that cannot be read is shown as that."""
     try:
-        token, attempt, move, to, at, duration_ms, *failure = _run(raw)
+        token, attempt, move, to, at, duration_ms, *failure, owner = _run(raw)
         state = STATES[to]
     except UNREADABLE:
-        token, attempt, move, at, duration_ms, state = 0, 0, "unknown", 0, 0, state_named("damaged")
+        token, attempt, move, at, duration_ms, state, owner = 0, 0, "unknown", 0, 0, state_named("damaged"), ""
         failure = ["UnreadableRun", f"what is noted of this run cannot be read: {raw[:100]!r}", ""]
     return Run(
-        token=token, attempt=attempt, move=move, to=state, failure=Failure(*failure), at=at, duration_ms=duration_ms
+        token=token,
+        attempt=attempt,
+        move=move,
+        to=state,
+        failure=Failure(*failure),
+        at=at,
+        duration_ms=duration_ms,
+        owner=owner or None,
     )
 
 

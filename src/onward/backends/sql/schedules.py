@@ -83,8 +83,15 @@ class SqlSchedules:
     def _before_removing(self, tx: Any, envelopes: Sequence[Envelope]) -> None:
         """Lock what storing these needs before jobs are removed, where that takes an order."""
 
-    def _take_back(self, tx: Any, ids: Sequence[str]) -> list[str]:
-        return [job_id for (job_id,) in tx.ask("take_back", ids=sorted(set(ids))).rows()]
+    def _take_back(self, tx: SqlTransaction, ids: Sequence[str]) -> list[str]:
+        removed = self._remove_unbegun(tx, sorted(set(ids)))
+        if removed:
+            tx.ask("forget_notes", ids=removed)
+        return removed
+
+    def _remove_unbegun(self, tx: Any, ids: list[str]) -> list[str]:
+        """Remove those that were never claimed; return which."""
+        return [job_id for (job_id,) in tx.ask("take_back", ids=ids).rows()]
 
 
 def _compare_and_set(tx: SqlTransaction, change: ScheduleChange) -> bool:

@@ -237,8 +237,9 @@ SELECT job.id, job.delivery, job.idempotency_key, job.idempotency_ttl, job.singl
 
 -- name: record_run
 -- Before the move, while the row still says how many runs there were.
-INSERT OR REPLACE INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+INSERT OR REPLACE INTO onward_attempts (
+       job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, owner, ?8, ?9, ?10
   FROM onward_jobs
  WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
 
@@ -299,8 +300,8 @@ SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = ?1 AND delivery = ?2 AND
 
 -- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
-INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-SELECT id, delivery, attempts, 'ack', state, ?3, ?4, ?5, ?6, ?7
+INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+SELECT id, delivery, attempts, 'ack', state, ?3, ?4, owner, ?5, ?6, ?7
   FROM onward_finished
  WHERE id = ?1 AND delivery = ?2 AND state = 'completed'
 ON CONFLICT DO NOTHING;
@@ -403,7 +404,8 @@ SELECT id FROM onward_finished
  LIMIT :limit;
 
 -- name: runs_of
-SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.kind, run.message, run.traceback
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.kind, run.message,
+       run.traceback
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_attempts AS run ON run.job_id = wanted.value
  ORDER BY run.job_id, run.token;
@@ -763,8 +765,9 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?
 ON CONFLICT DO NOTHING;
 
 -- name: accept_run
-INSERT OR REPLACE INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+INSERT OR REPLACE INTO onward_attempts (
+       job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: accept_holds
 -- A key that is held here now, or done for longer, stays as it is.
