@@ -22,6 +22,7 @@ from typing import Any, Protocol
 import msgspec
 
 from onward.attempt.commits import afound_out, found_out
+from onward.attempt.occurrences import Occurrences
 from onward.attempt.overrun import swallowed, told_to_a_task
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock
@@ -96,6 +97,7 @@ class Runtime:
     notes: Notes
     note_seals: NoteSeals
     patience: float  # seconds for which a note is tried again while the store is away
+    occurrences: Occurrences
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
     # Writes under the lease as it is now: its session may have been adopted.  False: it is lost; None: not known now.

@@ -104,6 +104,8 @@ class JobContext:
     """The fencing token: it grows with every claim of this job."""
     deadline: datetime | None
     """When this run is interrupted, if it has a time-out."""
+    scheduled_for: datetime | None
+    """The tick of its schedule that this run is for; of a late run that stands for others, the newest. None without one."""
 
     __slots__ = (
         "_attend",
@@ -129,6 +131,7 @@ class JobContext:
         "name",
         "open_completion",
         "queue",
+        "scheduled_for",
     )
 
     def __init__(
@@ -166,6 +169,7 @@ class JobContext:
         self._steps: StepsOfRun | None = None
         self.in_transaction = False
         self._attend: Callable[[int], None] | None = None
+        self.scheduled_for = None
         self.alone = False  # whether the job has a process of its own: then that whole process group is ended
         self._began = False
         self.completed: Completed | None = None
