@@ -59,6 +59,13 @@ class Transaction:
         """Run a statement once for each row; return the number of rows written."""
         return self._connection.executemany(self._sql[name], rows).rowcount
 
+    def insert(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Run an insert whose text ends before its columns, once for each row; what is in the way stays."""
+        if rows:
+            names = list(rows[0])
+            columns = f"({', '.join(names)}) VALUES (:{', :'.join(names)}) ON CONFLICT DO NOTHING"
+            self._connection.executemany(f"{self._sql[name]} {columns}", rows)
+
     def rows(self, name: str, parameters: Parameters = ()) -> list[Row]:
         return self._connection.execute(self._sql[name], parameters).fetchall()
 
