@@ -623,14 +623,14 @@ SELECT hold.key, hold.job_id, hold.token, hold.done_until
 DELETE FROM onward_jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND state <> 'executing';
 
 -- name: restore_live
--- The names of the columns and the values follow.
-INSERT INTO onward_jobs;
+-- Into the columns that the rows name, in place of this one; so it is with the next two.
+INSERT INTO onward_jobs (id) VALUES (:id);
 
 -- name: restore_dead
-INSERT INTO onward_finished;
+INSERT INTO onward_finished (id) VALUES (:id);
 
 -- name: restore_runs
-INSERT INTO onward_attempts;
+INSERT INTO onward_attempts (job_id) VALUES (:job_id);
 
 -- name: known
 SELECT job.id FROM json_each(:ids) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value

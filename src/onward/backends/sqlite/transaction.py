@@ -60,11 +60,11 @@ class Transaction:
         return self._connection.executemany(self._sql[name], rows).rowcount
 
     def insert(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
-        """Run an insert whose text ends before its columns, once for each row; what is in the way stays."""
+        """Run an insert for each row, into the columns that the rows name; what is in the way stays."""
         if rows:
-            names = list(rows[0])
-            columns = f"({', '.join(names)}) VALUES (:{', :'.join(names)}) ON CONFLICT DO NOTHING"
-            self._connection.executemany(f"{self._sql[name]} {columns}", rows)
+            table, names = self._sql[name].partition("(")[0], list(rows[0])
+            values = f"({', '.join(names)}) VALUES (:{', :'.join(names)})"
+            self._connection.executemany(f"{table} {values} ON CONFLICT DO NOTHING", rows)
 
     def rows(self, name: str, parameters: Parameters = ()) -> list[Row]:
         return self._connection.execute(self._sql[name], parameters).fetchall()
