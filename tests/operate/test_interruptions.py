@@ -6,7 +6,7 @@ run what they get, with no history kept, until even the tombstones are gone.
 
 import threading
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import suppress
 from functools import partial
 
@@ -212,12 +212,14 @@ def test_a_transfer_that_may_have_copied_goes_on_to_the_same_store_only(open_sto
     with pytest.raises(Killed):
         Transfer(source, Stops(target, "restore", Fuse(1, "after"))).move("default")
 
-    with pytest.raises(QueueReserved, match="it went to another store"):
-        Transfer(source, wrong).move("default")
-    with pytest.raises(QueueReserved):
-        Transfer(target, wrong).move("default")
+    refused = []
+    for start in (source, target):
+        try:
+            Transfer(start, wrong).move("default")
+        except QueueReserved as error:
+            refused.append("it went to another store" in str(error))
 
-    assert list(wrong.queues()) == []
+    assert (refused, list(wrong.queues())) == ([True, False], [])
     assert Transfer(source, target).move("default").moved == 3
 
 
@@ -313,6 +315,7 @@ def test_a_reservation_waits_for_claims_that_began_before_it(open_store, kind):
         assert claiming.wait(60)
         reserved = threads.submit(reserve)
         eventually(lambda: [queue.reserved_for for queue in store.queues()] == ["sends 1.1"])
+        assert not wait([reserved], timeout=0.5).done
         may_end.set()
         claimed.result(60)
         reserved.result(60)

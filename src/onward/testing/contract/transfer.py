@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -68,15 +69,21 @@ def _open(backend: Any) -> None:
 @needs("transferable", "inspection")
 class ReservationContract:
     @pytest.mark.promise("A22")
-    def test_no_worker_claims_from_a_reserved_queue_and_no_operator_resumes_it(self, backend):
+    def test_no_worker_claims_from_a_reserved_queue_whatever_people_resume(self, backend):
         backend.enqueue([envelope := an_envelope(), other := an_envelope(queue="other")])
         assert backend.reserve("default", _MINE)
 
-        with pytest.raises(QueueReserved, match="run the same `onward move` again"):
+        with suppress(QueueReserved):
             backend.pause("default", paused=False)
 
         assert ids(backend.claim(a_claim(queues=("default", "other"), limit=5))) == [other.id]
         assert backend.get(envelope.id).state is State.AVAILABLE
+
+    def test_who_resumes_a_reserved_queue_is_told_what_to_do(self, backend):
+        backend.reserve("default", _MINE)
+
+        with pytest.raises(QueueReserved, match="to another store.*run the same `onward move` again"):
+            backend.pause("default", paused=False)
 
     def test_the_queue_stays_paused_when_the_reservation_ends(self, backend):
         backend.enqueue([envelope := an_envelope()])
@@ -199,12 +206,21 @@ class RestoreContract:
         new = [msgspec.structs.replace(job, id=f"{job.id}-new") for job in jobs]
         backend.reserve("default", "sends 1.2 another run", was=_MINE)
 
-        with pytest.raises(BackendUnavailable, match="run the command again"):
+        with suppress(BackendUnavailable):
             backend.restore(_MINE, new, {})
-        with pytest.raises(BackendUnavailable, match="run the command again"):
+        with suppress(BackendUnavailable):
             backend.remove(_MINE, jobs)
 
         assert list(_read(backend, reserve=False)) == list(jobs)
+
+    def test_a_transfer_without_the_reservation_is_told_what_to_do(self, backend):
+        backend.enqueue([an_envelope()])
+        jobs = _read(backend, reserve=False)
+
+        with pytest.raises(BackendUnavailable, match="run the command again"):
+            backend.restore(_MINE, jobs, {})
+        with pytest.raises(BackendUnavailable, match="run the command again"):
+            backend.remove(_MINE, jobs)
 
     def test_many_are_restored_at_once(self, backend):
         backend.enqueue([an_envelope(unique_key=f"k{number}") for number in range(300)])
