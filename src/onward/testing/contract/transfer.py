@@ -82,7 +82,7 @@ class ReservationContract:
     def test_who_resumes_a_reserved_queue_is_told_what_to_do(self, backend):
         backend.reserve("default", _MINE)
 
-        with pytest.raises(QueueReserved, match="to another store.*run the same `onward move` again"):
+        with pytest.raises(QueueReserved, match=r"to another store.*run the same `onward move` again"):
             backend.pause("default", paused=False)
 
     def test_the_queue_stays_paused_when_the_reservation_ends(self, backend):
