@@ -59,7 +59,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
         _WORKER, "Reaps and prunes, in a worker without a supervisor.", (505, 490)
     ),
     ("worker/session.py", "onward-renewal"): Thread(
-        _WORKER, "Renews the session, where no supervisor does.", (505, 390)
+        _WORKER, "Renews the session, where no supervisor does: also that of `process_once` and `drain`.", (505, 390)
     ),
     ("worker/handler_threads.py", "onward-run-"): Thread(
         _WORKER, "Calls sync handlers; there are at most as many as `--concurrency`.", (320, 340)
@@ -67,7 +67,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("worker/handler_tasks.py", "onward-loop"): Thread(
         _WORKER, "The event loop that runs all async handlers of a worker.", (320, 390)
     ),
-    ("worker/interrupt.py", "onward-deadlines"): Thread(
+    ("worker/handler_threads.py", "onward-deadlines"): Thread(
         _WORKER, "Raises time-outs and cancelling in handler threads.", (320, 440)
     ),
     ("worker/loop_watch.py", "onward-loop-watch"): Thread(
@@ -80,9 +80,6 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("security/key_file.py", "onward-keys"): Thread(_ANY, "Looks at the key file now and then.", (135, 490)),
     ("entry/isolated.py", "onward-messages"): Thread(
         _ISOLATED, "Reads the worker's messages; when the worker is gone, ends the process.", (360, 700)
-    ),
-    ("worker/inline.py", "onward-renewal"): Thread(
-        _ANY, "Renews the session of `process_once` and `drain` while a handler runs."
     ),
     ("worker/event_loop.py", "onward-loop"): Thread(_ANY, "The event loop of async handlers in `process_once` and `drain`."),
     ("handlers/exchange.py", "onward-resolve"): Thread(_WORKER, "Looks up a host name for a `url` job."),
@@ -99,20 +96,19 @@ GUARDS: Mapping[str, str] = {
     "base/ids.py": "The last id of the process: ids rise strictly.",
     "base/interruption.py": "Whether a thread is inside code that an asynchronous exception must not tear apart.",
     "base/ipc.py": "The sending end of a socket: messages are written whole.",
-    "client/group_commit.py": "The pile of envelopes, the one thread that commits, and the callers that wait for it.",
+    "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",
     "supervisor/supervisor.py": "The boards: the store thread reads the sessions' names while the loop replaces processes.",
-    "telemetry.py": "The counters; the subscribers and the events that wait for them.",
+    "telemetry.py": "The counters; the subscribers and the events that wait for them; what a worker has done, for tests.",
     "worker/diagnostics/stacks.py": "Nothing: an event that ends the thread.",
     "worker/event_loop.py": "The start and the end of the event loop.",
+    "worker/events.py": "The end of a worker.",
     "worker/handler_tasks.py": "The start of the event loop.",
-    "worker/handler_threads.py": "The number of handler threads; an idle one waits on a lock of its own until woken.",
+    "worker/handler_threads.py": "The number of handler threads, each of which waits on a lock of its own; their deadlines.",
     "worker/inflight.py": "The leases in the process: which wait, which run.",
-    "worker/inline.py": "The session of `process_once` and `drain`, and its renewal.",
-    "worker/interrupt.py": "The deadlines of running handlers.",
+    "worker/inline.py": "The session of `process_once` and `drain`, and those before it.",
     "worker/isolated.py": "Which isolated processes are idle or busy; and that one is ended once.",
     "worker/loop_watch.py": "Nothing: events between the watch and the loop.",
-    "worker/milestones.py": "What has happened in a worker, for tests that wait for it; and its end.",
     "worker/pump.py": "Nothing: events that wake the pump or tell that it is idle.",
     "worker/recovery.py": "Nothing: an event that ends the wait for a store that does not answer.",
     "worker/session.py": "The name of the session and until when it is fresh.",

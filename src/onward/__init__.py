@@ -15,8 +15,7 @@ from onward.version import __version__
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.client.bound_job import Job
-    from onward.client.handle import JobHandle
+    from onward.client.bound_job import Job, JobHandle
     from onward.client.record import JobRecord
     from onward.errors import (
         ArgumentError,
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
         BackendMisconfigured,
         BackendUnavailable,
         InvalidName,
+        InvalidSchedule,
         JobCancelledError,
         JobDiscardedError,
         JobStopped,
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ResultUnreadable,
         SchemaTooNew,
     )
+    from onward.flow.cron import daily_at, every, hourly_at, weekly_on
     from onward.job.context import JobContext
     from onward.job.retry import (
         Additive,
@@ -66,6 +67,7 @@ __all__ = [
     "Fixed",
     "Full",
     "InvalidName",
+    "InvalidSchedule",
     "Job",
     "JobCancelledError",
     "JobContext",
@@ -91,18 +93,22 @@ __all__ = [
     "State",
     "WorkerResult",
     "__version__",
+    "daily_at",
+    "every",
+    "hourly_at",
+    "weekly_on",
 ]
 
 _HOMES = {
     "onward.app": "Onward",
     "onward.job.context": "JobContext",
     "onward.errors": (
-        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName JobCancelledError "
+        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName InvalidSchedule JobCancelledError "
         "JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
         "ResultUnreadable SchemaTooNew"
     ),
-    "onward.client.handle": "JobHandle",
-    "onward.client.bound_job": "Job",
+    "onward.flow.cron": "daily_at every hourly_at weekly_on",
+    "onward.client.bound_job": "Job JobHandle",
     "onward.job.secrets": "Secret",
     "onward.client.record": "JobRecord",
     "onward.job.retry": "Additive Custom Equal Exponential Fixed Full Linear NoDelay PlusMinus RetryPolicy",

@@ -2,7 +2,8 @@
 
 Events are built only for a subscriber.  They are delivered by a thread of their own from a bounded queue, so a
 subscriber that raises, blocks or is slow never hurts a job: when it falls too far behind, events are dropped and counted.
-Counters move once per settlement, when the store has applied it.
+Counters move once per settlement, when the store has applied it.  Milestones are what the loops of a worker have done: tests
+wait for one, never for time to pass.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ __all__ = [
     "JobSnoozed",
     "JobStarted",
     "Metrics",
+    "Milestones",
     "QueuePaused",
     "QueueResumed",
     "Telemetry",
@@ -175,6 +177,36 @@ class Metrics:
         self._lock.release()
 
 
+class Milestones:
+    """Counts what has happened, by name: `turn`, `claimed`, `settled`, `idle`, `renewed`, `adopted`, `swept`, …"""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+        self._changed = threading.Condition()
+
+    def note(self, name: str, count: int = 1) -> None:
+        with self._changed:
+            self._counts[name] += count
+            self._changed.notify_all()
+
+    def count(self, name: str) -> int:
+        with self._changed:
+            return self._counts[name]
+
+    def wait_for(self, name: str, count: int = 1, *, timeout: float = 10.0) -> int:
+        """Wait until a milestone was reached ``count`` times.  Raises `TimeoutError`, which names all that were reached."""
+        deadline = time.monotonic() + timeout
+        with self._changed:
+            while self._counts[name] < count:
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    raise TimeoutError(
+                        f"{name} was reached {self._counts[name]} times, not {count}: {dict(self._counts)}"
+                    )
+                self._changed.wait(left)
+            return self._counts[name]
+
+
 E = TypeVar("E", bound=Event)
 Subscriber = Callable[[E], object]
 
@@ -211,7 +243,7 @@ class Telemetry:
             self._heard = {}
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether a subscriber would get such an event."""
+        """Return whether a subscriber would get such an event."""
         return bool(self._subscribers) and bool(self._listeners(kind))
 
     def emit(self, event: Event) -> None:

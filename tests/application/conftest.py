@@ -13,7 +13,7 @@ import pytest
 from onward import Onward
 from onward.backend import Claim
 from onward.backends import opening
-from onward.client import group_commit
+from onward.client import client as enqueueing
 from onward.telemetry import Event
 from onward.testing import FakeClock
 
@@ -121,7 +121,7 @@ def listen():
 @pytest.fixture
 def impatient(monkeypatch):
     """An enqueue whose fate is unknown is repeated without a pause."""
-    monkeypatch.setattr(group_commit, "jittered", lambda pause: 0)
+    monkeypatch.setattr(enqueueing, "jittered", lambda pause: 0)
 
 
 @pytest.fixture

@@ -90,10 +90,10 @@ def test_a_job_that_the_target_refuses_stays_and_is_named(source, target, monkey
     source.enqueue(envelopes := some_envelopes(5))
     restore = target.restore
 
-    def refuse(transfer, jobs, confirmed):
+    def refuse(transfer, jobs, attached):
         if any(job.id == envelopes[3].id for job in jobs):
             raise BackendRefused("too long")
-        return restore(transfer, jobs, confirmed)
+        return restore(transfer, jobs, attached)
 
     monkeypatch.setattr(target, "restore", refuse)
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from onward import JobContext, NoDelay, Onward, Snooze, State
 from onward.base.interruption import uninterrupted
-from onward.client.handle import JobHandle
+from onward.client.bound_job import JobHandle
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger, damage_of, scheme_of
 

@@ -28,12 +28,19 @@ IMPATIENT = (
 
 
 # A worker that claims all that it finds and keeps it, however slow the machine is.
-CLAIMS_ALL = "from onward.worker import claim_size, pump; claim_size._AHEAD = 60; pump._LONGEST_WAIT = 600"
+CLAIMS_ALL = "from onward.worker import inflight, pump; inflight._AHEAD = 60; pump._LONGEST_WAIT = 600"
 
 
 def let_pass(seconds):
     """An outage has a length, and so has silence: that is all that is ever waited for without a fact."""
     time.sleep(seconds)
+
+
+def seconds_of(action):
+    """How long an action takes, on this machine at this moment."""
+    begun = time.monotonic()
+    action()
+    return time.monotonic() - begun
 
 
 class Shop:

@@ -13,7 +13,7 @@ from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.mailbox import Mailbox
 from onward.supervisor.posix_signals import Signals
 from onward.supervisor.reload import Watcher
-from onward.worker.claim_size import Quota
+from onward.worker.inflight import Quota
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ import time
 import pytest
 
 from onward.worker import pump
-from onward.worker.claim_size import Prefetch
+from onward.worker.inflight import Prefetch
 
 
 class TestTheRate:

@@ -8,7 +8,7 @@ import pytest
 from onward import JobContext, NoDelay, Snooze
 from onward.errors import BackendUnavailable
 from onward.telemetry import JobCompleted, JobLeaseLost
-from onward.worker import breaker, claim_size
+from onward.worker import breaker, inflight
 from tests.worker.stores import Dice, Weather, weathered
 
 LOST = BackendUnavailable("the answer was lost")
@@ -36,7 +36,7 @@ def jobs(open_app_on, weather):
 def test_thousands_of_jobs_through_a_store_that_loses_calls_and_answers(
     open_app_on, work_on, patient, monkeypatch, store, seed, counters, count_of, report
 ):
-    monkeypatch.setattr(claim_size, "_LARGEST_CLAIM", 4)  # many turns, many chances
+    monkeypatch.setattr(inflight, "_LARGEST_CLAIM", 4)  # many turns, many chances
     dice = Dice(0.2, seed)
     jobs = open_app_on(weathered(dice))
     runs, lock = Counter(), threading.Lock()
@@ -96,7 +96,7 @@ def test_thousands_of_jobs_through_a_store_that_loses_calls_and_answers(
 def test_what_leaves_no_evidence_is_settled_once_all_the_same(
     open_app_on, work_on, patient, monkeypatch, clock, counters, count_of
 ):
-    monkeypatch.setattr(claim_size, "_LARGEST_CLAIM", 8)
+    monkeypatch.setattr(inflight, "_LARGEST_CLAIM", 8)
     dice = Dice(0, 3)
     jobs = open_app_on(weathered(dice))
     runs = Counter()

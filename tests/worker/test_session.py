@@ -6,7 +6,7 @@ import pytest
 
 from onward.backend import Renewal
 from onward.errors import BackendUnavailable
-from onward.worker.session import WorkerSession
+from onward.worker.session import SessionKeeper
 from onward.worker.store_contact import StoreContact
 
 
@@ -72,7 +72,7 @@ def events():
 
 @pytest.fixture
 def session(store, clock, wall, events):
-    return WorkerSession(
+    return SessionKeeper(
         store,
         timedelta(seconds=30),
         Events(events),
@@ -211,6 +211,79 @@ class TestTheThread:
         session.fresh()
 
         eventually(lambda: store.answer in events)
+
+
+class TestUse:
+    """Its thread renews every third of a lease, and only while the session is used and lives."""
+
+    @pytest.fixture
+    def make(self, clock):
+        made = []
+
+        def make():
+            store, events = Store(clock), []
+            session = SessionKeeper(store, timedelta(seconds=0.03), Events(events))
+            session.open("me")
+            made.append(session)
+            return session, store, events
+
+        yield make
+        for session in made:
+            session.end()
+
+    @pytest.fixture
+    def while_another_is_renewed(self, make, eventually):
+        def wait():
+            session, store, _ = make()
+            session.start()
+            eventually(lambda: len(store.extended) >= 5)
+
+        return wait
+
+    def test_it_is_renewed_until_its_last_use_ends(self, make, eventually, while_another_is_renewed):
+        session, store, _ = make()
+        session.start()
+        session.start()
+        assert not session.stop()
+        eventually(lambda: len(store.extended) >= 3)
+
+        assert session.stop()
+
+        before = len(store.extended)
+        while_another_is_renewed()
+        assert len(store.extended) <= before + 1  # one may have been on its way
+
+    def test_used_again_it_is_renewed_again(self, make, eventually, while_another_is_renewed):
+        session, store, _ = make()
+        session.start()
+        session.stop()
+        while_another_is_renewed()
+
+        session.start()
+
+        before = len(store.extended)
+        eventually(lambda: len(store.extended) >= before + 2)
+
+    def test_a_dead_one_is_asked_about_once(self, make, eventually, while_another_is_renewed):
+        session, store, events = make()
+        store.answer = Renewal(alive=False)
+        session.start()
+        eventually(lambda: ("me", False) in events)
+
+        while_another_is_renewed()
+
+        assert store.extended == ["me"]
+
+    def test_its_successor_is_renewed(self, make, eventually):
+        session, store, events = make()
+        store.answer = Renewal(alive=False)
+        session.start()
+        eventually(lambda: ("me", False) in events)
+
+        store.answer = Renewal(alive=True)
+        session.open("successor")
+
+        eventually(lambda: store.extended[-1] == "successor")
 
 
 class TestJudging:

@@ -20,7 +20,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, TypeVar
 
-from onward.base import forks, time_limit
+from onward.base import forks
+from onward.base.clock import time_left
 from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendUnreachable
 
@@ -65,11 +66,11 @@ class Pool(Generic[Connection]):
 
     @abstractmethod
     def _is_quiet(self, connection: Connection) -> bool:
-        """Whether an idle one is still open: a server that sends something unasked is about to close it."""
+        """Return whether an idle one is still open: a server that sends something unasked is about to close it."""
 
     @abstractmethod
     def _is_reusable(self, connection: Connection) -> bool:
-        """Whether nothing is left in it: no transaction, no unread answer."""
+        """Return whether nothing is left in it: no transaction, no unread answer."""
 
     @property
     def closed(self) -> bool:
@@ -141,7 +142,7 @@ class Pool(Generic[Connection]):
     # Borrowing
 
     def _take(self) -> Connection:
-        timeout = time_limit.left(self.borrow_timeout)
+        timeout = time_left(self.borrow_timeout)
         deadline = time.monotonic() + timeout
         with self._changed:
             if self._pid != os.getpid():  # some servers fork without telling Python

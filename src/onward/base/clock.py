@@ -1,19 +1,35 @@
 """Clocks as objects that can be replaced: the system's in production, one that a test moves elsewhere.
 
 Inside Onward an instant is an ``int``, microseconds since the epoch in UTC; people get aware datetimes.
+
+A caller can set a deadline until which the calls of its thread may wait for the store.  Every place that waits asks how long
+it may:
+
+    with until(deadline):                    time_left(30.0)  # seconds: at most 30, and no longer than the deadline
+        backend.enqueue(envelopes)
+
+Where no deadline is set nothing changes; ``until(None)`` sets none, inside one.  Deadlines are of `time.monotonic`.
 """
 
 from __future__ import annotations
 
 import time
+from contextvars import ContextVar, Token
 from datetime import UTC, datetime, timedelta
+from types import TracebackType
 from typing import Protocol, runtime_checkable
 
-__all__ = ["EPOCH", "SECOND", "Clock", "JumpingClock", "SystemClock", "boottime", "from_micros", "to_micros"]
+__all__ = [
+    "EPOCH", "SECOND", "Clock", "JumpingClock", "SystemClock", "boottime", "deadline_is_over", "from_micros",
+    "milliseconds_left", "time_left", "to_micros", "until",
+]  # fmt: skip
 
 SECOND = 1_000_000
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND = timedelta(microseconds=1)
+_SHORTEST = 0.001  # seconds: for a socket, 0 would mean not to wait at all
+
+_deadline: ContextVar[float | None] = ContextVar("onward.base.clock", default=None)
 
 
 @runtime_checkable
@@ -73,3 +89,38 @@ def to_micros(instant: datetime) -> int:
     1700000000123457
     """
     return (instant - EPOCH) // _MICROSECOND
+
+
+class until:  # noqa: N801  it reads as a word
+    """``with until(deadline):`` no call in the block waits longer.  A class, not a generator: every enqueue uses it."""
+
+    __slots__ = ("_at", "_token")
+
+    def __init__(self, deadline: float | None) -> None:
+        self._at = deadline
+
+    def __enter__(self) -> None:
+        self._token: Token[float | None] = _deadline.set(self._at)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        _deadline.reset(self._token)
+
+
+def time_left(longest: float) -> float:
+    """Return how many seconds to wait: ``longest``, unless the deadline comes first."""
+    deadline = _deadline.get()
+    return longest if deadline is None else max(_SHORTEST, min(longest, deadline - time.monotonic()))
+
+
+def milliseconds_left() -> int | None:
+    """Return the same for `poll`, which without a deadline waits for ever."""
+    deadline = _deadline.get()
+    return None if deadline is None else max(0, int((deadline - time.monotonic()) * 1000) + 1)
+
+
+def deadline_is_over() -> bool:
+    """Whether the deadline has passed."""
+    deadline = _deadline.get()
+    return deadline is not None and time.monotonic() >= deadline

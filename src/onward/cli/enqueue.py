@@ -23,7 +23,7 @@ from onward.errors import ArgumentError, PayloadTooLarge
 if TYPE_CHECKING:
     from onward.app import Onward
     from onward.backend import Enqueued
-    from onward.client.handle import JobHandle
+    from onward.client.bound_job import JobHandle
     from onward.job.definition import EnqueueOptions
 
 __all__ = ["COMMAND"]

@@ -1,6 +1,7 @@
 """The producer: from a decorated function to a stored job, its handle and its record.
 
 Called by the application, by transactions and by the operators; knows nothing of workers.
-Read `bound_job` (what `@jobs.job` leaves), `letters` (options weighed and sealed), `client` (enqueue), `group_commit` (one
-commit for many threads); then what comes back: `handle`, `results_of_many`, `record`.  `builder` is `jobs.define(...)`.
+Read `bound_job` (what `@jobs.job` leaves, and the handle that enqueueing returns), `letters` (options weighed and sealed),
+`client` (enqueue, with one commit for many threads); then what comes back: `results_of_many`, `record`.  `builder` is
+`jobs.define(...)`.
 """

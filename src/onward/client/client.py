@@ -1,29 +1,52 @@
-"""Putting sealed jobs into the store: committed together with what other threads enqueue right now, counted and told."""
+"""Storing sealed jobs.  The client commits them with those of other threads, counts them, and emits events.
+
+**Group commit.**  Every caller appends a ticket with its jobs to a list.  The thread that finds the commit lock free leads:
+it stores the jobs of all tickets, wakes the callers whose tickets are answered, and then the first whose ticket is not.  An
+answered caller does not wait for the next commit, so that one has many jobs again.  `GroupCommit` starts no thread, so
+there is none to stop, or to lose in a fork; and each caller returns only when its own job is durable.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import threading
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Protocol
 
 from onward.backend import Backend, Enqueued
+from onward.base import forks
+from onward.base.backoff import jittered
+from onward.base.clock import until
 from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
-from onward.client.group_commit import GroupCommit
 from onward.client.letters import LetterWriter
-from onward.contract.transactions import refuse_to_wait
+from onward.contract.transactions import in_the_way, waits_for_itself
+from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable, StoreFull
 from onward.job.envelope import Envelope
 from onward.telemetry import JobDeduplicated, JobEnqueued, Metrics, Telemetry
 
-__all__ = ["Client"]
+__all__ = ["Client", "GroupCommit"]
 
 logger = get_logger("onward")
+
+_LARGEST = (
+    1_000  # envelopes per commit: enough to make the cost of a commit small, few enough to keep the store's lock short
+)
+_LOOK_AROUND = (
+    0.1  # seconds after which a caller looks by itself whether a thread leads: an interrupted thread may miss a wake
+)
+_LONGEST_PAUSE = 1.0  # seconds between two tries
+_PER_JOB, _PER_BYTE = 1e-3, 1e-6  # seconds more for a batch, which takes its time even where the store answers
 
 
 class Client:
     """Enqueues what its `letters` have sealed.  Knows the store; knows nothing of workers."""
 
-    after_enqueue: Callable[[], None] | None = None  # where jobs run as they are enqueued
+    after_enqueue: Callable[[], None] | None = None  # of a store whose jobs the enqueueing thread runs
 
     def __init__(
         self,
@@ -42,16 +65,17 @@ class Client:
         self._warned_about_loop = False
 
     def enqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-        """Store sealed jobs, durably.  Answers say which were created and which stand for a job that lives already."""
+        """Store sealed jobs, durably.  The answers say which are new, and which live job stands for each other one."""
         self._warn_on_event_loop()
         return self._submit(envelopes)
 
     async def aenqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-        """The same without blocking the event loop."""
+        """Store sealed jobs without blocking the event loop."""
         return await asyncio.to_thread(self._submit, envelopes)
 
     def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-        refuse_to_wait(self._backend)
+        if in_the_way.get() is self._backend:
+            raise waits_for_itself()
         with uninterrupted():  # a handler that enqueues may be interrupted, but not here
             answers = self._commit.submit(envelopes) if envelopes else []
             self.count(envelopes, answers)
@@ -63,7 +87,7 @@ class Client:
         return answers
 
     def count(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> None:
-        """Count what was stored, or handed over to a transaction of the caller's, and what stands for another job."""
+        """Count jobs that were stored, or passed to a transaction of the caller's, and those that another job stands for."""
         if len(envelopes) == 1:  # nearly always
             self._metrics.add("jobs_enqueued" if answers[0].created else "jobs_deduplicated", envelopes[0].queue)
             return
@@ -85,10 +109,209 @@ class Client:
             )
 
     def _warn_on_event_loop(self) -> None:
-        # The public `get_running_loop` raises where there is none, and that costs ten times as much as the question.
+        # The public `get_running_loop` raises where there is no loop, and that costs ten times as much.
         if self._warned_about_loop or asyncio._get_running_loop() is None:  # noqa: SLF001
             return
         self._warned_about_loop = True
         logger.warning(
             "enqueue() blocks the running event loop until the job is durable: use `await job.aenqueue(...)`"
         )
+
+
+class Enqueue(Protocol):
+    def __call__(self, envelopes: Sequence[Envelope], *, retried: bool = False) -> list[Enqueued]: ...
+
+
+class _Ticket:
+    __slots__ = ("answer", "deadline", "envelopes", "error", "retried", "turn")
+
+    def __init__(self, envelopes: Sequence[Envelope], deadline: float) -> None:
+        self.envelopes = envelopes
+        self.deadline = deadline
+        self.answer: list[Enqueued] | None = None
+        self.error: Exception | None = None
+        self.retried = False
+        self.turn = threading.Lock()  # held until the ticket is answered, or its caller may lead
+        self.turn.acquire()
+
+    @property
+    def answered(self) -> bool:
+        return self.answer is not None or self.error is not None
+
+    def wake(self) -> None:
+        with suppress(RuntimeError):  # it is awake
+            self.turn.release()
+
+
+class GroupCommit:
+    """Stores the envelopes of many threads with few calls of the store's `enqueue`."""
+
+    def __init__(self, enqueue: Enqueue, *, timeout: float, repeats: bool = True) -> None:
+        """Make one.  ``timeout``: how many seconds a caller waits for a store that does not answer.
+
+        ``repeats``: the store knows ids, so that it is harmless to enqueue again what may have arrived.
+        """
+        self._enqueue = enqueue
+        self._timeout = timeout
+        self._repeats = repeats
+        self._begin_anew()
+        forks.watch(self)
+
+    def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        """Enqueue these, all or nothing, and return when they are durable."""
+        deadline = time.monotonic() + self._timeout + _allowance(envelopes)
+        if self._commit_lock.acquire(blocking=False):
+            try:
+                if not self._tickets:  # no other caller waits: no ticket is needed
+                    return _own(self._persistently(envelopes, deadline, retried=False))
+            finally:
+                self._commit_lock.release()
+                self._wake_next()  # in this order: a caller that comes after the look finds the lock free
+        ticket = _Ticket(envelopes, deadline)
+        with self._tickets_lock:
+            self._tickets.append(ticket)
+        try:
+            while not ticket.answered:
+                if self._commit_lock.acquire(blocking=False):
+                    self._lead(ticket)
+                else:
+                    ticket.turn.acquire(timeout=_LOOK_AROUND)
+        except BaseException:
+            self._give_up(ticket)
+            raise
+        if ticket.error is not None:
+            raise ticket.error
+        assert ticket.answer is not None
+        return ticket.answer
+
+    def before_fork(self) -> None:
+        """Do nothing: no lock is held over a fork.
+
+        The leader may wait for the store's lock while it holds the commit lock, so a fork must not wait for the commit lock
+        once it has the store's; and the store by itself lets a commit that has begun end first.
+        """
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child:
+            self._begin_anew()  # the tickets belong to threads that do not exist in the child
+
+    def _begin_anew(self) -> None:
+        self._tickets: list[_Ticket] = []
+        self._tickets_lock = threading.Lock()
+        # Reentrant, so that a signal handler that enqueues inside a commit does not wait for itself.
+        self._commit_lock = threading.RLock()
+
+    def _lead(self, ticket: _Ticket) -> None:
+        try:
+            while not ticket.answered:
+                self._commit(self._take())
+        finally:
+            self._commit_lock.release()
+            self._wake_next()
+
+    def _give_up(self, ticket: _Ticket) -> None:
+        """Remove the ticket of an interrupted caller; if that caller was to lead, let the next one."""
+        with self._tickets_lock:
+            if ticket in self._tickets:
+                self._tickets.remove(ticket)
+        self._wake_next()
+
+    def _wake_next(self) -> None:
+        """Wake the first caller that waits: it leads.  Only a leader calls this, after it has released the commit lock."""
+        if self._tickets:
+            with self._tickets_lock:
+                if self._tickets:
+                    self._tickets[0].wake()
+
+    def _take(self) -> list[_Ticket]:
+        with self._tickets_lock:
+            taken, size = 0, 0
+            for ticket in self._tickets:
+                size += len(ticket.envelopes)
+                if taken and size > _LARGEST:
+                    break
+                taken += 1
+            batch, self._tickets = self._tickets[:taken], self._tickets[taken:]
+            return batch
+
+    def _commit(self, batch: list[_Ticket]) -> None:
+        try:
+            self._store(batch)
+        except Exception as error:  # noqa: BLE001  whatever it was, every caller is told
+            until_when = self._given_up_until(batch, error)
+            for ticket in batch:
+                if not ticket.answered and ticket.deadline <= until_when:
+                    ticket.error = error
+        finally:
+            unanswered = [ticket for ticket in batch if not ticket.answered]
+            # The leader was interrupted, or has no more time: the others must not wait for ever, nor be stored twice.
+            if unanswered:
+                for ticket in unanswered:
+                    ticket.retried = True
+                with self._tickets_lock:
+                    self._tickets = unanswered + self._tickets
+            for ticket in batch:
+                ticket.wake()
+
+    def _store(self, batch: list[_Ticket]) -> None:
+        envelopes = [envelope for ticket in batch for envelope in ticket.envelopes]
+        deadline = min(ticket.deadline for ticket in batch)
+        try:
+            answers = iter(_own(self._persistently(envelopes, deadline, retried=any(each.retried for each in batch))))
+        except BackendRefused as refusal:
+            if len(batch) == 1:
+                batch[0].error = refusal
+                return
+            # One caller's bad job is not another's error.
+            middle = len(batch) // 2
+            self._store(batch[:middle])
+            self._store(batch[middle:])
+            return
+        for ticket in batch:
+            ticket.answer = [next(answers) for _ in ticket.envelopes]
+
+    def _persistently(self, envelopes: Sequence[Envelope], deadline: float, *, retried: bool) -> list[Enqueued]:
+        """Repeat an enqueue until the store answers; the ids make that harmless."""
+        unknown, pause = retried, 0.01
+        while True:
+            try:
+                with until(deadline):
+                    return self._enqueue(envelopes, retried=retried)
+            except StoreFull:
+                raise
+            except BackendUnavailable as error:
+                if not self._repeats:
+                    raise
+                unknown = unknown or not isinstance(error, BackendUnreachable)
+                if time.monotonic() + pause > deadline:
+                    raise self._given_up(error, unknown=unknown) from error
+            time.sleep(jittered(pause))
+            pause, retried = min(pause * 2, _LONGEST_PAUSE), True
+
+    def _given_up(self, error: BackendUnavailable, *, unknown: bool) -> BackendUnavailable:
+        """Return the error for a caller, which has to decide whether to enqueue again."""
+        tried = f"{error}; gave up after enqueue_timeout, {self._timeout:g} s"
+        if unknown:
+            return BackendUnavailable(f"{tried}: the store did not answer, so the job may have been stored")
+        return BackendUnreachable(f"{tried}: nothing was stored")
+
+    def _given_up_until(self, batch: Sequence[_Ticket], error: Exception) -> float:
+        """Return the last deadline of the callers that get the error.
+
+        A batch fails when its first caller has no time left; callers that have much more go on with the next batch.
+        """
+        if not self._repeats or not isinstance(error, BackendUnavailable) or isinstance(error, StoreFull):
+            return inf
+        return min(ticket.deadline for ticket in batch) + _LONGEST_PAUSE
+
+
+def _allowance(envelopes: Sequence[Envelope]) -> float:
+    """Return the seconds that a batch may take beyond the time-out.  One job needs none."""
+    if len(envelopes) == 1:
+        return 0.0
+    return len(envelopes) * _PER_JOB + sum(len(each.data) for each in envelopes) * _PER_BYTE
+
+
+def _own(answers: Sequence[Enqueued]) -> list[Enqueued]:
+    """Mark as `created` a job whose own id is the existing one: an earlier try stored it, and its answer was lost."""
+    return [Enqueued(answer.id) if answer.existing_id == answer.id else answer for answer in answers]

@@ -16,11 +16,12 @@ from typing import Protocol, runtime_checkable
 
 import msgspec
 
+from onward.contract.notes import Note
 from onward.contract.values import StoredJob
 from onward.errors import BackendUnavailable
 from onward.job.states import State
 
-__all__ = ["TRANSFERABLE", "Confirmed", "Restored", "Transferable", "check_reserved", "version_of"]
+__all__ = ["TRANSFERABLE", "Attached", "Confirmed", "Restored", "Transferable", "check_reserved", "version_of"]
 
 TRANSFERABLE = frozenset({State.SCHEDULED, State.AVAILABLE, State.RETRYABLE, State.DISCARDED})
 
@@ -31,6 +32,13 @@ class Confirmed(msgspec.Struct, frozen=True):
     job_id: str
     token: int
     until: int
+
+
+class Attached(msgspec.Struct, frozen=True):
+    """What belongs to jobs and is no part of their rows: confirmed idempotency keys, and notes by the id of their job."""
+
+    confirmed: Mapping[str, Confirmed] = {}
+    notes: Mapping[str, Sequence[Note]] = {}
 
 
 class Restored(msgspec.Struct, frozen=True):
@@ -68,23 +76,22 @@ class Transferable(Protocol):
         """
         ...
 
-    def confirmed_keys(self, keys: Sequence[str]) -> Mapping[str, Confirmed]:
-        """Return those of these idempotency keys that a success has confirmed."""
+    def attached(self, jobs: Sequence[StoredJob]) -> Attached:
+        """Return what else belongs to these jobs."""
         ...
 
-    def restore(
-        self, transfer: str, jobs: Sequence[StoredJob], confirmed: Mapping[str, Confirmed]
-    ) -> Sequence[Restored]:
+    def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
         """Insert jobs of one queue as they are, with the records of their runs: one answer for each, in their order.
 
         A job whose id is known here, live or finished, if only as a tombstone, is left alone; so is a unique key that
         another live job holds.  A confirmed key that is held here, or confirmed for longer, stays as it is.  Raises
-        `BackendUnavailable` if the queue is not reserved for this transfer.
+        `BackendRefused` for a job that this store cannot keep as it is, and `BackendUnavailable` if the queue is not
+        reserved for this transfer.
         """
         ...
 
-    def remove(self, transfer: str, jobs: Sequence[StoredJob]) -> Sequence[str]:
-        """Delete those of these jobs of one queue that wait or are dead, and whose `version_of` is the same.
+    def remove(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[str]:
+        """Delete those of these jobs of one queue that wait or are dead, and whose `version_of` and notes are the same.
 
         Returns their ids.  Raises `BackendUnavailable` if the queue is not reserved for this transfer.
         """

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from onward.client.handle import JobHandle
+    from onward.client.bound_job import JobHandle
 
 __all__ = ["Story"]
 

@@ -21,8 +21,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from onward.backend import Inspection, Query, StoredJob
-from onward.contract.transfer import TRANSFERABLE, Restored, Transferable, version_of
+from onward.backend import Inspection, Note, Query, StoredJob
+from onward.contract.transfer import TRANSFERABLE, Attached, Restored, Transferable, version_of
 from onward.errors import BackendMisconfigured, BackendRefused, BackendUnavailable, QueueReserved
 from onward.job.states import State
 
@@ -240,41 +240,42 @@ class _Run:
 
     def _carry(self, jobs: Sequence[StoredJob]) -> int:
         """Restore a batch at the target and remove it at the source; return how many are gone from there."""
-        arrived = self._restore(jobs)
+        attached = self._source.attached(jobs)
+        arrived = self._restore(jobs, attached)
         moved = {answer.id for answer in arrived if answer.stored}
-        gone = self._source.remove(self._sends, _of(jobs, {answer.id for answer in arrived}))
+        gone = self._source.remove(self._sends, _of(jobs, {answer.id for answer in arrived}), attached)
         self.report.moved += len(moved.intersection(gone))
         self.report.there += len(set(gone) - moved)
         if changed := {answer.id for answer in arrived}.difference(gone):
             self._withdraw(self._source.list(Query(ids=tuple(changed), limit=len(changed))))
         return len(gone)
 
-    def _restore(self, jobs: Sequence[StoredJob]) -> list[Restored]:
+    def _restore(self, jobs: Sequence[StoredJob], attached: Attached) -> list[Restored]:
         """Return the answers for those that may be removed at the source; the report says why others stay."""
-        answers = self._stored(jobs)
+        answers = self._stored(jobs, attached)
         for answer in answers:
             if answer.holder is not None:
                 self.report.stayed[answer.id] = f"its unique key is held there by {answer.holder}"
         known = _of(jobs, {answer.id for answer in answers if not answer.stored and answer.holder is None})
-        return [answer for answer in answers if answer.stored] + self._compared(known)
+        return [answer for answer in answers if answer.stored] + self._compared(known, attached)
 
-    def _stored(self, jobs: Sequence[StoredJob]) -> Sequence[Restored]:
+    def _stored(self, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
         """Store jobs at the target; one that it refuses stays, and the others go on."""
-        keys = sorted({job.idempotency_key for job in jobs if job.idempotency_key is not None})
         try:
-            return self._target.restore(self._receives, jobs, self._source.confirmed_keys(keys))
+            return self._target.restore(self._receives, jobs, attached)
         except BackendRefused as error:
             if len(jobs) > 1:  # one of them: find out which
                 half = len(jobs) // 2
-                return [*self._stored(jobs[:half]), *self._stored(jobs[half:])]
+                return [*self._stored(jobs[:half], attached), *self._stored(jobs[half:], attached)]
             self.report.stayed[jobs[0].id] = str(error)
             return []
 
-    def _compared(self, jobs: Sequence[StoredJob]) -> list[Restored]:
+    def _compared(self, jobs: Sequence[StoredJob], attached: Attached) -> list[Restored]:
         """Decide about jobs whose ids the target knows: a copy that differs is replaced."""
         if not jobs:
             return []
         there = {job.id: job for job in self._target.list(Query(ids=tuple(job.id for job in jobs), limit=len(jobs)))}
+        notes_there = self._target.attached([*there.values()]).notes
         arrived, outdated = [], []
         for job in jobs:
             copy = there.get(job.id)
@@ -282,15 +283,15 @@ class _Run:
                 self.report.stayed[job.id] = "another job has its id there"
             elif copy is None or copy.state not in TRANSFERABLE:  # a tombstone, or it runs or has ended there
                 arrived.append(Restored(job.id, stored=False))
-            elif version_of(copy) == version_of(job):
+            elif _is_up_to_date(copy, job, notes_there.get(job.id, ()), attached.notes.get(job.id, ())):
                 self.report.before -= 1  # it was counted in both
                 arrived.append(Restored(job.id))
             else:
                 outdated.append(copy)
         if outdated:
-            self.report.before -= len(self._target.remove(self._receives, outdated))
+            self.report.before -= self._remove_copies(outdated)
             again = _of(jobs, {copy.id for copy in outdated})
-            arrived += [answer for answer in self._stored(again) if answer.stored]
+            arrived += [answer for answer in self._stored(again, attached) if answer.stored]
         return arrived
 
     def _withdraw(self, jobs: Iterable[StoredJob]) -> int:
@@ -300,7 +301,17 @@ class _Run:
             return 0
         found = self._target.list(Query(ids=tuple(known), queue=self._queue, states=TRANSFERABLE, limit=len(known)))
         copies = [copy for copy in found if copy.data == known[copy.id].data]
-        return len(self._target.remove(self._receives, copies))
+        return self._remove_copies(copies)
+
+    def _remove_copies(self, copies: Sequence[StoredJob]) -> int:
+        return len(self._target.remove(self._receives, copies, self._target.attached(copies))) if copies else 0
+
+
+def _is_up_to_date(copy: StoredJob, job: StoredJob, there: Sequence[Note], here: Sequence[Note]) -> bool:
+    """Return whether a copy is the job as it is at the source, or was signalled at the target since."""
+    if all(note in there for note in here) and len(there) > len(here):
+        return True
+    return version_of(copy) == version_of(job) and list(there) == list(here)
 
 
 def _of(jobs: Sequence[StoredJob], ids: set[str]) -> list[StoredJob]:

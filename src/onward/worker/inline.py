@@ -1,17 +1,16 @@
-"""Running jobs one by one in the caller's thread: `process_once` and `drain`, through the real pipeline.
+"""Running jobs one by one in the caller's thread: `process_once` and `drain`, with the same steps as a worker.
 
-Time-outs hold here as in a worker: a handler is interrupted where it stands.  If the caller is itself a handler, its own
-interruption waits until the cycle has ended.
+A handler is interrupted at its time-out as in a worker.  If the caller is itself a handler, its own interruption waits until
+the cycle has ended.
 
-A runner has one session.  It is opened by the first claim; while a handler runs, a helper thread renews it, so that a job
-may take longer than a lease; and if it was reaped in between, the next claim opens a new one under a new name.
+A runner has one session.  The first claim opens it; while a handler runs, a thread renews it, so that a job may take longer
+than a lease.  If the session was reaped in between, the next claim opens a new one under a new name.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -23,13 +22,14 @@ from onward.attempt.first_error import FirstError
 from onward.attempt.prepare import prepare
 from onward.attempt.report import Reporter, status
 from onward.attempt.settle import Exchange, Settler
-from onward.backend import Backend, Claim, Counting, Held, Inline, Lease
+from onward.backend import Backend, Claim, Counting, Held, Inline, Lease, Renewal
 from onward.base import forks
 from onward.base.backoff import jittered
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner
 from onward.base.interruption import uninterrupted
+from onward.base.logs import get_logger
 from onward.base.names import queue_name
 from onward.errors import BackendUnavailable, OnwardError, Unsupported
 from onward.job.context import JobContext
@@ -37,13 +37,16 @@ from onward.job.outcome import Released
 from onward.job.settlement import Settlement
 from onward.telemetry import JobStarted, Telemetry
 from onward.worker.event_loop import LoopThread
-from onward.worker.session import session_of_this_process
-from onward.worker.timed_calls import TimedCalls
+from onward.worker.handler_threads import TimedCalls
+from onward.worker.session import SessionKeeper
+from onward.worker.store_contact import StoreContact
 
 __all__ = ["InlineRunner", "WorkerResult"]
 
+logger = get_logger("onward")
+
 _JUMPS = 10_000
-_PATIENCE = 5.0  # seconds in which a settlement whose fate is unknown is repeated
+_PATIENCE = 5.0  # seconds for which a settlement without an answer is repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,10 +81,10 @@ class InlineRunner:
         self._reporter = reporter
         self._telemetry = telemetry
         self._settler = settler
-        self._session = _InlineSession(backend, runtime.clock, lease_for)
+        self._sessions = _InlineSessions(backend, runtime.clock, lease_for)
         self._loop = LoopThread()
         self._calls = TimedCalls(runtime)
-        # Follows a handler to the event loop and to its helper threads, as no lock could.
+        # A context variable, not a lock: a handler on the event loop, or in a helper thread, has the caller's context.
         self._inline = ContextVar("onward-inline", default=False)
 
     def process_once(self, queue: str) -> WorkerResult:
@@ -89,7 +92,7 @@ class InlineRunner:
         return self._next(queue_name(queue)) or WorkerResult("empty")
 
     def drain(self, queues: Sequence[str] | None = None, *, raising: bool = False) -> int:
-        """Run what is due, everywhere unless told where, until nothing is.  Never waits.  Returns the number of cycles."""
+        """Run what is due, in all queues unless some are named, until nothing is.  Never waits.  Returns how many ran."""
         cycles = 0
         watch = FirstError() if raising else None
         named = None if queues is None else [queue_name(queue) for queue in queues]
@@ -122,7 +125,7 @@ class InlineRunner:
             self._inline.reset(inside)
 
     def close(self) -> None:
-        self._session.close()
+        self._sessions.close()
         self._loop.close()
         self._calls.close()
 
@@ -135,14 +138,14 @@ class InlineRunner:
         """Run one cycle; None if nothing is due."""
         while True:
             # A handler that calls this may be interrupted between two cycles, and never in the middle of one.
-            with uninterrupted(), self._session.in_use() as owner:
-                answer = self._settler.exchange(owner, (), Claim(queues=(queue,), limit=1)).result
+            with uninterrupted(), self._sessions.in_use() as session:
+                answer = self._settler.exchange(session.owner, (), Claim(queues=(queue,), limit=1)).result
                 if answer.leases:
                     self._reporter.fetched(queue)
                     return self._cycle(answer.leases[0], watch)
                 if answer.alive:
                     return None
-                self._session.forget(owner)  # it was reaped while nothing ran: again, under a new name
+                session.declare_dead()  # it was reaped while nothing ran: again, under a new name
 
     def _cycle(self, lease: Lease, watch: FirstError | None = None) -> WorkerResult:
         ready = prepare(lease, self._runtime)
@@ -163,7 +166,7 @@ class InlineRunner:
             self._telemetry.emit(
                 JobStarted(id=letter.id, job=letter.job, queue=letter.queue, attempt=ready.lease.attempts + 1)
             )
-        with self._session.running(ready):
+        with self._sessions.running(ready):
             if ready.entry.is_async:
                 return self._run_async(ready)
             attempt = self._calls.run(ready)
@@ -191,7 +194,7 @@ class InlineRunner:
         )
 
     def _persistently(self, owner: str, item: Settlement) -> Exchange:
-        """Repeat a settlement whose fate is unknown; its fence makes that harmless."""
+        """Repeat a settlement until the store answers; its fence makes that harmless."""
         deadline = time.monotonic() + _PATIENCE
         pause = 0.01
         while True:
@@ -204,19 +207,18 @@ class InlineRunner:
             pause = min(pause * 2, 1.0)
 
 
-class _InlineSession:
-    """The runner's session in the store, and the helper thread that renews it while a handler runs.
+class _InlineSessions:
+    """The session that the runner claims under, and those before it that a thread still uses.
 
-    When anything goes wrong between a claim and its settlement, an answer of the store may have been lost, and with it a
-    lease that this process does not know of.  The session is *retired* then: nothing more is claimed under it, other
-    threads finish what they run, and then it is ended, which gives back what it still holds.
+    When a call fails between a claim and its settlement, an answer of the store may have been lost, and with it a lease that
+    this process does not know of.  The runner then *retires* the session: it claims nothing more under it, other threads
+    finish what they run, and then it ends the session, which gives back what that still holds.
     """
 
     def __init__(self, backend: Backend, clock: Clock, lease_for: timedelta) -> None:
         self._backend = backend
         self._clock = clock
         self._lease_for = lease_for
-        self._pause = lease_for.total_seconds() / 3
         self._closed = False
         self._begin_anew()
         forks.watch(self)
@@ -229,34 +231,31 @@ class _InlineSession:
             self._begin_anew()
 
     def _begin_anew(self) -> None:
-        self._owner: str | None = None
-        self._renewed_at = 0
-        self._uses: Counter[str] = Counter()  # owner -> threads between claim and settlement
-        self._retired: set[str] = set()
+        self._current: SessionKeeper | None = None
+        self._retired: set[SessionKeeper] = set()
         self._running: dict[Held, tuple[str, JobContext]] = {}
         self._opening = threading.Lock()
-        self._changed = threading.Condition()
-        self._thread: threading.Thread | None = None
-        self._idle = False
+        self._changing = threading.Lock()
 
     @contextmanager
-    def in_use(self) -> Iterator[str]:
-        """Hold the session while a job is claimed, run and settled inside; gives its owner."""
+    def in_use(self) -> Iterator[SessionKeeper]:
+        """Hold a session while a job is claimed, run and settled inside."""
         with self._opening:
             self._end_retired()
-            owner = self._alive_owner()
-            self._enter(owner)
+            session = self._living()
+            session.start()
         try:
-            yield owner
+            yield session
         except BaseException:
-            self._retire(owner)
+            self.retire(session)
             raise
         finally:
-            self._leave(owner)
+            if session.stop() and self._closed:
+                session.end()
 
     @contextmanager
     def running(self, ready: Ready) -> Iterator[None]:
-        """Pass a cancellation or the loss of the lease on to the handler that runs inside."""
+        """Pass a cancellation or the loss of the lease on to the handler that runs inside the block."""
         key = (ready.lease.envelope.id, ready.lease.token)
         if ready.context is not None:
             self._running[key] = (ready.lease.owner, ready.context)
@@ -265,97 +264,62 @@ class _InlineSession:
         finally:
             self._running.pop(key, None)
 
-    def forget(self, owner: str) -> None:
-        """Drop a session that is dead in the store."""
-        with self._changed:
-            if self._owner == owner:
-                self._owner = None
+    def retire(self, session: SessionKeeper) -> None:
+        """Claim nothing more under a session."""
+        with self._changing:
+            self._retired.add(session)
+            if self._current is session:
+                self._current = None
 
     def close(self) -> None:
         """End the session; a thread that still runs a job goes on, and its session expires by itself."""
-        with self._changed:
-            self._closed = True
-            if self._owner is not None:
-                self._retired.add(self._owner)
-                self._owner = None
-            self._changed.notify_all()
+        self._closed = True
+        if self._current is not None:
+            self.retire(self._current)
         self._end_retired()
 
-    def _retire(self, owner: str) -> None:
-        with self._changed:
-            self._retired.add(owner)
-            if self._owner == owner:
-                self._owner = None
-
     def _end_retired(self) -> None:
-        with self._changed:
-            ended = [owner for owner in self._retired if not self._uses[owner]]
-        for owner in ended:
+        with self._changing:
+            unused = [session for session in self._retired if not session.in_use]
+        for session in unused:
             try:
-                self._backend.reap(owner=owner, started=(), cause="its session was ended")
+                if not session.is_dead:
+                    self._backend.reap(owner=session.owner, started=(), cause="its session was ended")
             except OnwardError:
                 return  # later, or it expires by itself
-            self._retired.discard(owner)
+            session.end()
+            self._retired.discard(session)
 
-    def _alive_owner(self) -> str:
-        # Asking costs a write, so only when a good part of the lease is over: by the clock on the wall, which a machine's
-        # sleep does not stop.
-        if self._owner is not None and abs(self._clock.micros() - self._renewed_at) > self._pause * SECOND:
-            now = self._clock.micros()
-            if self._backend.extend(self._owner).alive:
-                self._renewed_at = now
-            else:
-                self._owner = None
-        return self._owner or self._open()
+    def _living(self) -> SessionKeeper:
+        # Asking costs a write, so only when a good part of the lease is over, by the wall clock: it goes on while a machine
+        # is suspended.
+        session = self._current
+        if session is not None and session.is_old():
+            session.ask()
+        if session is not None and session.is_dead:
+            self.retire(session)
+        if self._current is None:
+            length = self._lease_for.total_seconds()
+            contact = StoreContact(length, clock=lambda: self._clock.micros() / SECOND)
+            session = SessionKeeper(self._backend, self._lease_for, self, contact=contact)
+            session.open(random_owner())
+            self._current = session
+        return self._current
 
-    def _open(self) -> str:
-        owner, now = random_owner(), self._clock.micros()
-        self._backend.open_session(session_of_this_process(owner, self._lease_for))
-        self._owner, self._renewed_at = owner, now
-        return owner
+    # What a session reports (`onward.worker.session`)
 
-    def _enter(self, owner: str) -> None:
-        with self._changed:
-            self._uses[owner] += 1
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(target=self._keep_alive, name="onward-renewal", daemon=True)
-                self._thread.start()
-            elif self._idle:  # waking it up for every job would cost more than many jobs do
-                self._changed.notify_all()
-
-    def _leave(self, owner: str) -> None:
-        with self._changed:
-            self._uses[owner] -= 1
-            if self._uses[owner] <= 0:
-                del self._uses[owner]
-            if self._closed:
-                self._changed.notify_all()
-
-    def _keep_alive(self) -> None:
-        while True:
-            with self._changed:
-                self._idle = True
-                self._changed.wait_for(lambda: self._uses or self._closed)
-                self._idle = False
-                if self._changed.wait_for(lambda: self._closed and not self._uses, self._pause):
-                    return
-                owners = list(self._uses)
-            for owner in owners:
-                self._renew(owner)
-
-    def _renew(self, owner: str) -> None:
-        now = self._clock.micros()
-        try:
-            renewal = self._backend.extend(owner)
-        except OnwardError:
-            return  # the next one may get through; until the session is reaped nothing is lost
-        if owner == self._owner:
-            self._renewed_at = now
+    def on_renewal(self, owner: str, renewal: Renewal) -> None:
         for key, (claimed_by, context) in list(self._running.items()):
             if claimed_by == owner and not renewal.alive:
                 context.lose()
             elif key in renewal.cancel_requested:
                 context.ask_to_stop()
+
+    def on_fresh(self) -> None:
+        """Do nothing: no thread waits for that here."""
+
+    def on_died(self, error: BaseException) -> None:
+        logger.critical("the thread that renews the session died: %s", error, exc_info=error)
 
 
 def _in_main_thread() -> bool:

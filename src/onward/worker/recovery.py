@@ -34,7 +34,7 @@ from onward.worker.events import WorkerEvents
 from onward.worker.inflight import Inflight, Work
 from onward.worker.outbox import Outbox, key_of
 from onward.worker.run_recorder import RunRecorder
-from onward.worker.session import WorkerSession
+from onward.worker.session import SessionKeeper
 
 __all__ = ["Recovery", "SessionHandover"]
 
@@ -56,7 +56,7 @@ class Recovery:
 
     def __init__(
         self,
-        session: WorkerSession,
+        session: SessionKeeper,
         inflight: Inflight,
         outbox: Outbox,
         events: WorkerEvents,

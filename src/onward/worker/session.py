@@ -1,7 +1,7 @@
-"""The worker's session: opened, renewed by a thread of its own, adopted by a successor after a lost answer.
+"""A session in the store: opened, renewed by a thread while it is used, adopted by a successor after a lost answer.
 
-A lease may be started only while the session is fresh (`onward.worker.store_contact`).  After a pause or an outage, then,
-nothing starts before the store has said that the session lives.
+A worker may start a lease only while the session is fresh (`onward.worker.store_contact`).  So after a pause or an outage it
+starts nothing before the store has answered that the session is alive.
 """
 
 from __future__ import annotations
@@ -12,33 +12,41 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from typing import Protocol
 
 from onward.backend import Backend, Lease, Renewal, Session
 from onward.base.backoff import doubling, jittered
 from onward.errors import BackendError
 from onward.version import __version__
-from onward.worker.events import WorkerEvents
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.store_contact import StoreContact
 
-__all__ = ["WorkerSession", "session_of_this_process"]
+__all__ = ["SessionEvents", "SessionKeeper"]
 
 _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 2.0
 
 
-def session_of_this_process(owner: str, lease_for: timedelta) -> Session:
-    """Return what the store is told of a session."""
-    return Session(owner=owner, lease_for=lease_for, host=platform.node(), pid=os.getpid(), version=__version__)
+class SessionEvents(Protocol):
+    """What a session reports to the engine that uses it; from any thread."""
+
+    def on_renewal(self, owner: str, renewal: Renewal) -> None:
+        """Act on what the store answered to a renewal."""
+
+    def on_fresh(self) -> None:
+        """Wake the threads that waited for the session to be renewed."""
+
+    def on_died(self, error: BaseException) -> None:
+        """End the engine, or say so: the thread that renews has died."""
 
 
-class WorkerSession:
-    """The name under which a worker holds leases, and how long that is known to hold."""
+class SessionKeeper:
+    """The name under which an engine holds leases, and how long that is known to hold."""
 
     def __init__(
         self,
         backend: Backend,
         lease_for: timedelta,
-        events: WorkerEvents,
+        events: SessionEvents,
         *,
         contact: StoreContact | None = None,
         recorder: RunRecorder | None = None,
@@ -50,13 +58,17 @@ class WorkerSession:
         self.contact = contact or StoreContact(lease_for.total_seconds())
         self._clock = self.contact.clock
         self._recorder = recorder
-        # A supervisor renews every third of a lease; this thread does if it has heard of no renewal for half of one.
+        # A supervisor renews every third of a lease; this thread does if it was told of no renewal for half of one.
         self._renew_after = self.contact.length / (2 if supervised else 3)
         self._renew_at = time.monotonic() + self._renew_after
+        self._answered = float("-inf")  # when a renewal was asked for that was answered
         self.owner = ""
         self.is_dead = False  # whether the store has said that the session of this owner is gone
         self._opened = float("-inf")
         self._changed = threading.Condition()
+        self._thread: threading.Thread | None = None
+        self._uses = 0
+        self._rests = False  # whether its thread has nothing to renew
         self._asked = False
         self._ended = False
 
@@ -72,7 +84,10 @@ class WorkerSession:
         if self._recorder is not None:
             first, second = (owner, "") if adopts is None or owner == self.owner else (adopts, owner)
             self._recorder.name(first, second)
-        held = self._backend.open_session(session_of_this_process(owner, self._lease_for), adopts=adopts)
+        session = Session(
+            owner=owner, lease_for=self._lease_for, host=platform.node(), pid=os.getpid(), version=__version__
+        )
+        held = self._backend.open_session(session, adopts=adopts)
         if held is None:
             return False
         if self._recorder is not None:
@@ -87,7 +102,7 @@ class WorkerSession:
         return True
 
     def fresh(self) -> bool:
-        """Whether a lease may be started.  If not, this asks for a renewal."""
+        """Return whether a lease may be started.  If not, this asks for a renewal."""
         if self._clock() < self.contact.fresh_until:
             return True
         if not self._asked and not self.is_dead:
@@ -95,6 +110,10 @@ class WorkerSession:
                 self._asked = True
                 self._changed.notify_all()
         return False
+
+    def is_old(self) -> bool:
+        """Whether the session is due to be renewed, by a clock that may have been set back meanwhile."""
+        return abs(self._clock() - self._answered) > self._renew_after
 
     def declare_dead(self) -> None:
         """Start nothing any more under this name: the store has said that the session is gone."""
@@ -108,25 +127,48 @@ class WorkerSession:
             self.contact.failed()
 
     def start(self) -> None:
-        """Start the thread that renews."""
-        threading.Thread(target=self._keep, name="onward-renewal", daemon=True).start()
+        """Have it renewed by a thread, until `stop` was called as often as this."""
+        with self._changed:
+            self._uses += 1
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._keep, name="onward-renewal", daemon=True)
+                self._thread.start()
+            elif self._rests:  # waking it for every job of `drain` would cost more than many jobs do
+                self._changed.notify_all()
+
+    def stop(self) -> bool:
+        """End one use.  Returns whether that was the last."""
+        with self._changed:
+            self._uses -= 1
+            return not self._uses
+
+    @property
+    def in_use(self) -> bool:
+        return self._uses > 0
 
     def end(self) -> None:
-        """Stop renewing.  Called when no lease is held any more."""
+        """End the thread.  Called when no lease is held any more."""
         with self._changed:
             self._ended = True
             self._changed.notify_all()
 
     def renew(self) -> bool:
-        """Ask the store whether the session lives, and make it live longer.  False if the store did not answer."""
+        """Renew the session, and learn whether it is alive.  False if the store did not answer."""
+        try:
+            self.ask()
+        except BackendError:
+            return False
+        return True
+
+    def ask(self) -> None:
+        """Do the same, and raise if the store does not answer."""
         asked, owner = self._clock(), self.owner
         try:
             renewal = self._backend.extend(owner)
         except BackendError:
             self.out_of_contact()
-            return False
+            raise
         self.heard(owner, asked, renewal)
-        return True
 
     def heard(self, owner: str, asked: float, renewal: Renewal) -> None:
         """Act on what the store answered to this process, or to its supervisor."""
@@ -148,7 +190,9 @@ class WorkerSession:
                 return
             was_fresh = self._clock() < self.contact.fresh_until
             self.contact.answered(asked)
-            self._renew_at = time.monotonic() + self._renew_after
+            self._answered, self._renew_at = asked, time.monotonic() + self._renew_after
+            if self._rests:
+                self._changed.notify_all()
         if not was_fresh:
             self._events.on_fresh()
 
@@ -161,13 +205,20 @@ class WorkerSession:
             self._events.on_died(error)
 
     def _wait(self, failures: int) -> bool:
-        """Wait for the next renewal.  False when the worker has ended."""
+        """Wait for the next renewal.  False when the session has ended."""
         with self._changed:
-            if failures:  # however many threads ask: a store that is away is not asked more often than this
+            if (
+                failures and self._uses
+            ):  # however many threads ask: a store that is away is not asked more often than this
                 longest = doubling(_FIRST_PAUSE, failures, min(_LONGEST_PAUSE, self.contact.length / 3))
                 self._changed.wait_for(lambda: self._ended, jittered(longest))
             else:
-                while not (self._ended or self._asked) and (pause := self._renew_at - time.monotonic()) > 0:
-                    self._changed.wait(pause)
-            self._asked = False
+                while not (self._ended or self._asked):
+                    self._rests = self.is_dead or not self._uses
+                    pause = self._renew_at - time.monotonic()
+                    if pause <= 0 and not self._rests:
+                        break
+                    self._changed.wait(None if self._rests else pause)
+            self._rests = self._asked = False
+            self._renew_at = time.monotonic() + self._renew_after
             return not self._ended

@@ -1,4 +1,4 @@
-"""What one process does for all workers: give back what dead workers held, and remove jobs past their retention."""
+"""The sweep that one process does for all workers: it gives back what dead workers held, and removes jobs past retention."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class StoreSweep:
         self._next_reap = self._next_prune = 0.0
 
     def run(self) -> Iterator[None]:
-        """Do what is due.  Yields between two batches, so that the caller can renew sessions in time."""
+        """Reap and prune if that is due.  Yields between two batches, so that the caller can renew sessions in time."""
         now = self._contact.clock()
         if now >= self._next_reap and self._contact.may_reap():
             self._next_reap = now + self._contact.length / 4  # callers look every third

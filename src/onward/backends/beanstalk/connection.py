@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from onward.backends.beanstalk import pipeline
 from onward.backends.beanstalk.driver import greenstalk
 from onward.backends.beanstalk.url import Address
-from onward.base import time_limit
+from onward.base.clock import time_left
 from onward.errors import BackendRefused, BackendUnavailable, BackendUnreachable
 
 __all__ = ["Connection", "Put"]
@@ -48,7 +48,7 @@ class Connection:
         self.broken = False
         self._using = self._watching = "default"
         try:
-            self._socket = socket.create_connection((address.host, address.port), time_limit.left(address.timeout))
+            self._socket = socket.create_connection((address.host, address.port), time_left(address.timeout))
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
             self._client = greenstalk.Client(self._socket, encoding=None)
@@ -231,7 +231,7 @@ class Connection:
             if self.broken:
                 raise BackendUnavailable(f"the connection to {self.address.place} is closed")
             try:
-                self._socket.settimeout(time_limit.left(self.address.timeout))
+                self._socket.settimeout(time_left(self.address.timeout))
                 yield
             except (_NOT_FOUND, BackendUnavailable):
                 raise

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
 from typing import Any, Literal
 
-from onward.backend import Run, Session, StoredJob
+from onward.backend import Note, Run, ScheduleRow, Session, StoredJob
 from onward.contract.values import CONTINUATION
 from onward.job.envelope import Envelope
 from onward.job.states import FINISHED, State
@@ -40,6 +40,7 @@ class MemoryJob:
     key_held: bool = False
     waits: int = 0
     parked_since: int | None = None
+    awaits: str | None = None  # counts while it is scheduled
     spent: str | None = None
     result: bytes | None = None
     reason: str | None = None
@@ -71,6 +72,7 @@ class MemoryJob:
         values: dict[str, Any] = {name: getattr(self.envelope, name) for name in SEALED}
         values |= {name: getattr(self, name) for name in KEPT}
         values["idempotency_ttl"] = 0 if self.envelope.idempotency_key is None else self.envelope.idempotency_ttl
+        values["awaits"] = self.awaits if self.state is State.SCHEDULED else None
         if self.state in FINISHED:
             values["spent"] = None
         if self.tombstone:
@@ -103,11 +105,13 @@ class MemoryStore:
     live: dict[str, MemoryJob] = field(default_factory=dict)
     finished: dict[str, MemoryJob] = field(default_factory=dict)
     runs: dict[str, dict[int, Run]] = field(default_factory=lambda: defaultdict(dict))
+    notes: dict[str, dict[str, Note]] = field(default_factory=dict)
     sessions: dict[str, OpenSession] = field(default_factory=dict)
     holds: dict[HoldKey, Pointer] = field(default_factory=dict)
     unique: dict[str, str] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
     reserved: dict[str, str] = field(default_factory=dict)  # queue -> the transfer
+    schedules: dict[str, ScheduleRow] = field(default_factory=dict)
     ready: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
     later: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     expiring: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))

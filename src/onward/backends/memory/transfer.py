@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
-from onward.backend import StoredJob
+from onward.backend import Note, StoredJob
 from onward.backends.memory.store import KEPT, SEALED, MemoryJob, MemoryStore, Pointer
-from onward.contract.transfer import TRANSFERABLE, Confirmed, Restored, check_reserved, version_of
+from onward.contract.transfer import TRANSFERABLE, Attached, Confirmed, Restored, check_reserved, version_of
 from onward.job.envelope import Envelope
 
 __all__ = ["MemoryTransfer"]
@@ -33,36 +33,43 @@ class MemoryTransfer:
                 self._store.paused.add(queue)
             return True
 
-    def confirmed_keys(self, keys: Sequence[str]) -> Mapping[str, Confirmed]:
+    def attached(self, jobs: Sequence[StoredJob]) -> Attached:
         with self._writing():
-            found = {key: self._store.holds.get(("once", key)) for key in keys}
-            return {
+            keys = {job.idempotency_key for job in jobs if job.idempotency_key is not None}
+            pointers = {key: self._store.holds.get(("once", key)) for key in keys}
+            confirmed = {
                 key: Confirmed(pointer.job_id, pointer.token, pointer.until)
-                for key, pointer in found.items()
+                for key, pointer in pointers.items()
                 if pointer is not None and pointer.until is not None
             }
+            return Attached(confirmed, {job.id: notes for job in jobs if (notes := self._notes_of(job.id))})
 
-    def restore(
-        self, transfer: str, jobs: Sequence[StoredJob], confirmed: Mapping[str, Confirmed]
-    ) -> Sequence[Restored]:
+    def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
         with self._writing():
             self._check_reserved(transfer, jobs)
-            for key, by in confirmed.items():
+            for key, by in attached.confirmed.items():
                 there = self._store.holds.get(("once", key))
                 if there is None or (there.until is not None and there.until < by.until):
                     self._store.holds["once", key] = Pointer(by.job_id, by.token, by.until)
-            return [self._restore(job) for job in jobs]
+            return [self._restore(job, attached.notes.get(job.id, ())) for job in jobs]
 
-    def remove(self, transfer: str, jobs: Sequence[StoredJob]) -> Sequence[str]:
+    def remove(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[str]:
         with self._writing():
             self._check_reserved(transfer, jobs)
-            return [job.id for job in jobs if self._remove(job)]
+            return [
+                job.id
+                for job in jobs
+                if list(attached.notes.get(job.id, ())) == self._notes_of(job.id) and self._remove(job)
+            ]
+
+    def _notes_of(self, job_id: str) -> list[Note]:
+        return [note for _, note in sorted(self._store.notes.get(job_id, {}).items())]
 
     def _check_reserved(self, transfer: str, jobs: Sequence[StoredJob]) -> None:
         for queue in {job.queue for job in jobs}:
             check_reserved(queue, transfer, self._store.reserved.get(queue))
 
-    def _restore(self, job: StoredJob) -> Restored:
+    def _restore(self, job: StoredJob, notes: Sequence[Note]) -> Restored:
         store = self._store
         if store.find(job.id) is not None:
             return Restored(job.id, stored=False)
@@ -75,6 +82,8 @@ class MemoryTransfer:
             store.add(_row(job), with_key=job.key_held)
         if job.runs:
             store.runs[job.id] = {run.token: run for run in job.runs}
+        if notes:
+            store.notes[job.id] = {note.name: note for note in notes}
         return Restored(job.id)
 
     def _remove(self, seen: StoredJob) -> bool:
@@ -92,6 +101,7 @@ class MemoryTransfer:
             self._store.remove(job)
         if self._store.find(job.id) is None:
             self._store.runs.pop(job.id, None)
+            self._store.notes.pop(job.id, None)
         return True
 
 

@@ -13,7 +13,7 @@ from onward.backends.mysql.driver import CLIENT, SERVER_STATUS, pymysql
 from onward.backends.mysql.url import Address, Options
 from onward.backends.pool import Pool
 from onward.backends.sql.rows import Row
-from onward.base import time_limit
+from onward.base.clock import time_left, until
 from onward.errors import BackendMisconfigured, BackendUnavailable, TransactionError
 
 __all__ = ["Connection", "Connections", "Result", "ServerSettings"]
@@ -63,7 +63,7 @@ class Connection:
         """Ask, and read every answer.  If a statement fails, those behind it are not looked at."""
         self.in_step = False
         if self._silence is not None:
-            self._raw._read_timeout = self._raw._write_timeout = time_limit.left(self._silence)  # noqa: SLF001
+            self._raw._read_timeout = self._raw._write_timeout = time_left(self._silence)  # noqa: SLF001
         cursor = self._raw.cursor(pymysql.cursors.Cursor)
         try:
             cursor.execute(sql)
@@ -151,7 +151,7 @@ class Connections(Pool[Connection]):
             connection.send(_SESSION % (self._lock_timeout, self._lock_timeout))
             self._check(connection)
             if not self._prepared:
-                with time_limit.until(None):  # it takes its time, and half of it is nothing
+                with until(None):  # it takes its time, and half of it is nothing
                     self._prepare(connection)
                 self._prepared = True
         except BaseException as error:
@@ -183,9 +183,9 @@ class Connections(Pool[Connection]):
         local = "unix_socket" in self._arguments
         given = {"connect_timeout": _CONNECTING, "read_timeout": read_timeout, "ssl_disabled": local, **self._arguments}
         silence = given["read_timeout"]
-        given["connect_timeout"] = time_limit.left(given["connect_timeout"])
+        given["connect_timeout"] = time_left(given["connect_timeout"])
         if silence is not None:
-            given["read_timeout"] = time_limit.left(silence)
+            given["read_timeout"] = time_left(silence)
         line: socket.socket | None = None
         try:
             raw = kind(

@@ -13,7 +13,7 @@ from onward.backends.postgres import errors
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.url import Options
 from onward.backends.postgres.wire import Wire
-from onward.base import time_limit
+from onward.base.clock import deadline_is_over, milliseconds_left, until
 from onward.base.logs import get_logger
 from onward.errors import BackendMisconfigured, BackendUnavailable
 
@@ -28,7 +28,7 @@ class Connection(psycopg.Connection[tuple[Any, ...]]):
         return Wire(self)
 
     def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
-        steps = gen if time_limit.milliseconds() is None else _in_time(gen)
+        steps = gen if milliseconds_left() is None else _in_time(gen)
         return super().wait(steps, *args, **options)
 
     @classmethod
@@ -43,7 +43,7 @@ def _in_time(steps: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
         wanted = next(steps)
         while True:
             ready = yield wanted
-            if time_limit.is_over():
+            if deadline_is_over():
                 steps.close()
                 raise psycopg.OperationalError("no answer came in time")
             wanted = steps.send(ready)
@@ -122,7 +122,7 @@ class Connections(Pool[Connection]):
         try:
             self._check(connection)
             if not self._prepared:
-                with time_limit.until(None):  # it takes its time, and half of it is nothing
+                with until(None):  # it takes its time, and half of it is nothing
                     self._prepare(connection, self.place)
                 self._prepared = True
         except BaseException as error:
@@ -146,7 +146,7 @@ class Connections(Pool[Connection]):
         return _is_quiet(connection)
 
     def _is_reusable(self, connection: Connection) -> bool:
-        """Whether nothing is left in it: no transaction, no unread answer, no statement prepared where none should be."""
+        """Return whether a connection is clean: no transaction, no unread answer, no stray prepared statement."""
         state = connection.pgconn
         return (
             state.transaction_status == psycopg.pq.TransactionStatus.IDLE
@@ -214,7 +214,7 @@ def _options(settings: dict[str, str], info: dict[str, str]) -> str:
 
 
 def _is_quiet(connection: Connection) -> bool:
-    """Whether an idle connection is still open: a server that sends something unasked is about to close it."""
+    """Return whether an idle connection is still open: a server that sends something unasked is about to close it."""
     try:
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)

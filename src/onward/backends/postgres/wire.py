@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from onward.backends.postgres.arrays import Blobs, as_array
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.transaction import Reply, Row
-from onward.base import time_limit
+from onward.base.clock import milliseconds_left
 
 __all__ = ["Wire"]
 
@@ -203,7 +203,7 @@ class Wire:
 
 
 def _answered(poll: select.poll) -> None:
-    if not poll.poll(time_limit.milliseconds()):
+    if not poll.poll(milliseconds_left()):
         raise psycopg.OperationalError("no answer came in time")
 
 

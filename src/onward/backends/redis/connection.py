@@ -18,7 +18,7 @@ from onward.backends.redis.driver import NoBackoff, Retry, redis
 from onward.backends.redis.scripts import Script
 from onward.backends.redis.server import Server
 from onward.backends.redis.url import Address, Options
-from onward.base import time_limit
+from onward.base.clock import time_left
 from onward.base.logs import get_logger
 from onward.errors import BackendMisconfigured, BackendUnavailable
 
@@ -41,15 +41,15 @@ class Connection:
         self.broken = True  # until it has connected
 
     def connect(self) -> None:
-        self._timeout = self._driver.socket_timeout = time_limit.left(self._silence)
-        self._driver.socket_connect_timeout = time_limit.left(min(_CONNECT, self._silence))
+        self._timeout = self._driver.socket_timeout = time_left(self._silence)
+        self._driver.socket_connect_timeout = time_left(min(_CONNECT, self._silence))
         self._driver.connect()
         self._poll.register(self.fileno(), select.POLLIN)
         self.broken = False
 
     def ask(self, *command: Any) -> Any:
         self.broken = True
-        if (timeout := time_limit.left(self._silence)) != self._timeout:
+        if (timeout := time_left(self._silence)) != self._timeout:
             self._timeout = timeout
             self._driver._sock.settimeout(timeout)  # noqa: SLF001  the driver has no other way to it
         self._driver.send_command(*command)

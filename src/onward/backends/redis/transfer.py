@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from onward.backend import StoredJob
@@ -11,7 +11,8 @@ from onward.backends.damage import set_aside_and_repeat
 from onward.backends.redis import packing
 from onward.backends.redis.layout import FEW, STATES
 from onward.backends.redis.packing import Message
-from onward.contract.transfer import TRANSFERABLE, Confirmed, Restored, check_reserved, version_of
+from onward.contract.transfer import TRANSFERABLE, Attached, Confirmed, Restored, check_reserved, version_of
+from onward.errors import BackendRefused
 
 __all__ = ["RedisTransfer"]
 
@@ -33,29 +34,31 @@ class RedisTransfer:
         return bool(self._run("reserve", queue, transfer, was))
 
     @set_aside_and_repeat
-    def confirmed_keys(self, keys: Sequence[str]) -> Mapping[str, Confirmed]:
-        found = {
-            key: packing.pointer(raw) for key, raw in zip(keys, self._run("confirmed_keys", keys), strict=True) if raw
-        }
-        return {
-            key: Confirmed(job_id, token, until) for key, (job_id, token, until) in found.items() if until is not None
-        }
+    def attached(self, jobs: Sequence[StoredJob]) -> Attached:
+        keys = sorted({job.idempotency_key for job in jobs if job.idempotency_key is not None})
+        found = self._run("confirmed_keys", keys) if keys else []
+        pointers = {key: packing.pointer(raw) for key, raw in zip(keys, found, strict=True) if raw}
+        return Attached(
+            {key: Confirmed(job_id, token, end) for key, (job_id, token, end) in pointers.items() if end is not None}
+        )
+
+    def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
+        for job in jobs:
+            if job.awaits is not None or job.id in attached.notes:
+                raise BackendRefused("it has notes, or waits for a signal: Redis keeps no notes")
+        return self._restore(transfer, jobs, attached) if jobs else []
 
     @set_aside_and_repeat
-    def restore(
-        self, transfer: str, jobs: Sequence[StoredJob], confirmed: Mapping[str, Confirmed]
-    ) -> Sequence[Restored]:
-        if not jobs:
-            return []
+    def _restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
         message = Message()
         packed = [_packed(job, message) for job in jobs]
-        keys = [(f"once:{key}", by.job_id, by.token, by.until) for key, by in confirmed.items()]
+        keys = [(f"once:{key}", by.job_id, by.token, by.until) for key, by in attached.confirmed.items()]
         answers = self._run("restore", self._now(), jobs[0].queue, transfer, packed, keys, beside=message.bytes)
         _check_reserved(jobs, transfer, answers)
         return [_restored(job.id, answer) for job, answer in zip(jobs, answers, strict=True)]
 
     @set_aside_and_repeat
-    def remove(self, transfer: str, jobs: Sequence[StoredJob]) -> Sequence[str]:
+    def remove(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[str]:
         seen = [
             (job.id, job.is_finished, _NUMBERS[job.state], *version_of(job)[1:])
             for job in jobs

@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from types import ModuleType
 from typing import Any, TypeVar
 
+from msgspec.structs import replace
+
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -22,6 +24,7 @@ from onward.backend import (
     Lease,
     Reaped,
     Session,
+    StoredJob,
     Turn,
     TurnResult,
 )
@@ -29,7 +32,7 @@ from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.enqueueing import StartOver
 from onward.backends.sql.reaping import singly
-from onward.backends.sql.rows import Row
+from onward.backends.sql.rows import Row, showing
 from onward.backends.sql.same_database import same_database
 from onward.backends.sql.settling import why
 from onward.backends.sql.statements import NamedSteps
@@ -44,6 +47,7 @@ __all__ = ["ServerBackend", "SessionLost"]
 T = TypeVar("T")
 Result = TypeVar("Result")
 
+_DURABLE, _LOSSY = (replace(each, notes=True, schedules=True) for each in (DURABLE, LOSSY))
 _TRIES = 10  # how often a transaction is run that is rolled back by conflicts
 
 
@@ -76,7 +80,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
     @abstractmethod
     def _may_repeat(self, failures: Sequence[Exception]) -> bool:
-        """Whether the transaction that failed so, the last time just now, may be run once more."""
+        """Return whether the transaction that failed so, the last time just now, may be run once more."""
 
     @abstractmethod
     def _turn(self, tx: Any, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
@@ -94,7 +98,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.durable else LOSSY
+        return _DURABLE if self._connections.durable else _LOSSY
 
     def connect(self) -> None:
         (self._database,) = self._ask("this_database")
@@ -197,6 +201,9 @@ class ServerBackend(SetsRowsAside, Backend):
             return found
 
     # Transactions of callers
+
+    def showing(self, job_id: str, style: Style) -> Steps[StoredJob | None]:
+        return self._for_caller(showing(job_id), style)
 
     def recognizing(self, style: Style) -> Steps[None]:
         if self._database is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 __all__ = ["TABLES", "emptying"]
 
-TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds")
+TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules")
 
 
 def emptying(prefix: str) -> list[str]:

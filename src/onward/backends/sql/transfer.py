@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from onward.backend import StoredJob
+from onward.backend import Note, StoredJob
 from onward.backends.sql.rows import stored_jobs
 from onward.backends.sql.statements import SqlTransaction
-from onward.contract.transfer import TRANSFERABLE, Confirmed, Restored, check_reserved, version_of
+from onward.contract.transfer import TRANSFERABLE, Attached, Confirmed, Restored, check_reserved, version_of
 
 __all__ = ["Columns", "SqlTransfer", "dead_row"]
 
@@ -58,16 +59,20 @@ class SqlTransfer:
         for owner, *_ in self._read(lambda tx: tx.ask("sessions").rows()):
             self._write(partial(_lock_session, owner=owner))
 
-    def _lock_live(self, tx: SqlTransaction, ids: Sequence[str]) -> None:
-        tx.ask("lock_live", ids=ids)
+    def _lock(self, tx: SqlTransaction, ids: Sequence[str]) -> None:
+        tx.ask("lock_to_remove", ids=ids)
 
-    def confirmed_keys(self, keys: Sequence[str]) -> Mapping[str, Confirmed]:
-        found = self._read(lambda tx: tx.ask("confirmed_keys", keys=list(keys)).rows()) if keys else []
-        return {key: Confirmed(job_id, token, until) for key, job_id, token, until in found}
+    def attached(self, jobs: Sequence[StoredJob]) -> Attached:
+        keys = sorted({job.idempotency_key for job in jobs if job.idempotency_key is not None})
 
-    def restore(
-        self, transfer: str, jobs: Sequence[StoredJob], confirmed: Mapping[str, Confirmed]
-    ) -> Sequence[Restored]:
+        def look(tx: SqlTransaction) -> Attached:
+            found = tx.ask("confirmed_keys", keys=keys).rows() if keys else []
+            confirmed = {key: Confirmed(job_id, token, until) for key, job_id, token, until in found}
+            return Attached(confirmed, _notes(tx, jobs))
+
+        return self._read(look)
+
+    def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
         def act(tx: SqlTransaction) -> Sequence[Restored]:
             _check_reserved(tx, transfer, jobs)
             known = _known(tx, jobs)
@@ -77,8 +82,10 @@ class SqlTransfer:
             self._insert(tx, "restore_dead", [dead_row(job) for job in new if job.is_finished])
             stored = _known(tx, new)
             self._insert(tx, "restore_runs", [row for job in new if job.id in stored for row in _runs(job)])
-            if confirmed:
-                keys = [(key, by.job_id, by.token, by.until) for key, by in sorted(confirmed.items())]
+            notes = [_note(job, note) for job in new if job.id in stored for note in attached.notes.get(job.id, ())]
+            self._insert(tx, "restore_notes", notes)
+            if attached.confirmed:
+                keys = [(key, by.job_id, by.token, by.until) for key, by in sorted(attached.confirmed.items())]
                 tx.ask("restore_confirmed", confirmed=_encode(keys).decode())
             refused = {job.id: job.unique_key for job in new if job.unique_key is not None and job.id not in stored}
             keys_taken = sorted(set(refused.values()))
@@ -89,20 +96,24 @@ class SqlTransfer:
 
         return self._write(act) if jobs else []
 
-    def remove(self, transfer: str, jobs: Sequence[StoredJob]) -> Sequence[str]:
+    def remove(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[str]:
         seen = {(job.id, job.is_finished): version_of(job) for job in jobs if job.state in TRANSFERABLE}
 
         def act(tx: SqlTransaction) -> Sequence[str]:
             _check_reserved(tx, transfer, jobs)
             ids = sorted(job.id for job in jobs)
-            self._lock_live(tx, ids)
-            found = stored_jobs(tx.ask("pick", ids=ids).rows(), ())
+            self._lock(tx, ids)
+            notes = _notes(tx, jobs)
             same = [
-                job for job in found if seen.get((job.id, job.is_finished)) == version_of(job) and not job.tombstone
+                job
+                for job in stored_jobs(tx.ask("pick", ids=ids).rows(), ())
+                if seen.get((job.id, job.is_finished)) == version_of(job) and not job.tombstone
+                if attached.notes.get(job.id, []) == notes.get(job.id, [])
             ]
             if live := [job.id for job in same if not job.is_finished]:
                 tx.ask("remove_live", ids=live)
                 tx.ask("forget_runs", ids=live)
+                tx.ask("forget_notes", ids=live)
             dead = self._forget(tx, {job.id: job.finished_at or 0 for job in same if job.is_finished})
             return [*live, *dead]
 
@@ -128,8 +139,20 @@ def _known(tx: SqlTransaction, jobs: Sequence[StoredJob]) -> set[str]:
     return {job_id for (job_id,) in tx.ask("known", ids=[job.id for job in jobs]).rows()}
 
 
+def _notes(tx: SqlTransaction, jobs: Sequence[StoredJob]) -> dict[str, list[Note]]:
+    notes: defaultdict[str, list[Note]] = defaultdict(list)
+    for job_id, name, value, at in tx.ask("notes_among", ids=[job.id for job in jobs]).rows():
+        notes[job_id].append(Note(name=name, value=value, at=at))
+    return dict(notes)
+
+
+def _note(job: StoredJob, note: Note) -> Columns:
+    return {"job_id": job.id, "name": note.name, "value": note.value, "at": note.at}
+
+
 def _live(job: StoredJob) -> Columns:
-    return {**_row(job), "spent": job.spent, "key_held": job.unique_key if job.key_held else None}
+    key_held = job.unique_key if job.key_held else None
+    return _row(job) | {"spent": job.spent, "key_held": key_held, "awaits": job.awaits}
 
 
 def dead_row(job: StoredJob) -> Columns:
@@ -141,7 +164,7 @@ def dead_row(job: StoredJob) -> Columns:
 _SHARED = (
     {*StoredJob.__struct_fields__}
     - {"data", "priority", "cancel_requested", "tombstone", "runs"}
-    - {"spent", "key_held", "owner", "finished_at", "reason", "result"}
+    - {"spent", "key_held", "awaits", "owner", "finished_at", "reason", "result"}
 )
 
 
@@ -161,6 +184,7 @@ def _runs(job: StoredJob) -> list[Columns]:
             "state": run.to.value,
             "at": run.at,
             "duration_ms": run.duration_ms,
+            "owner": run.owner,
             "kind": run.failure.kind,
             "message": run.failure.message,
             "traceback": run.failure.traceback,

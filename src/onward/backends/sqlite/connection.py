@@ -24,7 +24,8 @@ from typing import ParamSpec, TypeVar
 
 from onward.backends.sql.text import escaped
 from onward.backends.sqlite import errors, filesystem
-from onward.base import forks, time_limit
+from onward.base import forks
+from onward.base.clock import time_left
 from onward.base.interruption import uninterrupted
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable
 
@@ -181,7 +182,7 @@ class LockedConnection:
         with uninterrupted(), self._lock:
             try:
                 connection = self._ready()
-                with_retries(begin, time_limit.left(self._busy_timeout), connection)
+                with_retries(begin, time_left(self._busy_timeout), connection)
                 try:
                     yield connection
                     connection.execute("COMMIT")
@@ -204,7 +205,7 @@ class LockedConnection:
         with uninterrupted(), self._lock:
             try:
                 connection = self._ready()
-                return with_retries(write, time_limit.left(self._busy_timeout), connection)
+                return with_retries(write, time_left(self._busy_timeout), connection)
             except errors.DRIVERS as error:
                 raise self._translated(error) from error
 
@@ -228,7 +229,7 @@ class LockedConnection:
             # Asked before: a file that vanishes while it is being opened must not pass for the one that was opened.
             file = _identity(self._path)
             # A process that is opening or closing the file blocks even a first look at it.
-            self._connection = with_retries(self._connect, time_limit.left(self._busy_timeout))
+            self._connection = with_retries(self._connect, time_left(self._busy_timeout))
             self._pid = os.getpid()
             self._file = file or _identity(self._path)  # that it made itself
         return self._connection

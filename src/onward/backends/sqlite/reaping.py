@@ -9,7 +9,7 @@ from typing import NamedTuple
 from onward.backend import Held, Reaped
 from onward.backends.sql.settling import Lost, why
 from onward.backends.sqlite import holds
-from onward.backends.sqlite.settlement_writes import Moves
+from onward.backends.sqlite.settling import Moves
 from onward.backends.sqlite.transaction import Transaction
 from onward.base.logs import get_logger
 from onward.job.settlement import Leased

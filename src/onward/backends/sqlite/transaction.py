@@ -9,16 +9,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
 from onward.backends.sql.statements import NamedSteps
 from onward.backends.sqlite.connection import Connections
 from onward.base.clock import Clock
-from onward.contract.transactions import refuse_to_wait, run_steps
+from onward.contract.transactions import in_the_way, run_steps, waits_for_itself
 
-__all__ = ["Row", "Transaction", "Transactions", "as_json"]
+__all__ = ["Parameters", "Row", "Transaction", "Transactions", "as_json"]
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
@@ -39,12 +39,34 @@ class Reply(NamedTuple):
         return self.found[0][0]
 
 
+class Cursor(Protocol):
+    """What a statement has answered."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def fetchone(self) -> Any: ...
+
+
+class RunsStatements(Protocol):
+    """A connection: our own, or that of a caller."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor: ...
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Cursor: ...
+
+
 class Transaction:
     """One transaction, in which the verbs run their statements by name."""
 
     __slots__ = ("_connection", "_sql", "now", "wakes", "woken")
 
-    def __init__(self, connection: sqlite3.Connection, sql: Mapping[str, str], now: int) -> None:
+    def __init__(self, connection: RunsStatements, sql: Mapping[str, str], now: int) -> None:
         self._connection = connection
         self._sql = sql
         self.now = now
@@ -123,7 +145,8 @@ class Transactions:
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """Hold the write lock; the time is read once it is held, so that waiting for it shortens no lease."""
-        refuse_to_wait(self._store)
+        if in_the_way.get() is self._store:
+            raise waits_for_itself()
         with self._connections.writing() as connection:
             tx = Transaction(connection, self._sql, self._clock.micros())
             yield tx

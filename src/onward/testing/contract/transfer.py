@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from onward.backend import Query, Settlement
-from onward.contract.transfer import TRANSFERABLE, Confirmed, version_of
+from onward.contract.transfer import TRANSFERABLE, Attached, Confirmed, version_of
 from onward.errors import BackendUnavailable, QueueReserved
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_failure, a_lease, a_session, an_envelope, ids, some_envelopes
@@ -130,9 +130,9 @@ class RestoreContract:
         a_varied_queue(backend, clock)
         jobs = _read(backend)
         assert {job.state for job in jobs} == TRANSFERABLE
-        assert sorted(backend.remove(_MINE, jobs)) == [job.id for job in jobs]
+        assert sorted(backend.remove(_MINE, jobs, Attached())) == [job.id for job in jobs]
 
-        assert [answer.stored for answer in backend.restore(_MINE, jobs, {})] == [True] * len(jobs)
+        assert [answer.stored for answer in backend.restore(_MINE, jobs, Attached())] == [True] * len(jobs)
 
         assert list(_read(backend, reserve=False)) == list(jobs)
 
@@ -140,8 +140,8 @@ class RestoreContract:
         lease = a_lease(backend, max_crashes=2)
         backend.reap(owner=lease.owner)
         jobs = _read(backend)
-        backend.remove(_MINE, jobs)
-        backend.restore(_MINE, jobs, {})
+        backend.remove(_MINE, jobs, Attached())
+        backend.restore(_MINE, jobs, Attached())
         _open(backend)
 
         (again,) = backend.claim(a_claim())
@@ -155,16 +155,16 @@ class RestoreContract:
         backend.enqueue([envelope := an_envelope(idempotency_key="paid"), an_envelope(idempotency_key="new")])
         jobs = _read(backend)
         keys = [job.idempotency_key for job in jobs]
-        ((key, confirmed),) = backend.confirmed_keys(keys).items()
+        ((key, confirmed),) = backend.attached(jobs).confirmed.items()
 
         assert (key, confirmed.until) == (keys[0], clock.micros() + 600_000_000)
 
-        backend.remove(_MINE, jobs)
+        backend.remove(_MINE, jobs, Attached())
         clock.advance(601)
         backend.prune({})
         later = Confirmed(confirmed.job_id, confirmed.token, clock.micros() + 60_000_000)
-        backend.restore(_MINE, jobs, {key: later})
-        backend.restore(_MINE, jobs, {key: Confirmed("another", 1, later.until - 1)})
+        backend.restore(_MINE, jobs, Attached({key: later}))
+        backend.restore(_MINE, jobs, Attached({key: Confirmed("another", 1, later.until - 1)}))
         _open(backend)
         lease = next(lease for lease in backend.claim(a_claim(limit=2)) if lease.envelope.id == envelope.id)
         assert (str(lease.hold), lease.holder) == ("done", confirmed.job_id)
@@ -180,7 +180,7 @@ class RestoreContract:
         (waiting,) = _read(backend, reserve=False)
         copies = [msgspec.structs.replace(waiting, id=job.id, attempts=7) for job in known]
 
-        answers = backend.restore(_MINE, copies, {})
+        answers = backend.restore(_MINE, copies, Attached())
 
         assert [(answer.stored, answer.holder) for answer in answers] == [(False, None)] * 2
         assert [backend.get(job.id) for job in known] == known
@@ -189,10 +189,10 @@ class RestoreContract:
     def test_a_unique_key_that_another_job_holds_is_named(self, backend):
         backend.enqueue([mine := an_envelope(unique_key="k"), free := an_envelope(unique_key="free")])
         jobs = _read(backend)
-        backend.remove(_MINE, jobs)
+        backend.remove(_MINE, jobs, Attached())
         (holder,) = backend.enqueue([an_envelope(unique_key="k", queue="other")])
 
-        answers = {answer.id: answer for answer in backend.restore(_MINE, jobs, {})}
+        answers = {answer.id: answer for answer in backend.restore(_MINE, jobs, Attached())}
 
         assert (answers[mine.id].stored, answers[mine.id].holder) == (False, holder.id)
         assert (answers[free.id].stored, answers[free.id].holder) == (True, None)
@@ -207,9 +207,9 @@ class RestoreContract:
         backend.reserve("default", "sends 1.2 another run", was=_MINE)
 
         with suppress(BackendUnavailable):
-            backend.restore(_MINE, new, {})
+            backend.restore(_MINE, new, Attached())
         with suppress(BackendUnavailable):
-            backend.remove(_MINE, jobs)
+            backend.remove(_MINE, jobs, Attached())
 
         assert list(_read(backend, reserve=False)) == list(jobs)
 
@@ -218,22 +218,22 @@ class RestoreContract:
         jobs = _read(backend, reserve=False)
 
         with pytest.raises(BackendUnavailable, match="run the command again"):
-            backend.restore(_MINE, jobs, {})
+            backend.restore(_MINE, jobs, Attached())
         with pytest.raises(BackendUnavailable, match="run the command again"):
-            backend.remove(_MINE, jobs)
+            backend.remove(_MINE, jobs, Attached())
 
     def test_many_are_restored_at_once(self, backend):
         backend.enqueue([an_envelope(unique_key=f"k{number}") for number in range(300)])
         jobs = _read(backend)
-        backend.remove(_MINE, jobs)
+        backend.remove(_MINE, jobs, Attached())
 
-        assert all(answer.stored for answer in backend.restore(_MINE, jobs, {}))
+        assert all(answer.stored for answer in backend.restore(_MINE, jobs, Attached()))
 
         assert backend.counts("default")[State.AVAILABLE] == 300
 
     def test_nothing_is_restored_and_removed_at_once(self, backend):
-        assert (list(backend.restore(_MINE, [], {})), list(backend.remove(_MINE, []))) == ([], [])
-        assert dict(backend.confirmed_keys([])) == {}
+        assert (list(backend.restore(_MINE, [], Attached())), list(backend.remove(_MINE, [], Attached()))) == ([], [])
+        assert backend.attached([]) == Attached()
 
 
 @needs("transferable", "inspection")
@@ -255,7 +255,7 @@ class RemoveContract:
         backend.cancel([cancelled], "no")
         backend.reserve("default", _MINE)
 
-        assert list(backend.remove(_MINE, jobs)) == [same]
+        assert list(backend.remove(_MINE, jobs, Attached())) == [same]
         assert [job_id for job_id in names if backend.get(job_id) is None] == [same]
 
     def test_a_running_job_is_not_removed(self, backend):
@@ -263,7 +263,7 @@ class RemoveContract:
         backend.reserve("default", _MINE)
         running = backend.get(lease.envelope.id)
 
-        assert list(backend.remove(_MINE, [running])) == []
+        assert list(backend.remove(_MINE, [running], Attached())) == []
 
         assert backend.ack(lease).applied
 
@@ -271,10 +271,10 @@ class RemoveContract:
         a_varied_queue(backend, clock)
         jobs = _read(backend)
 
-        assert sorted(backend.remove(_MINE, jobs)) == [job.id for job in jobs]
+        assert sorted(backend.remove(_MINE, jobs, Attached())) == [job.id for job in jobs]
 
         assert [backend.get(job.id) for job in jobs] == [None] * len(jobs)
-        assert list(backend.remove(_MINE, jobs)) == []
+        assert list(backend.remove(_MINE, jobs, Attached())) == []
         again = [an_envelope(id=jobs[0].id), an_envelope(unique_key="waits"), an_envelope(unique_key="nacked")]
         assert [answer.created for answer in backend.enqueue(again, retried=True)] == [True, True, True]
         assert backend.get(jobs[0].id).runs == ()
@@ -287,7 +287,35 @@ class RemoveContract:
         live = _read(backend)[0]
         assert (live.data, version_of(live)[0]) == (again.data, State.AVAILABLE)
 
-        assert list(backend.remove(_MINE, [live])) == [first.id]
+        assert list(backend.remove(_MINE, [live], Attached())) == [first.id]
 
         (dead,) = _read(backend, reserve=False)
         assert (dead.data, dead.state) == (first.data, State.DISCARDED)
+
+    @needs("notes")
+    @pytest.mark.promise("A22")
+    def test_a_job_that_was_signalled_since_it_was_read_is_not_removed(self, backend):
+        backend.enqueue([envelope := an_envelope(), quiet := an_envelope()])
+        backend.signal(envelope.id, "first", b"1")
+        jobs = _read(backend)
+        attached = backend.attached(jobs)
+        backend.signal(envelope.id, "second", b"2")
+
+        assert list(backend.remove(_MINE, jobs, attached)) == [quiet.id]
+
+        assert [note.value for note in backend.notes(envelope.id)] == [b"1", b"2"]
+
+    @needs("notes")
+    def test_notes_and_what_is_awaited_go_with_the_job(self, backend, clock):
+        lease = a_lease(backend)
+        backend.settle([Settlement.snooze(lease, 3600, awaits="paid", notes=(("=step", b"done"),))])
+        jobs = _read(backend)
+        attached = backend.attached(jobs)
+        notes = backend.notes(lease.envelope.id)
+
+        assert list(backend.remove(_MINE, jobs, attached)) == [lease.envelope.id]
+        assert list(backend.notes(lease.envelope.id)) == []
+        assert [answer.stored for answer in backend.restore(_MINE, jobs, attached)] == [True]
+
+        assert (list(_read(backend, reserve=False)), backend.notes(lease.envelope.id)) == (list(jobs), notes)
+        assert backend.signal(lease.envelope.id, "paid", b"1").woken

@@ -36,6 +36,13 @@ CREATE TABLE IF NOT EXISTS onward_jobs (
     idempotency_key varbinary(2500),
     single_instance varbinary(2500),
     spent longtext,
+    -- Null, and so without a byte, in every job that does not use them.
+    lane varbinary(2500),                            -- null: the plain line of its queue
+    cost int,                                       -- tokens that a start takes, if not 1
+    booked boolean,                                 -- true: scheduled for the token of its lane
+    flow varchar(64),
+    node varbinary(810),
+    awaits varbinary(810),                          -- what a scheduled job waits for: '' its node, else a signal
     progress longblob,
     sealed longblob NOT NULL,
     CONSTRAINT CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL)),
@@ -75,6 +82,10 @@ CREATE TABLE IF NOT EXISTS onward_finished (
     unique_key varbinary(2500),
     idempotency_key varbinary(2500),
     single_instance varbinary(2500),
+    lane varbinary(2500),
+    cost int,
+    flow varchar(64),
+    node varbinary(810),
     reason longtext,
     progress longblob,
     result longblob,
@@ -98,6 +109,7 @@ CREATE TABLE IF NOT EXISTS onward_attempts (
     attempt int NOT NULL,
     move varchar(10) NOT NULL,
     state varchar(10) NOT NULL,                     -- where the job went
+    owner varchar(64),                              -- the session that ran it
     kind longtext NOT NULL,
     message longtext NOT NULL,
     traceback longtext NOT NULL,
@@ -133,4 +145,28 @@ CREATE TABLE IF NOT EXISTS onward_holds (
     done_until bigint,
     PRIMARY KEY (kind, `key`),
     INDEX done_idx (done_until)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- What a job has written down for its later runs, and the signals that came for it.
+CREATE TABLE IF NOT EXISTS onward_notes (
+    job_id varchar(64) NOT NULL,
+    name varbinary(810) NOT NULL,                   -- the kind is its first character: = step, ~ sleep, ! signal
+    at bigint NOT NULL,
+    value longblob NOT NULL,
+    PRIMARY KEY (job_id, name)
+) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
+
+-- Every change of a schedule compares and raises its version: of two processes that book a tick, one finds the other's.
+CREATE TABLE IF NOT EXISTS onward_schedules (
+    name varbinary(810) NOT NULL PRIMARY KEY,
+    version bigint NOT NULL,
+    origin varchar(10) NOT NULL,                    -- code, runtime
+    fingerprint varchar(200) NOT NULL,              -- of the specification before it was signed and encrypted
+    declared_at bigint NOT NULL,                    -- when the process that declared it started
+    booked_until bigint NOT NULL,
+    paused_at bigint,
+    seen_at bigint NOT NULL,
+    missed bigint NOT NULL DEFAULT 0,
+    sealed longblob NOT NULL,
+    CONSTRAINT CHECK (origin IN ('code', 'runtime') AND version > 0 AND missed >= 0)
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;

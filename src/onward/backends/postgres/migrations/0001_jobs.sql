@@ -32,6 +32,13 @@ CREATE TABLE onward_jobs (
     idempotency_key text COLLATE "C",
     single_instance text COLLATE "C",
     spent text,
+    -- Null, and so without a byte, in every job that does not use them.
+    lane text COLLATE "C",                          -- null: the plain line of its queue
+    cost integer,                                   -- tokens that a start takes, if not 1
+    booked boolean,                                 -- true: scheduled for the token of its lane
+    flow text COLLATE "C",
+    node text COLLATE "C",
+    awaits text COLLATE "C",                        -- what a scheduled job waits for: '' its node, else a signal
     progress bytea,
     sealed bytea NOT NULL,
     CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL))
@@ -90,6 +97,10 @@ CREATE TABLE onward_finished (
     unique_key text COLLATE "C",
     idempotency_key text COLLATE "C",
     single_instance text COLLATE "C",
+    lane text COLLATE "C",
+    cost integer,
+    flow text COLLATE "C",
+    node text COLLATE "C",
     reason text,
     progress bytea,
     result bytea,
@@ -113,6 +124,7 @@ CREATE TABLE onward_attempts (
     job_id text COLLATE "C" NOT NULL,
     move text COLLATE "C" NOT NULL,
     state text COLLATE "C" NOT NULL,                -- where the job went
+    owner text COLLATE "C",                         -- the session that ran it
     kind text NOT NULL,
     message text NOT NULL,
     traceback text NOT NULL,
@@ -156,3 +168,27 @@ CREATE UNLOGGED TABLE onward_waiters (
 );
 
 CREATE INDEX onward_waiters_until_idx ON onward_waiters (until);
+
+-- What a job has written down for its later runs, and the signals that came for it.
+CREATE TABLE onward_notes (
+    at bigint NOT NULL,
+    job_id text COLLATE "C" NOT NULL,
+    name text COLLATE "C" NOT NULL,                 -- the kind is its first character: = step, ~ sleep, ! signal
+    value bytea NOT NULL,
+    PRIMARY KEY (job_id, name)
+);
+
+-- Every change of a schedule compares and raises its version: of two processes that book a tick, one finds the other's.
+CREATE TABLE onward_schedules (
+    version bigint NOT NULL,
+    declared_at bigint NOT NULL,                    -- when the process that declared it started
+    booked_until bigint NOT NULL,
+    paused_at bigint,
+    seen_at bigint NOT NULL,
+    missed bigint NOT NULL DEFAULT 0,
+    name text COLLATE "C" NOT NULL PRIMARY KEY,
+    origin text COLLATE "C" NOT NULL,               -- code, runtime
+    fingerprint text COLLATE "C" NOT NULL,          -- of the specification before it was signed and encrypted
+    sealed bytea NOT NULL,
+    CHECK (origin IN ('code', 'runtime') AND version > 0 AND missed >= 0)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0.1);

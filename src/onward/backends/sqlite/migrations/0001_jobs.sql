@@ -27,6 +27,13 @@ CREATE TABLE onward_jobs (
     single_instance TEXT,
     job TEXT NOT NULL,
     spent TEXT,
+    -- Null in every job that does not use them.
+    lane TEXT,                                      -- null: the plain line of its queue
+    cost INTEGER,                                   -- tokens that a start takes, if not 1
+    booked INTEGER,                                 -- 1: scheduled for the token of its lane
+    flow TEXT,
+    node TEXT,
+    awaits TEXT,                                    -- what a scheduled job waits for: '' its node, else a signal
     progress BLOB,
     sealed BLOB NOT NULL,
     CHECK (id <> '' AND state IN ('scheduled', 'available', 'executing', 'retryable') AND (state <> 'executing' OR owner IS NOT NULL))
@@ -78,6 +85,10 @@ CREATE TABLE onward_finished (
     idempotency_key TEXT,
     idempotency_ttl INTEGER NOT NULL,
     single_instance TEXT,
+    lane TEXT,
+    cost INTEGER,
+    flow TEXT,
+    node TEXT,
     reason TEXT,
     progress BLOB,
     result BLOB,
@@ -99,6 +110,7 @@ CREATE TABLE onward_attempts (
     state TEXT NOT NULL,                            -- where the job went
     at INTEGER NOT NULL,
     duration_ms INTEGER NOT NULL,
+    owner TEXT,                                     -- the session that ran it
     kind TEXT NOT NULL,
     message TEXT NOT NULL,
     traceback TEXT NOT NULL,
@@ -133,3 +145,27 @@ CREATE TABLE onward_holds (
 ) STRICT, WITHOUT ROWID;
 
 CREATE INDEX onward_holds_done_idx ON onward_holds (done_until) WHERE done_until IS NOT NULL;
+
+-- What a job has written down for its later runs, and the signals that came for it.
+CREATE TABLE onward_notes (
+    job_id TEXT NOT NULL,
+    name TEXT NOT NULL,                             -- the kind is its first character: = step, ~ sleep, ! signal
+    at INTEGER NOT NULL,
+    value BLOB NOT NULL,
+    PRIMARY KEY (job_id, name)
+) STRICT, WITHOUT ROWID;
+
+-- Every change of a schedule compares and raises its version: of two processes that book a tick, one finds the other's.
+CREATE TABLE onward_schedules (
+    name TEXT NOT NULL PRIMARY KEY,
+    version INTEGER NOT NULL,
+    origin TEXT NOT NULL,                           -- code, runtime
+    fingerprint TEXT NOT NULL,                      -- of the specification before it was signed and encrypted
+    declared_at INTEGER NOT NULL,                   -- when the process that declared it started
+    booked_until INTEGER NOT NULL,
+    paused_at INTEGER,
+    seen_at INTEGER NOT NULL,
+    missed INTEGER NOT NULL DEFAULT 0,
+    sealed BLOB NOT NULL,
+    CHECK (origin IN ('code', 'runtime') AND version > 0 AND missed >= 0)
+) STRICT, WITHOUT ROWID;
