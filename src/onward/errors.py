@@ -38,6 +38,7 @@
         │   ├── BackendUnreachable       … and nothing was sent to it
         │   └── StoreFull                no space left; nothing was half-written
         ├── BackendRefused               the store is fine but refuses this very item
+        ├── QueueReserved                the queue belongs to a transfer between stores that has not ended
         ├── BackendMisconfigured         do not start: the message says what to change
         │   ├── SchemaTooNew             migrated by a newer Onward
         │   └── StoreCorrupt             the file is damaged or is not ours
@@ -94,6 +95,7 @@ __all__ = [
     "OnwardError",
     "OptionError",
     "PayloadTooLarge",
+    "QueueReserved",
     "ResultTimeout",
     "ResultUnreadable",
     "ScheduleNotFound",
@@ -301,6 +303,18 @@ class StoreFull(BackendUnavailable):
 
 class BackendRefused(BackendError):
     """The store works but refuses this very data; sending it again would not help."""
+
+
+class QueueReserved(BackendError):
+    """A transfer between stores that has not ended has reserved this queue.  Until it ends, no job of it may run here."""
+
+    def __init__(self, queue: str, reserved_for: str) -> None:
+        super().__init__(
+            f"queue {queue!r} is reserved for a transfer that has not ended ({reserved_for}): run the same `onward move` "
+            f"again, to its end; if the other store is gone for good, `onward queue resume {queue} --force`"
+        )
+        self.queue = queue
+        self.reserved_for = reserved_for
 
 
 class BackendMisconfigured(BackendError):

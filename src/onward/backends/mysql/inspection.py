@@ -89,7 +89,7 @@ class MySQLInspection(SqlInspection):
                 tx.wakes.add(queue)
             return tx.ask("pause" if paused else "resume", queue=queue).count == 1
 
-        return self._write(act)
+        return self._write(act) or (not paused and self._refuse_reserved(queue))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         def act(tx: Transaction) -> bool:

@@ -88,7 +88,7 @@ class PostgresInspection(SqlInspection):
         changed = self._ask("pause" if paused else "resume", queue=queue)
         if not paused:
             self._wake([queue])
-        return bool(changed)
+        return bool(changed) or (not paused and self._refuse_reserved(queue))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         return bool(
