@@ -155,7 +155,7 @@ class GroupCommit:
         self._timeout = timeout
         self._repeats = repeats
         self._begin_anew()
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Enqueue these, all or nothing, and return when they are durable."""
@@ -184,18 +184,12 @@ class GroupCommit:
         assert ticket.answer is not None
         return ticket.answer
 
-    def before_fork(self) -> None:
-        """Nothing is held over a fork.
-
-        The leader may wait for the store's lock while it holds ours, so we must not wait for ours once the store's is
-        taken; and the store lets a commit under way end first by itself.
-        """
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()  # the pile's tickets belong to threads that do not exist here
-
     def _begin_anew(self) -> None:
+        """Forget the pile: in the child of a fork its tickets belong to threads that do not exist.
+
+        Nothing is held over a fork.  The leader may wait for the store's lock while it holds ours, so we must not wait for
+        ours once the store's is taken; and the store lets a commit under way end first by itself.
+        """
         self._pile: list[_Ticket] = []
         self._pile_lock = threading.Lock()
         # Reentrant, so that a signal handler that enqueues inside a commit does not wait for itself.

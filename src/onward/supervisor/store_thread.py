@@ -22,8 +22,7 @@ from onward.config import Settings
 from onward.errors import BackendError
 from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed
-from onward.worker.store_contact import StoreContact
-from onward.worker.sweep import StoreSweep
+from onward.worker.store_contact import StoreContact, StoreSweep
 
 __all__ = ["DeadSessions", "Sessions", "StoreThread"]
 

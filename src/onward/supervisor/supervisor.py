@@ -36,11 +36,10 @@ from onward.base.ipc import IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
 from onward.config import Settings
 from onward.supervisor.fleet import Fleet
-from onward.supervisor.handovers import SessionHandovers
 from onward.supervisor.mailbox import Mailbox
 from onward.supervisor.messages import Draining, Failed, Hello, Renewed, Rescued, RescueReported, SessionAdopted
 from onward.supervisor.options import ENGINE_FAILED, SupervisorOptions
-from onward.supervisor.pending_messages import PendingMessages
+from onward.supervisor.pending_messages import PendingMessages, SessionHandovers
 from onward.supervisor.posix_signals import Signals
 from onward.supervisor.process import WorkerProcess, oom_kills
 from onward.supervisor.reload import Watcher

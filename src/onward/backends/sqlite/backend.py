@@ -25,19 +25,18 @@ from onward.backend import (
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
-from onward.backends.sql import text
+from onward.backends.sql import sections, text
 from onward.backends.sql.damage import SetsRowsAside
-from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.health import of_leases
+from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
-from onward.backends.sql.tables import emptying
 from onward.backends.sqlite import (
     claiming,
     enqueueing,
     health,
     library,
     maintenance,
-    queries,
     reaping,
     schema,
     settling,
@@ -76,7 +75,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
         self._connections = connections
         self._pipe = pipe
         self._prefix = prefix
-        self._sql = queries.load(prefix)
+        self._sql = sections.load("onward.backends.sqlite", prefix)
         self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake)
         self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
@@ -270,11 +269,12 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
     def health(self) -> list[Check]:
         path = self._connections.path
         with self._connections.reading() as connection:
+            tx = Transaction(connection, self._sql, self.clock.micros())
             return [
                 health.of_library(),
                 *health.of_file(path),
                 *health.of_connection(connection, path, self._prefix),
-                health.of_leases(Transaction(connection, self._sql, self.clock.micros())),
+                of_leases(tx.value("oldest_stranded", (tx.now,)), tx.now),
             ]
 
     # Transactions of callers
