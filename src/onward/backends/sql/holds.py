@@ -11,17 +11,7 @@ from typing import Any, NamedTuple
 from onward.job.lease import Hold
 
 __all__ = [
-    "ONCE",
-    "SINGLE",
-    "WAITERS",
-    "Allotment",
-    "Ended",
-    "EndedHold",
-    "HoldKey",
-    "HoldRow",
-    "Keyed",
-    "allot",
-    "ended_holds",
+    "ONCE", "SINGLE", "WAITERS", "Allotment", "Ended", "EndedHold", "HoldKey", "HoldRow", "Keyed", "allot", "ended_holds",
     "standing",
 ]  # fmt: skip
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from onward.backend import (
     DURABLE,
@@ -25,6 +25,8 @@ from onward.backend import (
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
+from onward.backends.options import Durability
+from onward.backends.options import durability as checked_durability
 from onward.backends.sql import sections, text
 from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.health import of_leases
@@ -47,7 +49,7 @@ from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
-from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
+from onward.backends.sqlite.url import Options, anchored, parse_url
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
@@ -87,11 +89,10 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
         *,
         clock: Clock | None = None,
         namespace: str = "default",
-        durability: Durability = "full",
-        busy_timeout: float = 30.0,
+        **options: Unpack[Options],
     ) -> SqliteBackend:
         """Open the file, and create it and its tables if they are not there."""
-        backend = cls.at(path, clock=clock, namespace=namespace, durability=durability, busy_timeout=busy_timeout)
+        backend = cls.at(path, clock=clock, namespace=namespace, **options)
         backend.connect()
         return backend
 
