@@ -86,7 +86,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("backends/companion/deliveries.py", "onward-messages"): Thread(
         _ANY, "Renews the locks of messages that a broker with a companion has delivered."
     ),
-    ("transactions/completing.py", "onward-transaction"): Thread(
+    ("transactions/waiting.py", "onward-transaction"): Thread(
         _WORKER, "Runs the blocking calls of one transaction that an async handler has opened."
     ),
     ("app.py", "onward-closing"): Thread(_ANY, "Closes the store when the last handler has ended, after `close()`."),
@@ -96,7 +96,7 @@ GUARDS: Mapping[str, str] = {
     "base/ids.py": "The last id of the process: ids rise strictly.",
     "base/interruption.py": "Whether a thread is inside code that an asynchronous exception must not tear apart.",
     "base/ipc.py": "The sending end of a socket: messages are written whole.",
-    "client/client.py": "The pile of envelopes, the one thread that commits, and the callers that wait for it.",
+    "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",
     "supervisor/supervisor.py": "The boards: the store thread reads the sessions' names while the loop replaces processes.",
     "telemetry.py": "The counters; the subscribers and the events that wait for them; what a worker has done, for tests.",

@@ -17,10 +17,12 @@ from onward.client.bound_job import Job, JobDecorator, JobHandle, bind
 from onward.client.builder import Builder
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
+from onward.client.stamps import Stamp
 from onward.config import Settings, SettingsOptions, load
 from onward.errors import OnwardError, OptionError
 from onward.job.context import JobContext
 from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions
+from onward.job.hooks import AroundHook, Only
 from onward.job.states import State
 from onward.operate.inspector import BY_REQUEST
 from onward.operate.pruning import Age, Removed
@@ -37,6 +39,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 E = TypeVar("E", bound=Event)
 F = TypeVar("F", bound=Callable[..., Any])
+H = TypeVar("H", bound=AroundHook)
+S = TypeVar("S", bound=Stamp)
 
 
 class Onward:
@@ -92,6 +96,22 @@ class Onward:
             return lambda function: bind(function, options, self.client, self._handles)
         return bind(function, options, self.client, self._handles)
 
+    @overload
+    def around(self, hook: H, /, *, only: Only | None = None) -> H: ...
+    @overload
+    def around(self, hook: None = None, /, *, only: Only | None = None) -> Callable[[H], H]: ...
+    def around(self, hook: Any = None, /, *, only: Only | None = None) -> Any:
+        """Enter a generator around every attempt, the first registered outermost; or around async handlers ``only``."""
+        if hook is None:
+            return lambda hook: self.around(hook, only=only)
+        self._parts.registry.add_hook(hook, only)
+        return hook
+
+    def stamp(self, stamp: S, /) -> S:
+        """Call a function of the job's name, in the caller's context, for each job enqueued; add the result to its meta."""
+        self.client.letters.stamp(stamp)
+        return stamp
+
     def define(self, handler: str, payload: Any = None) -> Builder:
         """Build a job for a handler named by key: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
         return Builder(handler, payload, self.client, self._handles)
@@ -122,7 +142,7 @@ class Onward:
     @overload
     async def aenqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
     async def aenqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """The same without blocking the event loop."""
+        """Enqueue a call of a job without blocking the event loop."""
         letters = self._parts.joins.one(job, args, kwargs)
         return letters.handles(await self.client.aenqueue(letters.envelopes))
 
@@ -194,7 +214,7 @@ class Onward:
         *,
         return_exceptions: bool = False,
     ) -> builtins.list[Any]:
-        """The same without blocking the event loop."""
+        """Wait for the results without blocking the event loop."""
         return await aresults(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
 
     def get(self, job_id: str) -> JobRecord | None:

@@ -5,8 +5,12 @@
     ├── OptionError (TypeError)          an option that does not exist, or two that disagree
     ├── InvalidName (ValueError)         a queue, job or namespace name that no backend could carry
     ├── InvalidTime (ValueError)         a naive datetime, a negative delay, an unreadable duration
+    ├── InvalidSchedule (ValueError)     a cron text, a time zone or a policy that cannot be read
+    ├── ScheduleTaken (ValueError)       a name that another schedule has, or a change that only the code may make
+    ├── ScheduleNotFound (LookupError)   no schedule of this name
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
     ├── DefinitionError (TypeError)      a handler that cannot become a job
+    ├── HookError (RuntimeError)         a hook around attempts that does not yield exactly once
     ├── JobUnfinished
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
     │   └── NoWorker                     no worker could ever finish it
@@ -62,7 +66,9 @@ __all__ = [
     "EncryptionUnavailable",
     "EnvelopeError",
     "EnvelopeTooNew",
+    "HookError",
     "InvalidName",
+    "InvalidSchedule",
     "InvalidTime",
     "JobCancelledError",
     "JobDiscardedError",
@@ -80,6 +86,8 @@ __all__ = [
     "PayloadTooLarge",
     "ResultTimeout",
     "ResultUnreadable",
+    "ScheduleNotFound",
+    "ScheduleTaken",
     "SchemaTooNew",
     "SignatureRejected",
     "SigningKeyMissing",
@@ -120,6 +128,18 @@ class InvalidTime(OnwardError, ValueError):
     """A naive datetime, a negative delay or a duration that cannot be read."""
 
 
+class InvalidSchedule(OnwardError, ValueError):
+    """A cron text, a time zone or a policy of a schedule that cannot be read.  Nothing was stored."""
+
+
+class ScheduleTaken(OnwardError, ValueError):
+    """Another schedule has this name, or the code declares it and only the code may change it.  Nothing was changed."""
+
+
+class ScheduleNotFound(OnwardError, LookupError):
+    """There is no schedule of this name."""
+
+
 class PayloadTooLarge(OnwardError, ValueError):
     """The sealed job is larger than the limit.  Store the data elsewhere and pass a reference to it."""
 
@@ -134,6 +154,10 @@ class PayloadTooLarge(OnwardError, ValueError):
 
 class DefinitionError(OnwardError, TypeError):
     """A function that cannot become a job, or a name that is already taken."""
+
+
+class HookError(OnwardError, RuntimeError):
+    """A hook around the attempts of jobs that does not yield exactly once."""
 
 
 class JobUnfinished(OnwardError):
@@ -288,11 +312,11 @@ class JobTimeout(JobInterrupted):
     """The job ran past its time-out."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted at its time-out",)))
+        super().__init__(*(args or ("the job was interrupted at its time-out",)))
 
 
 class JobStopped(JobInterrupted):
     """The job was cancelled while it ran."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted: the job was cancelled",)))
+        super().__init__(*(args or ("the job was cancelled while it ran",)))

@@ -194,7 +194,7 @@ class Milestones:
             return self._counts[name]
 
     def wait_for(self, name: str, count: int = 1, *, timeout: float = 10.0) -> int:
-        """Wait until a milestone was reached that often.  Raises `TimeoutError` with all that were."""
+        """Wait until a milestone was reached ``count`` times.  Raises `TimeoutError`, which names all that were reached."""
         deadline = time.monotonic() + timeout
         with self._changed:
             while self._counts[name] < count:
@@ -237,7 +237,7 @@ class Telemetry:
             self._heard = {}
 
     def wants(self, kind: type[Event]) -> bool:
-        """Whether a subscriber would get such an event."""
+        """Return whether a subscriber would get such an event."""
         return bool(self._subscribers) and bool(self._listeners(kind))
 
     def emit(self, event: Event) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
+from functools import partial
 
 import msgspec
 
@@ -36,7 +37,8 @@ from onward.operate.inspector import Inspector
 from onward.operate.unsupported_inspection import inspection_of
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
-from onward.transactions.completing import Blocks, note_after_completion
+from onward.transactions.blocks import Blocks
+from onward.transactions.completing import note_after_completion, open_block
 from onward.transactions.joining import Joins
 from onward.worker.inline import InlineRunner
 from onward.worker.options import WorkerOptions, WorkerParts
@@ -139,7 +141,7 @@ class Parts:
             unknown_grace=settings.unknown_grace,
             results=results,
             report=self._report_progress,
-            transact=blocks.open,
+            transact=partial(open_block, blocks),
             note_after_completion=self._note_after_completion,
             encryption=keys.encryption,
             verify=keys.signing.verify,
@@ -188,7 +190,7 @@ class Parts:
         self.backend.close()
 
     def _is_hopeless(self) -> bool:
-        """Whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
+        """Return whether a job that waits can never be run: no other process sees it, and no worker runs in this one."""
         return not self.backend.capabilities.shared and not self.running_workers()
 
     def _note_after_completion(self, attempt: Attempt) -> None:

@@ -1,6 +1,6 @@
-"""The part of an attempt before its handler: verify → open → decrypt → resolve → allow → hold.
+"""The steps of an attempt before its handler: verify → open → decrypt → resolve → allow → hold.
 
-What is wrong with a job here is that job's outcome: it is discarded, parked, put back or skipped without a run.
+A job that fails a step gets its outcome here: it is discarded, parked, put back or skipped without a run.
 """
 
 from __future__ import annotations
@@ -8,9 +8,10 @@ from __future__ import annotations
 import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, parked, scrubber, undecided
+from onward.attempt.hooked import Hooked
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock, from_micros
-from onward.base.failure import Failure, describe, storable
+from onward.base.failure import Failure, describe, kind_of, name_of, storable
 from onward.base.wording import counted
 from onward.errors import (
     DecryptionFailed,
@@ -23,7 +24,7 @@ from onward.job.context import JobContext
 from onward.job.envelope import Letter, open_sealed
 from onward.job.lease import LARGEST_COUNT, Hold, Lease
 from onward.job.outcome import Cancelled, Dead, Outcome, Skipped, Snoozed
-from onward.job.registry import Entry
+from onward.job.registry import Entry, NotAllowed
 
 __all__ = ["prepare"]
 
@@ -31,13 +32,13 @@ _LONGEST_HOLD_WAIT = 30.0
 
 
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
-    """Take a lease as far as it goes without running a handler."""
+    """Verify and open a leased job and find its handler; or return the outcome of a job that cannot or need not run."""
     counters = lease.attempts, lease.crashes, lease.interruptions, lease.waits
     if not (0 < lease.token <= LARGEST_COUNT and min(counters) >= 0 and max(counters) <= LARGEST_COUNT):
         return _impossible(lease)
     try:
         return _prepared(lease, runtime)
-    except Exception as error:  # noqa: BLE001  the last net: one job's bytes do not end a worker
+    except Exception as error:  # noqa: BLE001  one job's bytes never end a worker
         return undecided(lease, runtime.default_max_retries, describe(error))
 
 
@@ -55,17 +56,19 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         return _rejected(lease, error, runtime)
     if lease.spent is not None:
         return _spent(lease, lease.spent, letter, runtime)
-    entry = runtime.registry.find(letter.job)
+    entry: Entry | None = runtime.registry.find(letter.job)
     if entry is None:
         return _unknown(lease, letter, runtime)
     refused = runtime.registry.refusal(entry, letter.job, letter.queue)
     if refused is not None:
-        failure = Failure("NotAllowed", refused)
+        failure = Failure(name_of(NotAllowed), refused)
         return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
     terms = _terms(letter, entry, runtime)
     outcome = _not_now(lease, letter, terms, runtime.clock)
     if outcome is not None:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
+    if runtime.registry.hooks is not None:
+        entry = Hooked(entry, runtime.registry.hooks)
     context = _context(lease, letter, terms, runtime) if entry.takes_context else None
     return Ready(lease, letter, entry, terms, context)
 
@@ -82,39 +85,39 @@ def _impossible(lease: Lease) -> Attempt:
 
 
 def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
-    """Discard bytes that are no job of ours.  Where signatures are required, what cannot be verified was not signed."""
+    """Discard bytes that are not a job.  Where signatures are required, what cannot be verified counts as not signed."""
     cause = "unreadable"
     if isinstance(error, DecryptionFailed):
         cause = "undecryptable"
     elif isinstance(error, SignatureRejected) or runtime.requires_signatures:
         cause = "rejected"
-    failure = Failure(type(error).__name__, storable(str(error)))
+    failure = Failure(kind_of(error), storable(str(error)))
     return Attempt(lease=lease, outcome=Dead(str(error), cause=cause, ran=False), failure=failure)
 
 
 def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
-    """Park it for a worker of its version.  Where signatures are required, not for ever: its writer cannot be verified."""
+    """Park a job for a worker of its version.  Where signatures are required, not for ever: it cannot be verified."""
     if runtime.requires_signatures and has_waited(lease, runtime):
         return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _locked(lease: Lease, error: DecryptionKeyMissing, runtime: Runtime) -> Attempt:
-    """Park what a worker with the keys could run, but not for ever."""
+    """Park a job for a worker that has its key, but not for ever."""
     if has_waited(lease, runtime):
         return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attempt:
-    """Store only its dead letter: the job was given up before."""
+    """Store only the dead letter of a job that was given up before."""
     reason = runtime.encryption.read_reason(letter.id, letter.queue, stored) or stored
     dead = Dead(reason, cause="spent", ran=False, quotes=reason != stored)
     return Attempt(lease=lease, letter=letter, outcome=dead)
 
 
 def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
-    """Park it for a worker that knows the job, but not for ever: a half-deployed fleet must lose nothing."""
+    """Park a job for a worker that knows it, but not for ever: a deployment that is half done must lose no job."""
     reason = f"job {letter.job!r} is not registered here: is its module imported?"
     if has_waited(lease, runtime):
         failure = Failure("UnknownJob", reason)
@@ -164,7 +167,9 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         meta=letter.meta,
         delivery=lease.token,
         deadline=deadline,
-        report=lambda fraction, note: runtime.report(lease, fraction, note),
-        transact=lambda context: runtime.transact(lease, context),
+        report=lambda fraction, note: (
+            runtime.fenced(lease, lambda now: runtime.report(now, fraction, note)) is not False
+        ),
+        transact=lambda context, connection: runtime.transact(lease, context, connection),
         scrub=lambda: scrubber(letter, runtime),
     )

@@ -5,7 +5,6 @@ For scripts and tests.  Retries are real, delays are not waited for.
 
 from __future__ import annotations
 
-from onward.backend import Capabilities
 from onward.backends.memory import MemoryBackend
 from onward.base.clock import Clock, JumpingClock
 
@@ -13,8 +12,6 @@ __all__ = ["SyncBackend"]
 
 
 class SyncBackend(MemoryBackend):
-    capabilities = Capabilities(durable=False, shared=False)
-
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.jumping = clock if isinstance(clock, JumpingClock) else JumpingClock(clock)
         super().__init__(clock=self.jumping)

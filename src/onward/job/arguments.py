@@ -1,9 +1,9 @@
 """A handler's parameters as a codec: one generated struct per job, so that a job costs one C call to check or to decode.
 
-The payload is a JSON object by parameter name.  What was given is in it, even where it equals a default; what was not is
-left to the worker's own default.
-Enqueueing decodes its own bytes before anything is stored, so what a worker could not read is refused where it was written.
-What a worker cannot read all the same was enqueued by another version of the code: `DoesNotFit`.
+The payload is a JSON object by parameter name.  It has every argument that was given, even one that equals a default; for
+the others the worker uses its own defaults.  `Arguments.pack` decodes its own bytes before anything is stored, so a call
+that a worker could not read is refused where it is enqueued.  A payload that a worker cannot read all the same comes from
+another version of the code: `DoesNotFit`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PLACE = re.compile(r"(.*) - at `\$\.(\w+)[^`]*`")
 
 
 class DoesNotFit(Exception):
-    """Arguments that this version of a job cannot be called with.  Another one can, that which they were enqueued for."""
+    """Arguments that fit another version of a job, the one for which they were enqueued, but not this one."""
 
 
 class Arguments:
@@ -88,7 +88,7 @@ class Arguments:
             if len(payload) > DEEPEST:  # else it cannot be too deep, or too wide
                 refuse_misshapen(payload, self._name)
             decoded = self._decode(payload)
-            # What is nearly all there is, JSON carries as it is; but a null can be a number that it has no word for.
+            # JSON carries nearly every value as it is; but a null can stand for a number that JSON cannot write.
             if b"null" in payload or not _PLAIN.issuperset(map(type, call.values())):
                 self._compare(call, decoded)
         except ArgumentError:
@@ -98,14 +98,14 @@ class Arguments:
         return payload
 
     def check(self, payload: bytes) -> None:
-        """Refuse a payload, given by name, that the handler could not be called with."""
+        """Raise for a payload, given by name, that the handler could not be called with."""
         try:
             self._decode(payload)
         except Exception as error:  # noqa: BLE001  see above
             raise ArgumentError(f"{self._name}: {scrubber(payload, self.secrets)(_explain(error))}") from None
 
     def unpack(self, payload: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return what to call the handler with.  `DoesNotFit` if it cannot be called with this."""
+        """Return the arguments to call the handler with.  Raises `DoesNotFit`."""
         try:
             values = msgspec.structs.astuple(self._decode(payload))
         except msgspec.ValidationError as error:
@@ -116,11 +116,11 @@ class Arguments:
         return values[:positional], dict(zip(self._keyword, values[positional:], strict=True))
 
     def by_name(self, payload: bytes) -> dict[str, Any]:
-        """Return what the handler would be called with, defaults included."""
+        """Return the arguments by name as the handler would get them, defaults included."""
         return msgspec.structs.asdict(self._decode(payload))
 
     def _misread(self, payload: bytes | msgspec.Raw, error: msgspec.ValidationError) -> Exception:
-        """Return why a payload does not fit; the error itself if no version of the job could read it."""
+        """Return the error that says why a payload does not fit; the given one if no version of the job could read it."""
         try:
             given = msgspec.json.decode(payload, type=dict[str, Any])
         except Exception:  # noqa: BLE001  it is damaged
@@ -138,7 +138,7 @@ class Arguments:
         return DoesNotFit(f"{job}: its arguments do not fit this version of the code: {problem}")
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what was given, by name."""
+        """Return the given arguments by name."""
         call = dict(zip(self._positional, args)) if args else {}  # noqa: B905  `strict` alone costs as much as the rest
         if kwargs:
             call |= kwargs
@@ -166,7 +166,7 @@ class Arguments:
         return f"{self._name}() lacks a value for {missing}"
 
     def _told(self, error: Exception, call: Mapping[str, Any]) -> str:
-        """Return what is wrong, without what was not to be shown: a model's own error quotes what it was given."""
+        """Return what is wrong, without secrets: a model's own error quotes the value it was given."""
         try:
             payload = _encode(call)
         except Exception:  # noqa: BLE001  see above
@@ -174,7 +174,7 @@ class Arguments:
         return scrubber(payload, self.secrets, lambda: call)(_explain(error))
 
     def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct) -> None:
-        """Refuse what would reach the handler as something else."""
+        """Raise for an argument that would reach the handler as another value."""
         for name, given in call.items():
             if found := _not_a_number(msgspec.to_builtins(given, enc_hook=_encode_hook)):
                 raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
@@ -188,7 +188,7 @@ class Arguments:
 
 
 def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that a partial one calls: its annotations are there."""
+    """Return the function that a `functools.partial` calls: it has the annotations."""
     while isinstance(function, functools.partial):
         function = function.func
     return function
@@ -218,7 +218,7 @@ def _is_in_class(function: Callable[..., Any]) -> bool:
 
 
 def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str, *, is_method: bool) -> None:
-    """Refuse a first parameter whose name says that Onward fills it in, and whose annotation does not."""
+    """Raise for a first parameter whose name says that Onward fills it in, and whose annotation does not."""
     if first.name in hints:
         return
     if first.name in ("ctx", "context"):
@@ -266,7 +266,7 @@ def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[s
 
 
 def _secrets_of(parameter: inspect.Parameter, hint: Any) -> Iterable[str]:
-    """Return the places of its secrets; all of it, if its default is one and nothing else tells."""
+    """Return the places of a parameter's secrets; all of it, if its default is a `Secret` and its annotation is silent."""
     places = places_of(hint) or (("",) if any(secrets_in(parameter.default)) else ())
     return within(parameter.name, places)
 
@@ -286,7 +286,7 @@ def _explain(error: Exception) -> str:
 
 
 def _culprit(call: Mapping[str, Any]) -> str:
-    """Return the argument that has no JSON form; of a value that cannot be read back, the error itself tells the place."""
+    """Return the name of the argument that has no JSON form; of one that cannot be read back, the error itself names it."""
     for name, given in call.items():
         try:
             _encode(given)
@@ -296,7 +296,7 @@ def _culprit(call: Mapping[str, Any]) -> str:
 
 
 def _survived(given: Any, arrived: Any, *, exactly: bool) -> bool:
-    """Whether nothing was turned into text and no key was changed on the way.  ``exactly``: nor was any type."""
+    """Return whether no value was turned into text and no key was changed.  ``exactly``: nor was any type."""
     if exactly and type(given) is not type(arrived):
         return False
     if isinstance(arrived, str):
@@ -321,7 +321,7 @@ def _not_a_number(value: Any) -> str | None:
     return next((found for part in parts if (found := _not_a_number(part))), None)
 
 
-# A secret travels as what it holds.
+# A secret travels as the value that it holds.
 # Pydantic models are recognised by their methods, so that pydantic need not be installed.
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Secret):
@@ -339,7 +339,7 @@ def _decode_hook(kind: Any, value: Any) -> Any:
         except msgspec.ValidationError:
             raise ValueError(
                 f"the secret is not {a(getattr(inner, '__name__', str(inner)))}"
-            ) from None  # and not what it is
+            ) from None  # without the value
     if hasattr(kind, "model_validate"):
         try:
             return kind.model_validate(value)
@@ -360,18 +360,18 @@ _encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
 
 
 def encode_value(value: Any) -> bytes:
-    """Encode any value as JSON.  Raises whatever is wrong with it, and where JSON would quietly put a null."""
+    """Encode any value as JSON.  Raises if it has no JSON form, also where JSON would silently put a null."""
     return _whole(value, _encode(value))
 
 
 def encode_result(value: Any) -> bytes:
-    """Encode what a handler returned.  It is data that programs read and people see, so a secret is none."""
+    """Encode what a handler returned.  Refuses a secret: programs read results, and people see them."""
     return _whole(value, _encode_shown(value))
 
 
 def _shown_hook(value: Any) -> Any:
     if isinstance(value, Secret) or places_of(type(value)):
-        raise TypeError("it holds a Secret, and results are shown: return something else, or what it reveals")
+        raise TypeError("the result holds a Secret, and results are shown: leave it out, or return what it reveals")
     return _encode_hook(value)
 
 
@@ -380,7 +380,7 @@ _encode_shown = msgspec.json.Encoder(enc_hook=_shown_hook).encode
 
 def _whole(value: Any, encoded: bytes) -> bytes:
     if b"null" in encoded and (found := _not_a_number(msgspec.to_builtins(value, enc_hook=_encode_hook))):
-        raise ValueError(f"{found} has no JSON form: a finite number or None has")
+        raise ValueError(f"{found} has no JSON form: return a finite number or None")
     return encoded
 
 
@@ -395,5 +395,5 @@ def decode_result(data: bytes | None, kind: Any = Any) -> Any:
 
 
 def read_as(kind: Any, value: Any) -> Any:
-    """Read plain data as a type.  Raises whatever is wrong with it."""
+    """Read plain data as a type.  Raises if it does not fit."""
     return msgspec.convert(value, kind, dec_hook=_decode_hook, str_keys=True)

@@ -1,4 +1,4 @@
-"""What a handler may know about its run, and the few things it may say while it runs."""
+"""What a handler may know about its run, and the few things it may report while it runs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from onward.base.credentials import without_credentials
 from onward.base.logs import Once, get_logger
 from onward.errors import TransactionError
 
-__all__ = ["Completed", "JobContext", "TransactionBlock"]
+__all__ = ["Completed", "JobContext", "OpenCompletion", "TransactionBlock"]
 
 logger = get_logger("onward.job")
 
@@ -21,7 +21,7 @@ _warns = Once()
 
 
 class TransactionBlock(Protocol):
-    """A transaction of a handler's, to be entered with ``with`` or ``async with``."""
+    """A transaction of a handler, to be entered with ``with`` or ``async with``."""
 
     def __enter__(self) -> Any: ...
 
@@ -37,17 +37,29 @@ class TransactionBlock(Protocol):
 
 
 class Completed(NamedTuple):
-    """What a job resulted in that was completed in its handler's transaction."""
+    """The result of a job that its handler completed in a transaction."""
 
     result: bytes | None
     note: str | None
 
 
+class OpenCompletion(Protocol):
+    """A success that was written in a transaction of the handler's own connection: it counts if that is committed."""
+
+    def find_out(self) -> Completed | None:
+        """Return what the job resulted in if it was committed.  Called when the handler has ended."""
+        ...
+
+    async def afind_out(self) -> Completed | None:
+        """The same for a connection that is awaited."""
+        ...
+
+
 class JobContext:
-    """Filled in for a handler whose first parameter asks for it.
+    """What a handler knows of its run.  The worker passes it to a handler whose first parameter has this type.
 
     ``delivery`` is the fencing token: it grows with every claim of this job, so a system downstream that remembers the
-    highest it has seen can refuse a worker that woke up late.
+    highest it has seen can refuse a worker whose lease was lost.
     """
 
     id: str
@@ -88,6 +100,7 @@ class JobContext:
         "max_retries",
         "meta",
         "name",
+        "open_completion",
         "queue",
     )
 
@@ -105,7 +118,7 @@ class JobContext:
         delivery: int,
         deadline: datetime | None = None,
         report: Callable[[float, str | None], bool] | None = None,
-        transact: Callable[[JobContext], TransactionBlock] | None = None,
+        transact: Callable[[JobContext, Any], TransactionBlock] | None = None,
         scrub: Callable[[], Callable[[str], str]] | None = None,
     ) -> None:
         self.id = id
@@ -122,9 +135,10 @@ class JobContext:
         self._transact = transact
         self._scrub = scrub
         self._attend: Callable[[int], None] | None = None
-        self.alone = False  # whether its process is its own: then its whole group is ended
+        self.alone = False  # whether the job has a process of its own: then that whole process group is ended
         self._began = False
         self.completed: Completed | None = None
+        self.open_completion: OpenCompletion | None = None  # until the handler has ended
         self._cancelled = False
         self._lost = False
 
@@ -151,7 +165,7 @@ class JobContext:
     def progress(self, fraction: float, note: str | None = None) -> None:
         """Note how far the run has come, between 0 and 1.  Every view of the job shows it.
 
-        It never fails the job: what cannot be noted is left out, and the log says why, once for each job name.
+        This never fails the job: progress that cannot be stored is left out, and the log says why, once for each job name.
         """
         if note is not None and not isinstance(note, str):
             self._refuse_progress("note", f"a note is text, not a {type(note).__name__}: pass str(...) of it")
@@ -163,7 +177,7 @@ class JobContext:
         try:
             if self._report is not None and not self._report(number, None if note is None else self.scrub(note)):
                 self._lost = True
-        except Exception as error:  # noqa: BLE001  whatever the store or its driver says: the job goes on
+        except Exception as error:  # noqa: BLE001  whatever the store or its driver raises, the job goes on
             self._refuse_progress("report", f"{type(error).__name__}: {_shown(error, str)}")
 
     def _refuse_progress(self, what: str, problem: str) -> None:
@@ -171,47 +185,50 @@ class JobContext:
             told = self.scrub(problem)
             logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, told)
 
-    def transaction(self) -> TransactionBlock:
+    def transaction(self, connection: Any = None) -> TransactionBlock:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
         the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
         ``conn.enqueue(job, ...)`` enqueues, ``conn.complete(result)`` gives the job's result.  In an async handler it is
         ``async with``, and what talks to the store is awaited.
+
+        With a connection or session of your own to the jobs' database, in a transaction that has begun, the job is completed
+        if and only if you commit that transaction: ``with ctx.transaction(session) as tx:``, and commit after the block.
         """
         if self._transact is None:
-            raise TransactionError("there is no store here to have a transaction with: this context was made by hand")
-        return self._transact(self)
+            raise TransactionError("this context was made by hand: only that of a worker has transactions")
+        return self._transact(self, connection)
 
     def begin_transaction(self) -> None:
-        """Mark that a transaction began.  Called by its block."""
+        """Mark that a transaction began.  Only its block calls this."""
         if self._began:
             raise TransactionError(
-                "this run has had its transaction: one run is completed once, put it all in one block"
+                "this run has already had its transaction: a run is completed once, so put all of it into one block"
             )
         self._began = True
 
-    def complete(self, result: bytes | None, note: str | None) -> None:
-        """Mark the job as completed.  Called by the block once it is committed."""
-        self.completed = Completed(result, note)
+    def complete(self, completed: Completed) -> None:
+        """Mark the job as completed.  Called when its transaction is known to be committed."""
+        self.completed = completed
 
     def scrub(self, text: str) -> str:
-        """Return a text without what this job's arguments keep secret, to be logged or shown."""
+        """Return a text to log or show, without the secrets of this job's arguments."""
         return without_credentials(text) if self._scrub is None else self._scrub()(text)
 
     def runs_program(self, pid: int) -> None:
-        """Report the program that the handler waits for, by the number of its group; 0: none any more."""
+        """Report the program that the handler waits for, by the number of its process group; 0: none any more."""
         if self._attend is not None:
             self._attend(pid)
 
     def attend(self, tell: Callable[[int], None]) -> None:
-        """Report a program that the supervisor ends if this process dies.  Called by the worker."""
+        """Pass what `runs_program` reports to this function.  The worker calls this: its supervisor kills such programs."""
         self._attend = tell
 
     def ask_to_stop(self) -> None:
-        """Mark the job as cancelled.  Called by the worker."""
+        """Mark the job as cancelled.  Only the worker calls this."""
         self._cancelled = True
 
     def lose(self) -> None:
-        """Mark the lease as lost.  Called by the worker."""
+        """Mark the lease as lost.  Only the worker calls this."""
         self._lost = True
 
     def __repr__(self) -> str:
@@ -219,7 +236,7 @@ class JobContext:
 
 
 def _fraction(value: Any) -> float | None:
-    """Return a number between 0 and 1, of whichever type; None for anything else."""
+    """Return a number between 0 and 1, whatever its type; None for anything else."""
     if isinstance(value, str | bytes | bytearray):  # which `float` would read
         return None
     try:

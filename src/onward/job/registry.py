@@ -1,4 +1,4 @@
-"""Which code a name stands for.  Only what was registered here can ever run: names from a store are inert text."""
+"""The handlers of an application by name.  Only a registered handler can ever run: a name from a store is only compared."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from onward.job.arguments import Arguments, plain
 from onward.job.context import JobContext
 from onward.job.definition import JobDefinition
 from onward.job.envelope import Letter
+from onward.job.hooks import Hook, add_hook, refuse_missed
 from onward.job.scrubbing import Scrub, scrubber
 from onward.job.unique_key import UniqueKey
 
@@ -31,7 +32,7 @@ logger = get_logger("onward")
 
 
 class NotAllowed(Exception):
-    """A handler refuses: it is not allowed to do that here.  Never retried."""
+    """Raised by a handler that is not allowed to run this payload here.  The job is not retried."""
 
 
 class Ran(NamedTuple):
@@ -53,7 +54,7 @@ class Handler(Protocol):
     """
 
     def check(self, payload: Any) -> None:
-        """Refuse a payload that could never run, where it is enqueued."""
+        """Raise for a payload that could never run.  Called where a job is enqueued."""
         ...
 
     def run(self, ctx: JobContext) -> Any:
@@ -62,7 +63,7 @@ class Handler(Protocol):
 
 
 class Entry(Protocol):
-    """What a name stands for."""
+    """The code that a name stands for."""
 
     definition: JobDefinition
     is_async: bool
@@ -72,7 +73,7 @@ class Entry(Protocol):
 
     @property
     def unique_key(self) -> UniqueKey | None:
-        """What works out the key of a call."""
+        """The function that makes the key of a call, if it has one."""
         ...
 
     @property
@@ -81,10 +82,14 @@ class Entry(Protocol):
         ...
 
     def decoded(self, payload: bytes | msgspec.Raw) -> Any:
-        """Return what the handler is called with, defaults included.  Raises whatever is wrong with it."""
+        """Return the arguments as the handler gets them, defaults included.  Raises if they do not fit."""
         ...
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
+
+    def bound(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Callable[[], Any]:
+        """Decode the payload and return the call that is left to make."""
+        ...
 
     def check(self, payload: bytes) -> None: ...
 
@@ -116,6 +121,11 @@ class FunctionEntry:
             return self.function(ctx, *args, **kwargs)
         return self.function(*args, **kwargs)
 
+    def bound(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Callable[[], Any]:
+        args, kwargs = self.arguments.unpack(payload)
+        given = (ctx, *args) if self.takes_context else args
+        return partial(self.function, *given, **kwargs)
+
 
 class HandlerEntry:
     """A handler named by key."""
@@ -141,7 +151,7 @@ class HandlerEntry:
         return tuple(getattr(self.handler, "secrets", ()))
 
     def admit(self, payload: Any) -> Any:
-        """Return what travels in place of what was said: only ``callable`` makes a difference."""
+        """Return the payload as it travels: only the handler ``callable`` replaces it."""
         admit: Callable[[Any], Any] | None = getattr(self.handler, "admit", None)
         return payload if admit is None else admit(payload)
 
@@ -155,6 +165,9 @@ class HandlerEntry:
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any:
         assert ctx is not None
         return self._run_async(ctx) if self.is_async else self._run(ctx)
+
+    def bound(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Callable[[], Any]:
+        return partial(self.invoke, ctx, payload)
 
     def _run(self, ctx: JobContext) -> Any:
         try:
@@ -185,8 +198,8 @@ class HandlerEntry:
         """Call the hook after a run, and log what it raises: the run itself stands."""
         try:
             yield
-        except (Exception, SystemExit, JobInterrupted) as error:  # noqa: BLE001  it is told, below
-            failure = describe(error, ctx.scrub)  # it may quote what the job keeps secret, or what the run raised
+        except (Exception, SystemExit, JobInterrupted) as error:  # noqa: BLE001  it is logged, below
+            failure = describe(error, ctx.scrub)  # it may quote a secret of the job, or what the run raised
             logger.log_traceback(
                 logging.ERROR,
                 "after_run of handler %r failed; the outcome of its run stands: %s: %s",
@@ -212,13 +225,19 @@ class Registry:
 
     def __init__(self, queue_handlers: Mapping[str, Sequence[str]] | None = None) -> None:
         self._entries: dict[str, Entry] = {}
+        self.hooks: tuple[Hook, ...] | None = None  # around every attempt
         self._allowed: dict[str, frozenset[str]] = {}
         for queue, allowed in (queue_handlers or {}).items():
             if isinstance(allowed, str) or not isinstance(allowed, Iterable):
                 raise OptionError("queue_handlers maps a queue to a list of names, such as {'ops': ['shell']}")
             self._allowed[names.queue_name(queue)] = frozenset(allowed)
 
+    def add_hook(self, function: Any, only: str | None) -> None:
+        """Register a function to be entered around every attempt, inside of those that are registered already."""
+        self.hooks = add_hook(self.hooks or (), function, only, self._entries.items())
+
     def add(self, entry: Entry) -> None:
+        refuse_missed(self.hooks or (), entry.definition.name, entry)
         for name in (entry.definition.name, *entry.definition.aliases):
             first = self._entries.get(name)
             if first is None:
@@ -236,12 +255,12 @@ class Registry:
         return self._entries.get(name)
 
     def secrets_of(self, name: str) -> tuple[str, ...]:
-        """Return the places that are never shown, if the job is known here."""
+        """Return the places in a job's payload that are never shown, if the job is known here."""
         entry = self._entries.get(name)
         return () if entry is None else entry.secrets
 
     def scrubber(self, letter: Letter) -> Scrub:
-        """Return what scrubs texts about a job: by what its producer knew to be secret, and by what is known here."""
+        """Return the function that scrubs texts about a job, of the secrets that its producer or this application knows."""
         entry = self._entries.get(letter.job)
         known = () if entry is None else entry.secrets
         secrets = {*letter.secrets, *known} if letter.secrets else known
@@ -249,7 +268,7 @@ class Registry:
         return scrubber(letter.payload, secrets, decoded)
 
     def of_function(self, function: Any) -> FunctionEntry | None:
-        """Return the job that a function was made."""
+        """Return the entry of a function that was made a job; None if it was not."""
         functions = (entry for entry in self._entries.values() if isinstance(entry, FunctionEntry))
         return next((entry for entry in functions if entry.function is function), None)
 
@@ -285,7 +304,7 @@ _GENERATORS = ((inspect.isasyncgenfunction, "an async generator"), (inspect.isge
 
 
 def _is_again(first: Entry, second: Entry) -> bool:
-    """Whether the same definition was run again, as in a cell of a notebook: the later one counts."""
+    """Return whether the same definition was executed again, as in a cell of a notebook: the later one counts."""
     if not isinstance(first, FunctionEntry) or not isinstance(second, FunctionEntry):
         return False
     places = [
@@ -296,7 +315,7 @@ def _is_again(first: Entry, second: Entry) -> bool:
 
 
 def _place(entry: Entry) -> str:
-    """Return where a job was defined, to end half a sentence with."""
+    """Return where a job was defined, as the end of an error text."""
     if isinstance(entry, HandlerEntry):
         return ", as the key of a handler"
     code = getattr(plain(getattr(entry, "function", _nothing)), "__code__", None)

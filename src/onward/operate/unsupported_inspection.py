@@ -87,7 +87,7 @@ class Uninspected:
     def list(self, query: Query) -> Sequence[StoredJob]:
         return self._dead_letters(query, "list jobs").dead_jobs(query)
 
-    def replay(self, query: Query) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         return self._dead_letters(query, "replay a job").replay_dead(query)
 
     def purge(self, query: Query) -> int:

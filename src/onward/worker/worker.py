@@ -59,15 +59,14 @@ class Worker:
         quota: Quota | None = None,
         isolated_program: Sequence[str] | None = None,
     ) -> None:
-        """``recorder``: of a supervisor, which then renews the session and sweeps.  ``quota``: when to end by itself.
+        """Make a worker.  ``recorder``: of a supervisor, which then renews the session and sweeps.  ``quota``: when to end.
 
         ``isolated_program``: the command that starts a process for a single job; without it such jobs run here.
         """
         self.options = options
         self.quota = quota or Quota()
         self.milestones = Milestones()
-        self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, report=self._report))
-        self._report_of_the_application = parts.runtime.report
+        self._parts = dataclasses.replace(parts, runtime=dataclasses.replace(parts.runtime, fenced=self._fenced))
         self._ended = OneTimeEvent()
         self._cause_of_death: BaseException | None = None
         self._pid: int | None = None  # of the process that started it
@@ -120,13 +119,13 @@ class Worker:
         return self
 
     def stop(self, timeout: float | None = None) -> list[str]:
-        """Stop politely: claim nothing, give back what has not begun, wait for what runs.
+        """Stop the worker: it claims nothing, gives back what has not begun, and waits for what runs.
 
         Returns the ids of jobs that are not settled at the deadline: they still run, or the store does not answer.  A
-        thread cannot be killed: they stay renewed and are settled when they end, as long as the process lives.  Called by
-        a handler of this worker it does not wait, for that would be for itself.
+        thread cannot be killed: while the process runs, such jobs stay leased, and they are settled when they end.  A
+        handler of this worker that calls this does not wait: it would wait for itself.
         """
-        if self._pid != os.getpid():  # never started, or started before a fork: then it is our parent's
+        if self._pid != os.getpid():  # never started, or started before a fork, by the parent
             return []
         self.drain()
         here = threading.get_ident()
@@ -143,8 +142,8 @@ class Worker:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the worker has ended."""
-        # Not in one call: Python runs a signal's handler between two steps of the main thread, and a signal that comes just
-        # before an endless step is handled when that step ends.
+        # Not in one call: Python runs a signal handler between two steps of the main thread.  A signal that comes just
+        # before an endless step would be handled when that step ends, so never.
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
         while not self._ended.wait(min(_WAIT, deadline - time.monotonic())):
             if time.monotonic() >= deadline:
@@ -158,7 +157,7 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # Called for its supervisor
+    # Called by the link to its supervisor
 
     def renewed(self, owner: str, asked: float, renewal: Renewal) -> None:
         """Act on a renewal that the supervisor made for this worker."""
@@ -208,8 +207,8 @@ class Worker:
             queues = self._pump.listening
             try:
                 # A queue at its limit is not listened to, and may fall below the limit at any moment.
-                longest = _WAIT if self._pump.hears_all else _SHORT_WAIT
-                # Afterwards the pump looks for work in any case: workers that started together must not do so in step.
+                longest = _WAIT if self._pump.listens_to_all else _SHORT_WAIT
+                # Afterwards the pump looks for work in any case: workers that started together must not all do so at once.
                 length = jittered(longest)
                 if queues:
                     self._parts.backend.wait(queues, length)
@@ -327,15 +326,15 @@ class Worker:
         for work in self._inflight.everything():
             if work.ready.context is not None:
                 work.ready.context.lose()
-        logger.critical("the worker dies: %s: %s", type(error).__name__, error, exc_info=error)
+        logger.critical("the worker ends, one of its threads died: %s: %s", type(error).__name__, error, exc_info=error)
 
-    def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
-        """Store progress under the present name of the session: the lease may have been adopted since it was claimed."""
+    def _fenced(self, lease: Lease, write: Callable[[Lease], bool]) -> bool | None:
+        """Write under the present name of the session: the lease may have been adopted since it was claimed."""
         owner = self._session.owner
-        current = lease if lease.owner == owner else msgspec.structs.replace(lease, owner=owner)
-        held = self._report_of_the_application(current, fraction, note)
+        if write(lease if lease.owner == owner else msgspec.structs.replace(lease, owner=owner)):
+            return True
         # While a successor is being opened, it is not known.
-        return held or self._pump.recovery.recovering or owner != self._session.owner
+        return None if self._pump.recovery.recovering or owner != self._session.owner else False
 
 
 def stop_all(workers: Sequence[Worker]) -> None:

@@ -85,6 +85,11 @@ def test_no_statement_sorts(plan, name):
         ("asked_to_cancel", "SEARCH onward_jobs USING INDEX onward_jobs_asked_idx (owner=?)"),
         ("adopt", "SEARCH onward_jobs USING INDEX onward_jobs_owner_idx (owner=?)"),
         ("next_finished", "SEARCH onward_finished USING INDEX sqlite_autoindex_onward_finished_1 (id>?)"),
+        ("schedules", "SCAN schedule LEFT-JOIN"),
+        ("change_schedule", "SEARCH onward_schedules USING PRIMARY KEY (name=?)"),
+        ("drop_schedule", "SEARCH onward_schedules USING PRIMARY KEY (name=?)"),
+        ("schedules_seen", "SEARCH onward_schedules USING PRIMARY KEY (name=?)"),
+        ("take_back", "SEARCH onward_jobs USING INDEX sqlite_autoindex_onward_jobs_1 (id=?)"),
         ("page_oldest", "SEARCH onward_finished USING INDEX onward_finished_discarded_idx (id>?)"),
     ],
 )

@@ -81,7 +81,7 @@ class BrokerBackend(Backend, Generic[S]):
 
     @abstractmethod
     def _stored(self, lease: Lease) -> bool:
-        """Whether the broker still has the very job that was leased."""
+        """Return whether the broker still has the very job that was leased."""
 
     @abstractmethod
     def _make_contact(self) -> None:

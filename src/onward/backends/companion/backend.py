@@ -237,9 +237,9 @@ class AccompaniedBackend(Backend):
             self._putter.put_waiting([each for each, due in zip(ids, made_due, strict=True) if due])
             return made_due
 
-    def replay(self, query: Query) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         with uninterrupted():
-            replayed = self.store.replay(query)
+            replayed = self.store.replay(query, fresh=fresh)
             self._putter.put_waiting(replayed.ids)
             return replayed
 

@@ -1,7 +1,7 @@
 """Jobs in this process's memory: the reference backend, the contract in its plainest form.
 
 Only `backends.opening`, `backends.sync` and tests come in here, by `MemoryBackend`.  Read `store` (the tables), `backend`
-(the verbs, under one lock), `settling` (how leases end); then `inspection` and `transfer`.
+(the verbs, under one lock), `settling` (how leases end); then `inspection`, `notes` and `transfer`.
 """
 
 from onward.backends.memory.backend import MemoryBackend

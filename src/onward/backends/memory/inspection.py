@@ -106,7 +106,7 @@ class MemoryInspection:
         with self._writing() as now:
             return [self._retry(self._store.live.get(job_id), now) for job_id in ids]
 
-    def replay(self, query: Query) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         with self._writing() as now:
             replayed = Replayed(
                 ids=[], skipped={job_id: "tombstone" for job_id in query.ids or () if self._is_tomb(job_id)}
@@ -117,6 +117,8 @@ class MemoryInspection:
                     del self._store.finished[job.id]
                     self._store.add(MemoryJob(job.envelope, State.AVAILABLE, now, delivery=job.delivery))
                     replayed.ids.append(job.id)
+                    if fresh:
+                        self._store.notes.pop(job.id, None)
                 else:
                     replayed.skipped[job.id] = obstacle
             return replayed
@@ -223,6 +225,8 @@ class MemoryInspection:
     def _forget(self, job: MemoryJob) -> None:
         del self._store.finished[job.id]
         self._store.runs.pop(job.id, None)
+        if job.id not in self._store.live:  # else they are of the job that was enqueued anew under its id
+            self._store.notes.pop(job.id, None)
 
     def _drop_spent_holds(self, now: int) -> None:
         spent = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from onward.backend import Reaped, Run
+from onward.backends.memory import notes
 from onward.backends.memory.store import HoldKey, MemoryJob, MemoryStore, Pointer
 from onward.job.lease import Hold, Lease
 from onward.job.settlement import Leased, Settled, Settlement, applied, fate, judge
@@ -47,6 +48,7 @@ def _apply(store: MemoryStore, job: MemoryJob, settlement: Settlement, now: int)
             failure=what.failure,
             at=now,
             duration_ms=settlement.duration_ms,
+            owner=job.owner,
         )
     job.attempts += what.attempts
     job.crashes += what.crashes
@@ -57,8 +59,10 @@ def _apply(store: MemoryStore, job: MemoryJob, settlement: Settlement, now: int)
             job.result = settlement.result if settlement.keep else None
         store.finish(job, what.to, now, what.reason)
         return what.to
-    job.waits, job.parked_since, job.spent = what.waits, what.parked_since, what.spent
+    job.waits, job.parked_since, job.spent, job.awaits = what.waits, what.parked_since, what.spent, what.awaits
     store.place(job, what.to, available_at=what.due)
+    if what.to is State.SCHEDULED:
+        notes.snoozed(store, job, settlement, now)
     return what.to
 
 

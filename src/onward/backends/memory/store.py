@@ -13,7 +13,7 @@ from typing import Literal
 
 import msgspec
 
-from onward.backend import Run, Session, StoredJob
+from onward.backend import Note, Run, ScheduleRow, Session, StoredJob
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
@@ -41,6 +41,7 @@ class MemoryJob:
     key_held: bool = False
     waits: int = 0
     parked_since: int | None = None
+    awaits: str | None = None  # counts while it is scheduled
     spent: str | None = None
     result: bytes | None = None
     reason: str | None = None
@@ -91,6 +92,7 @@ class MemoryJob:
             progress=self.progress,
             waits=self.waits,
             parked_since=self.parked_since,
+            awaits=self.awaits if self.state is State.SCHEDULED else None,
             tombstone=self.tombstone,
             runs=runs,
         )
@@ -116,10 +118,12 @@ class MemoryStore:
     live: dict[str, MemoryJob] = field(default_factory=dict)
     finished: dict[str, MemoryJob] = field(default_factory=dict)
     runs: dict[str, dict[int, Run]] = field(default_factory=lambda: defaultdict(dict))
+    notes: dict[str, dict[str, Note]] = field(default_factory=dict)
     sessions: dict[str, OpenSession] = field(default_factory=dict)
     holds: dict[HoldKey, Pointer] = field(default_factory=dict)
     unique: dict[str, str] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
+    schedules: dict[str, ScheduleRow] = field(default_factory=dict)
     ready: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
     later: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
     expiring: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))

@@ -41,7 +41,7 @@ def _durability(said: dict[str, str]) -> Check:
 
 
 def _horizon(tx: Transaction) -> Check:
-    """Whether some old snapshot keeps the dead versions of every job that ran since."""
+    """Return whether some old snapshot keeps the dead versions of every job that ran since."""
     try:
         row = tx.ask("oldest_snapshot").row()
     except pymysql.err.MySQLError as error:

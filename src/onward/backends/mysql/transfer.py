@@ -35,6 +35,7 @@ class MySQLTransfer(SqlTransfer):
                 run.attempt,
                 run.move,
                 run.to,
+                run.owner,
                 run.failure.kind,
                 run.failure.message,
                 run.failure.traceback,

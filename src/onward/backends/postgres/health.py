@@ -60,7 +60,7 @@ def _waking(connections: Connections) -> Check:
 
 
 def _horizon(tx: Transaction) -> Check:
-    """Whether something old keeps the dead versions of every job that ran since."""
+    """Return whether something old keeps the dead versions of every job that ran since."""
     row = tx.ask("sees_all").row()
     assert row is not None
     sees_all, role = row

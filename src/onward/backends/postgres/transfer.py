@@ -46,6 +46,7 @@ class PostgresTransfer(SqlTransfer):
                 states=[run.to for _, run in runs],
                 at=[run.at for _, run in runs],
                 durations=[run.duration_ms for _, run in runs],
+                owners=[run.owner for _, run in runs],
                 kinds=[run.failure.kind for _, run in runs],
                 messages=[run.failure.message for _, run in runs],
                 tracebacks=[run.failure.traceback for _, run in runs],

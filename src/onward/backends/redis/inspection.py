@@ -125,7 +125,7 @@ class RedisInspection:
         return [bool(made_due) for made_due in self._run("retry", self._now(), ids)]
 
     @set_aside_and_repeat
-    def replay(self, query: Query) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in self._tombs_named(query)})
         for ids in _batches([job.id for job in self._matching(query, _REPLAYABLE)]):
             for job_id, obstacle in packing.obstacles(self._run("replay", self._now(), ids)):

@@ -245,4 +245,5 @@ def packed_record(parcel: Parcel, queue: str, sealed: bytes) -> bytes:
 
 def packed_run(run: Run) -> bytes:
     failure = (run.failure.kind, run.failure.message, run.failure.traceback)
-    return pack((run.token, run.attempt, run.move, _NUMBERS[run.to], run.at, run.duration_ms, *failure))
+    fields = (run.token, run.attempt, run.move, _NUMBERS[run.to], run.at, run.duration_ms, *failure, run.owner or "")
+    return pack(fields)

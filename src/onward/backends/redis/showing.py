@@ -17,7 +17,7 @@ from onward.job.states import state_named
 
 __all__ = ["carried", "instant", "session_state", "shown_job", "shown_name", "stored_job"]
 
-_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str]).decode
+_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str, str]).decode
 _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 
@@ -89,13 +89,20 @@ def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
 def _noted_run(raw: bytes) -> Run:
     """A run; one that cannot be read is shown as that."""
     try:
-        token, attempt, move, to, at, duration_ms, *failure = _run(raw)
+        token, attempt, move, to, at, duration_ms, *failure, owner = _run(raw)
         state = STATES[to]
     except UNREADABLE:
-        token, attempt, move, at, duration_ms, state = 0, 0, "unknown", 0, 0, state_named("damaged")
+        token, attempt, move, at, duration_ms, state, owner = 0, 0, "unknown", 0, 0, state_named("damaged"), ""
         failure = ["UnreadableRun", f"what is noted of this run cannot be read: {raw[:100]!r}", ""]
     return Run(
-        token=token, attempt=attempt, move=move, to=state, failure=Failure(*failure), at=at, duration_ms=duration_ms
+        token=token,
+        attempt=attempt,
+        move=move,
+        to=state,
+        failure=Failure(*failure),
+        at=at,
+        duration_ms=duration_ms,
+        owner=owner or None,
     )
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from onward.backend import TOMBSTONE, Pruned, Query, QueuePage, Run, SessionState, StoredJob
+from onward.backends.sql.statements import NamedSteps, ask
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
 from onward.job.states import State, state_named
@@ -22,6 +23,7 @@ __all__ = [
     "queue_page",
     "runs_by_job",
     "session_state",
+    "showing",
     "stored_jobs",
 ]
 
@@ -36,6 +38,19 @@ def stored_jobs(picked: Sequence[Row], runs: Iterable[Row]) -> list[StoredJob]:
     return [_stored_job(row, tuple(runs_of[row[0]])) for row in picked]
 
 
+def showing(job_id: str) -> NamedSteps[StoredJob | None]:
+    """Look at one job, on any connection: some drivers give bytes as a view of their memory."""
+    picked = live_before_finished(map(_in_bytes, (yield from ask("pick", ids=[job_id]))))
+    if not picked:
+        return None
+    runs = yield from ask("runs_of", ids=[job_id])
+    return stored_jobs(picked, map(tuple, runs))[0]
+
+
+def _in_bytes(row: Sequence[Any]) -> Row:
+    return tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+
+
 def live_before_finished(picked: Iterable[Row]) -> list[Row]:
     """Rows of `pick`, each job once: one that lives again is shown as it lives."""
     found: dict[str, Row] = {}
@@ -47,7 +62,7 @@ def live_before_finished(picked: Iterable[Row]) -> list[Row]:
 def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
     """Rows of `runs_of`, by the job they belong to."""
     runs_of: defaultdict[str, list[Run]] = defaultdict(list)
-    for job_id, token, attempt, move, state, at, duration_ms, *failure in runs:
+    for job_id, token, attempt, move, state, at, duration_ms, owner, *failure in runs:
         run = Run(
             token=token,
             attempt=attempt,
@@ -56,6 +71,7 @@ def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
             failure=Failure(*failure),
             at=at,
             duration_ms=duration_ms,
+            owner=owner,
         )
         runs_of[job_id].append(run)
     return runs_of
@@ -63,9 +79,8 @@ def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
 
 def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
     job_id, queue, job, sealed, state, rank, attempts, delivery, crashes, interruptions, *rest = row
-    available_at, enqueued_at, started_at, finished_at, owner, asked, result, reason, progress, waits, parked_since = (
-        rest
-    )
+    available_at, enqueued_at, started_at, finished_at, owner, asked, result, reason, progress, *waiting = rest
+    waits, parked_since, awaits = waiting
     return StoredJob(
         id=job_id,
         queue=queue,
@@ -88,6 +103,7 @@ def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
         progress=progress,
         waits=waits,
         parked_since=parked_since,
+        awaits=awaits,
         tombstone=sealed is None,
         runs=runs,
     )

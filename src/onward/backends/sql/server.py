@@ -22,13 +22,14 @@ from onward.backend import (
     Lease,
     Reaped,
     Session,
+    StoredJob,
     Turn,
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.enqueueing import StartOver
-from onward.backends.sql.rows import Row
+from onward.backends.sql.rows import Row, showing
 from onward.backends.sql.settling import singly, why
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.backends.sql.turns import in_two, is_parted
@@ -74,7 +75,7 @@ class ServerBackend(SetsRowsAside, Backend):
 
     @abstractmethod
     def _may_repeat(self, failures: Sequence[Exception]) -> bool:
-        """Whether the transaction that failed so, the last time just now, may be run once more."""
+        """Return whether the transaction that failed so, the last time just now, may be run once more."""
 
     @abstractmethod
     def _turn(self, tx: Any, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
@@ -195,6 +196,9 @@ class ServerBackend(SetsRowsAside, Backend):
             return found
 
     # Transactions of callers
+
+    def showing(self, job_id: str, style: Style) -> Steps[StoredJob | None]:
+        return self._for_caller(showing(job_id), style)
 
     def recognizing(self, style: Style) -> Steps[None]:
         if self._database is None:

@@ -21,6 +21,9 @@ from onward.backend import (
     Reaped,
     Renewal,
     Session,
+    Settled,
+    Settlement,
+    StoredJob,
     Turn,
     TurnResult,
 )
@@ -30,30 +33,24 @@ from onward.backends.options import durability as checked_durability
 from onward.backends.sql import sections, text
 from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.health import of_leases
+from onward.backends.sql.rows import showing
 from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
-from onward.backends.sqlite import (
-    claiming,
-    enqueueing,
-    health,
-    library,
-    maintenance,
-    reaping,
-    schema,
-    settling,
-)
-from onward.backends.sqlite.completing import SqliteCompletion
+from onward.backends.sqlite import claiming, enqueueing, health, library, maintenance, reaping, schema, settling
+from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
+from onward.backends.sqlite.notes import SqliteNotes
+from onward.backends.sqlite.schedules import SqliteSchedules
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
 from onward.backends.sqlite.url import Options, anchored, parse_url
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
-from onward.contract.transactions import Dialect, Rows, Steps, Style, in_the_way, waits_for_itself
+from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style, in_the_way, waits_for_itself
 from onward.errors import BackendMisconfigured, TransactionError
 
 __all__ = ["SqliteBackend"]
@@ -65,10 +62,11 @@ _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
+class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
+    exclusive = True
 
     def __init__(self, connections: Connections, pipe: WakePipe, *, clock: Clock, prefix: str) -> None:
         super().__init__()
@@ -283,6 +281,13 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteTransfer, Backend):
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         steps = enqueueing.joining(envelopes, self.clock.micros())
         return as_statements(steps, lambda step: foreign(self._sql[step.name], step.parameters, style))
+
+    def showing(self, job_id: str, style: Style) -> Steps[StoredJob | None]:
+        return as_statements(showing(job_id), lambda step: foreign(self._sql[step.name], step.parameters, style))
+
+    def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
+        tx = Transaction(CallersConnection(run, style), self._sql, self.clock.micros())
+        return settle_fenced(tx, settlement)
 
     def recognizing(self, style: Style) -> Steps[None]:
         def look() -> NamedSteps[None]:

@@ -61,8 +61,8 @@ class SqliteInspection(SqlInspection[Transaction]):
         due = self._write(act)
         return [once(due, job_id) for job_id in ids]
 
-    def replay(self, query: Query) -> Replayed:
-        return self._write(lambda tx: _replay(tx, query))
+    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
+        return self._write(lambda tx: _replay(tx, query, fresh=fresh))
 
     def prune(
         self,
@@ -85,6 +85,7 @@ class SqliteInspection(SqlInspection[Transaction]):
         if doomed:
             tx.run("forget_finished", (as_json(list(doomed)),))
             tx.ask("forget_runs", ids=list(doomed))
+            tx.ask("forget_notes", ids=list(doomed))
         return doomed
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
@@ -104,7 +105,7 @@ class SqliteInspection(SqlInspection[Transaction]):
         return self._write(lambda tx: tx.run("progress", noted) == 1)
 
 
-def _replay(tx: Transaction, query: Query) -> Replayed:
+def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
     named = tx.rows("tombstones_among", (as_json(query.ids or ()),))
     replayed = Replayed(ids=[], skipped={job_id: "tombstone" for (job_id,) in named})
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
@@ -113,6 +114,8 @@ def _replay(tx: Transaction, query: Query) -> Replayed:
             replayed.skipped[job_id] = "expired"
         elif tx.run("revive", (job_id, tx.now)):
             replayed.ids.append(job_id)
+            if fresh:
+                tx.run("drop_notes", (job_id,))
         else:
             holder = tx.row("key_holder", (unique_key,))
             replayed.skipped[job_id] = f"key held by {holder[1] if holder else job_id}"

@@ -237,8 +237,9 @@ SELECT job.id, job.delivery, job.idempotency_key, job.idempotency_ttl, job.singl
 
 -- name: record_run
 -- Before the move, while the row still says how many runs there were.
-INSERT OR REPLACE INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+INSERT OR REPLACE INTO onward_attempts (
+       job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, owner, ?8, ?9, ?10
   FROM onward_jobs
  WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
 
@@ -265,10 +266,11 @@ DELETE FROM onward_jobs
                   WHERE delivery = lease.value AND +owner = ?2 AND state = 'executing');
 
 -- name: put_back
--- nack, snooze and park: due later, and waiting is counted anew.
+-- nack, snooze and park: due later, and waiting is counted anew.  What a job awaits counts while it is scheduled, and every
+-- move there writes it: it need not be cleared when it is claimed.
 UPDATE onward_jobs
    SET state = ?4, available_at = ?5, attempts = attempts + ?6, waits = ?7, spent = coalesce(?8, spent),
-       parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, owner = NULL
+       parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, awaits = ?10, owner = NULL
  WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
 
 -- name: release
@@ -298,8 +300,8 @@ SELECT EXISTS (SELECT 1 FROM onward_finished WHERE id = ?1 AND delivery = ?2 AND
 
 -- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
-INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-SELECT id, delivery, attempts, 'ack', state, ?3, ?4, ?5, ?6, ?7
+INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+SELECT id, delivery, attempts, 'ack', state, ?3, ?4, owner, ?5, ?6, ?7
   FROM onward_finished
  WHERE id = ?1 AND delivery = ?2 AND state = 'completed'
 ON CONFLICT DO NOTHING;
@@ -348,13 +350,13 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
-       NULL, NULL, job.progress, job.waits, job.parked_since
+       NULL, NULL, job.progress, job.waits, job.parked_since, CASE WHEN job.state = 'scheduled' THEN job.awaits END
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, 0,
-       done.result, done.reason, done.progress, done.waits, done.parked_since
+       done.result, done.reason, done.progress, done.waits, done.parked_since, NULL
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
@@ -402,7 +404,8 @@ SELECT id FROM onward_finished
  LIMIT :limit;
 
 -- name: runs_of
-SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.kind, run.message, run.traceback
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.kind, run.message,
+       run.traceback
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_attempts AS run ON run.job_id = wanted.value
  ORDER BY run.job_id, run.token;
@@ -576,6 +579,47 @@ DELETE FROM onward_attempts
  WHERE job_id IN (SELECT value FROM json_each(:ids))
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
 
+-- name: note
+-- By a lease that is held; else it writes nothing.  A name that is there already stays as it is, and counts as written.
+INSERT INTO onward_notes (job_id, name, at, value)
+SELECT id, ?4, ?5, ?6 FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing'
+ON CONFLICT (job_id, name) DO UPDATE SET at = at;
+
+-- name: notes_of
+SELECT name, value, at FROM onward_notes WHERE job_id = :id ORDER BY name;
+
+-- name: state_of
+-- Of a live job, else of a finished one.
+SELECT state FROM onward_jobs WHERE id = ?1
+ UNION ALL
+SELECT state FROM onward_finished WHERE id = ?1
+ LIMIT 1;
+
+-- name: room_for_note
+-- Whether the name is there, and what the others take up.
+SELECT coalesce(sum(name = ?2), 0), coalesce(sum(name <> ?2), 0), coalesce(sum(iif(name = ?2, 0, length(value))), 0)
+  FROM onward_notes
+ WHERE job_id = ?1;
+
+-- name: store_signal
+INSERT INTO onward_notes (job_id, name, at, value) VALUES (?1, ?2, ?3, ?4)
+ON CONFLICT (job_id, name) DO UPDATE SET at = excluded.at, value = excluded.value;
+
+-- name: wake_signalled
+-- If it waits for a signal that is there.
+UPDATE onward_jobs SET state = 'available', available_at = ?2
+ WHERE id = ?1 AND state = 'scheduled' AND awaits IS NOT NULL
+   AND EXISTS (SELECT 1 FROM onward_notes WHERE job_id = ?1 AND name = '!' || onward_jobs.awaits);
+
+-- name: forget_notes
+-- A job that was enqueued anew under its old id keeps what it has.
+DELETE FROM onward_notes
+ WHERE job_id IN (SELECT value FROM json_each(:ids))
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_notes.job_id);
+
+-- name: drop_notes
+DELETE FROM onward_notes WHERE job_id = ?1;
+
 -- name: next_finished
 SELECT id, queue, state, finished_at, sealed IS NULL, :now FROM onward_finished WHERE id > :after ORDER BY id LIMIT :limit;
 
@@ -601,6 +645,43 @@ SELECT min(started_at) FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing'
    AND NOT EXISTS (SELECT 1 FROM onward_sessions AS session
                     WHERE session.owner = onward_jobs.owner AND session.expires_at > ?1);
+
+-- Schedules.
+
+-- name: schedules
+-- The clock comes with every row, and alone if there is none.
+SELECT :now, CAST(schedule.name AS BLOB), version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed,
+       sealed
+  FROM (SELECT 1) LEFT JOIN onward_schedules AS schedule;
+
+-- name: put_schedule
+INSERT INTO onward_schedules (name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed)
+VALUES (:schedule, 1, :origin, :fingerprint, :declared_at, :booked_until, :paused_at, :now, :missed, :sealed)
+ON CONFLICT DO NOTHING
+RETURNING version;
+
+-- name: change_schedule
+-- A version that no process wrote is -1.
+UPDATE onward_schedules
+   SET version = :following, origin = :origin, fingerprint = :fingerprint, declared_at = :declared_at,
+       booked_until = :booked_until, paused_at = :paused_at, seen_at = :now, missed = :missed, sealed = :sealed
+ WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :version
+RETURNING version;
+
+-- name: drop_schedule
+DELETE FROM onward_schedules
+ WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :version
+RETURNING version;
+
+-- name: schedules_seen
+UPDATE onward_schedules SET seen_at = :now WHERE name IN (SELECT value FROM json_each(:names));
+
+-- name: take_back
+-- A job that was ever claimed has begun.
+DELETE FROM onward_jobs
+ WHERE id IN (SELECT value FROM json_each(:ids))
+   AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL
+RETURNING id;
 
 -- Transfer between stores.
 
@@ -686,8 +767,9 @@ VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?
 ON CONFLICT DO NOTHING;
 
 -- name: accept_run
-INSERT OR REPLACE INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10);
+INSERT OR REPLACE INTO onward_attempts (
+       job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
 
 -- name: accept_holds
 -- A key that is held here now, or done for longer, stays as it is.

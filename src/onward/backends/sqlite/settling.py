@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import NamedTuple
 
 from onward.backends.sql.settling import FenceMismatch
-from onward.backends.sqlite import enqueueing, holds
+from onward.backends.sqlite import enqueueing, holds, notes
 from onward.backends.sqlite.transaction import Parameters, Transaction, as_json
 from onward.base.failure import Failure
 from onward.job.lease import Lease
@@ -183,7 +183,7 @@ class _Ended:
 class Moves:
     """What is to be written, until `apply` writes it."""
 
-    __slots__ = ("_crashed", "_finished", "_put_back", "_released", "_runs")
+    __slots__ = ("_awaiting", "_crashed", "_finished", "_notes", "_put_back", "_released", "_runs")
 
     def __init__(self) -> None:
         self._runs: list[Parameters] = []
@@ -191,6 +191,8 @@ class Moves:
         self._put_back: list[Parameters] = []
         self._released: list[Fence] = []
         self._crashed: list[Parameters] = []
+        self._notes: list[Parameters] = []
+        self._awaiting: list[str] = []  # the ids of jobs that wait for a signal
 
     def record_run(
         self, fence: Fence, move: str, to: State, failure: Failure, *, at: int, duration_ms: int = 0
@@ -219,20 +221,27 @@ class Moves:
         elif what.crashes:
             self._crashed.append((*fence, what.due))
         else:
-            waiting = what.attempts, what.waits, what.spent, what.parked_since
+            waiting = what.attempts, what.waits, what.spent, what.parked_since, what.awaits
             self._put_back.append((*fence, _WORD[what.to], what.due, *waiting))
+            self._notes += [(*fence, name, now, value) for name, value in settlement.notes]
+            if what.awaits is not None:
+                self._awaiting.append(job_id)
         return what.to
 
     def apply(self, tx: Transaction) -> bool:
         """Write them all.  False if a fence did not match: undo then."""
         # The records first: they read what the moves change.
-        return (
+        matched = (
             _each(tx, "record_run", self._runs)
+            and _each(tx, "note", self._notes)
             and all(ended.finish(tx, end) for end, ended in self._finished.items())
             and _each(tx, "put_back", self._put_back)
             and _each(tx, "release", self._released)
             and _each(tx, "crash", self._crashed)
         )
+        if matched and self._awaiting:
+            notes.wake(tx, self._awaiting)
+        return matched
 
 
 def _each(tx: Transaction, name: str, rows: Sequence[Parameters]) -> bool:

@@ -30,6 +30,7 @@ class SqliteTransfer(SqlTransfer):
                     run.to.value,
                     run.at,
                     run.duration_ms,
+                    run.owner,
                     run.failure.kind,
                     run.failure.message,
                     run.failure.traceback,

@@ -83,7 +83,7 @@ class AskedModel(Model):
         job.state, job.available_at = State.AVAILABLE, self.now
         return True
 
-    def replay(self, query: Query) -> Replayed:
+    def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
         named = [self.finished[job_id] for job_id in query.ids or () if job_id in self.finished]
         replayed = Replayed(ids=[], skipped={job.id: "tombstone" for job in named if job.tombstone})
         for job in self._matching(query, frozenset({State.DISCARDED, State.CANCELLED})):
@@ -98,6 +98,8 @@ class AskedModel(Model):
                     job.envelope, State.AVAILABLE, self.now, job.envelope.unique_key, delivery=job.delivery
                 )
                 replayed.ids.append(job.id)
+                if fresh:
+                    self.written.pop(job.id, None)
         return replayed
 
     def purge(self, query: Query) -> int:
@@ -120,6 +122,7 @@ class AskedModel(Model):
     def _forget(self, job: ModelJob) -> None:
         del self.finished[job.id]
         self.records = {held: run for held, run in self.records.items() if held[0] != job.id}
+        self.written.pop(job.id, None)
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         pointer = self._valid(("idempotency", key))
@@ -165,6 +168,7 @@ class AskedModel(Model):
             progress=job.progress,
             waits=job.waits,
             parked_since=job.parked_since,
+            awaits=job.awaits if job.state is State.SCHEDULED else None,
             tombstone=job.tombstone,
             runs=tuple(run for (job_id, _), run in sorted(self.records.items()) if job_id == job.id),
         )

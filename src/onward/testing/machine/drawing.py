@@ -31,6 +31,7 @@ __all__ = [
     "settlement",
     "settlings",
     "several",
+    "signal_names",
     "spans",
     "themes",
 ]
@@ -51,6 +52,7 @@ several = st.lists(numbers, min_size=1, max_size=3)
 
 
 idempotency_keys = st.sampled_from(("k", "k", "l"))
+signal_names = st.sampled_from(("go", "go", "stop"))
 
 
 def _some_of(most: int, *often: str, **options: st.SearchStrategy[Any]) -> st.SearchStrategy[Options]:
@@ -137,6 +139,7 @@ settlings = st.one_of(
     _settling("nack", delay=spans, failure=_failure, ran=_ran, spent=st.just("no room for its dead letter")),
     _settling("abandon", failure=_failure, ran=_ran, dead_letter=_yes),
     _settling("snooze", delay=spans, waits=st.integers(0, 1)),
+    _settling("snooze", awaits=signal_names, notes=st.just((("~nap", b"30"),)), delay=spans),
     _settling("park", delay=spans),
     _settling("cancelled", failure=_failure, ran=_ran),
     _settling("release"),
@@ -153,7 +156,9 @@ def settlement(move: str, options: Options, lease: Lease, can: Capabilities) -> 
     if move in {"snooze", "park"}:
         given.setdefault("delay", 30.0)
     if move == "snooze":
-        given.setdefault("waits", lease.waits + 1)  # as for a hold
+        given.setdefault("waits", 0 if "awaits" in given else lease.waits + 1)  # as for a hold
+        if not can.notes:
+            given = {name: value for name, value in given.items() if name not in {"awaits", "notes"}}
     if move in {"ack", "nack", "abandon", "cancelled"}:
         given["duration_ms"] = 7
     if "dead_letter" in given:

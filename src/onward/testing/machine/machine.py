@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Protocol
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
-    RuleBasedStateMachine,
     initialize,
     invariant,
     precondition,
@@ -20,7 +19,7 @@ from hypothesis.stateful import (
 )
 from msgspec.structs import replace
 
-from onward.backend import Backend, Claim, Envelope, Hold, Inspection, Lease, Query, Session, StoredJob, Turn
+from onward.backend import Backend, Claim, Envelope, Hold, Inspection, Lease, Notes, Query, Session, StoredJob, Turn
 from onward.base.clock import SECOND, from_micros
 from onward.job.envelope import owned_key
 from onward.job.states import State
@@ -44,6 +43,7 @@ from onward.testing.machine.drawing import (
     spans,
     themes,
 )
+from onward.testing.machine.note_rules import NoteRules
 
 __all__ = ["ContractMachine", "InspectedBackend", "Tally", "check_against_model"]
 
@@ -52,8 +52,8 @@ HEEDED: Mapping[Hold, Act] = {Hold.BUSY: ("snooze", {}), Hold.DONE: ("skip", {})
 EVERYTHING = Query(limit=1_000_000)
 
 
-class InspectedBackend(Backend, Inspection, Protocol):
-    """A backend that can be looked into: another one cannot be compared."""
+class InspectedBackend(Backend, Inspection, Notes, Protocol):
+    """A backend that can be looked into: another one cannot be compared.  Its notes only if it has that capability."""
 
 
 NewStore = Callable[[FakeClock], Callable[[], InspectedBackend]]  # makes an empty store, and gives what opens it
@@ -67,7 +67,7 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-class ContractMachine(RuleBasedStateMachine):
+class ContractMachine(NoteRules):
     """Every command of the contract, with the backend in one hand and the model in the other."""
 
     new_store: ClassVar[NewStore]
@@ -247,9 +247,9 @@ class ContractMachine(RuleBasedStateMachine):
         self._count("retry", *["made due"] * sum(answers))
 
     @precondition(lambda self: self.model.finished)
-    @rule(query=queries, which=st.none() | several)
-    def replay(self, query: Query, which: list[int] | None) -> None:
-        found = self._both("replay", self._narrowed(query, which))
+    @rule(query=queries, which=st.none() | several, fresh=st.booleans())
+    def replay(self, query: Query, which: list[int] | None, fresh: bool) -> None:
+        found = self._both("replay", self._narrowed(query, which), fresh=fresh)
         skipped = (f"not replayed: {why.partition(' by ')[0]}" for why in found.skipped.values())
         self._count("replay", *["replayed"] * len(found.ids), *skipped)
 

@@ -6,7 +6,6 @@ and every method reads like the paragraph of `onward.backend` that it says again
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -18,6 +17,7 @@ from onward.job.lease import Hold, Lease
 from onward.job.settlement import Answer, Settled, Settlement
 from onward.job.states import State
 from onward.testing.machine.model_job import GOES_TO, HoldKey, ModelJob
+from onward.testing.machine.model_notes import ModelNotes
 
 __all__ = ["Model"]
 
@@ -35,18 +35,16 @@ class _Row:
     lease_for: int
 
 
-class Model:
+class Model(ModelNotes):
     """What a store knows, and the verbs of `Backend`."""
 
     def __init__(self, clock: Clock) -> None:
+        super().__init__()
         self.clock = clock
-        self.live: dict[str, ModelJob] = {}
-        self.finished: dict[str, ModelJob] = {}
         self.records: dict[Held, Run] = {}
         self.sessions: dict[str, _Row] = {}
         self.holds: dict[HoldKey, _Pointer] = {}
         self.paused: set[str] = set()
-        self.events: Counter[str] = Counter()  # what happened that no answer tells
 
     @property
     def now(self) -> int:
@@ -184,6 +182,10 @@ class Model:
         job.available_at = self.now + round(settlement.delay * SECOND)
         job.waits = settlement.waits if settlement.move in {"snooze", "park"} else 0
         job.spent = settlement.spent or job.spent
+        job.awaits = settlement.awaits
+        for name, value in settlement.notes:
+            self.write(job, name, value)
+        self.heed_signal(job)
         if settlement.move != "park":
             job.parked_since = None
         elif job.parked_since is None:
@@ -203,6 +205,7 @@ class Model:
             failure=failure,
             at=self.now,
             duration_ms=duration_ms,
+            owner=job.owner,
         )
 
     def _classify(self, settlement: Settlement) -> Settled:

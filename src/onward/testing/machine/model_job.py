@@ -41,6 +41,7 @@ class ModelJob:
     asked: str | None = None  # the reason given when it was asked to cancel
     waits: int = 0
     parked_since: int | None = None
+    awaits: str | None = None
     spent: str | None = None
     result: bytes | None = None
     reason: str | None = None

@@ -109,6 +109,7 @@ CREATE TABLE IF NOT EXISTS onward_attempts (
     attempt int NOT NULL,
     move varchar(10) NOT NULL,
     state varchar(10) NOT NULL,                     -- where the job went
+    owner varchar(64),                              -- the session that ran it
     kind longtext NOT NULL,
     message longtext NOT NULL,
     traceback longtext NOT NULL,

@@ -124,6 +124,7 @@ CREATE TABLE onward_attempts (
     job_id text COLLATE "C" NOT NULL,
     move text COLLATE "C" NOT NULL,
     state text COLLATE "C" NOT NULL,                -- where the job went
+    owner text COLLATE "C",                         -- the session that ran it
     kind text NOT NULL,
     message text NOT NULL,
     traceback text NOT NULL,

@@ -110,6 +110,7 @@ CREATE TABLE onward_attempts (
     state TEXT NOT NULL,                            -- where the job went
     at INTEGER NOT NULL,
     duration_ms INTEGER NOT NULL,
+    owner TEXT,                                     -- the session that ran it
     kind TEXT NOT NULL,
     message TEXT NOT NULL,
     traceback TEXT NOT NULL,

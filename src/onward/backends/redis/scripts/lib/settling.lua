@@ -15,6 +15,7 @@ local UNEXPLAINED = {'Failure', 'no details were given', ''}
 local function note_run(record, move, to, failure, now, duration)
   hash('runs:' .. record.id, record[DELIVERY], cmsgpack.pack({
     record[DELIVERY], record[ATTEMPTS] + 1, move, to, now, duration, failure[1], failure[2], failure[3],
+    record[OWNER] or '',
   }))
 end
 
