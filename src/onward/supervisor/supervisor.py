@@ -14,8 +14,8 @@ grows.
 
 **A job that ignores its time-out** past a grace makes the supervisor recycle its process: a replacement starts, the process
 claims nothing more and its other jobs finish; then the supervisor kills it, and another process adopts its session, where
-the overdue job is a failed attempt like any other (`onward.supervisor.handovers`).  If the pump has stopped as well, the
-other jobs cannot finish, and the supervisor does not wait for them.
+the overdue job is a failed attempt like any other (`onward.supervisor.pending_messages`).  If the pump has stopped as
+well, the other jobs cannot finish, and the supervisor does not wait for them.
 
 **Stopping.**  After the first signal the processes drain: they release what has not begun and finish what runs; at the
 shutdown time-out the supervisor kills them and gives their jobs back.  After the second it kills them at once.  After the
