@@ -35,8 +35,7 @@ from onward.worker.pump import Pump
 from onward.worker.recovery import SessionHandover
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import SessionKeeper
-from onward.worker.store_contact import StoreContact
-from onward.worker.sweep import StoreSweep
+from onward.worker.store_contact import StoreContact, StoreSweep
 from onward.worker.ticker import Ticker
 
 __all__ = ["Worker", "WorkerParts", "stop_all"]
