@@ -184,14 +184,14 @@ MUTANTS: tuple[Mutant, ...] = (
                 """\
 UPDATE onward_jobs
    SET state = ?4, available_at = ?5, attempts = attempts + ?6, waits = ?7, spent = coalesce(?8, spent),
-       parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, owner = NULL
+       parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, awaits = ?10, owner = NULL
 """,
                 """\
 REPLACE INTO onward_jobs (
        id, queue, state, rank, available_at, expires_at, attempts, max_crashes, enqueued_at, waits, spent,
-       parked_since, unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+       parked_since, awaits, unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
 SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued_at, ?7, ?8,
-       CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END,
+       CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, ?10,
        unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed
   FROM onward_jobs
 """,
@@ -220,6 +220,48 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             f"{ON_MEMORY}::test_a_discarded_job_keeps_the_record_of_every_failed_run",
             f"{ON_MEMORY}::test_a_settlement_moves_the_counters_of_its_line_and_no_others",
         ),
+    ),
+    Mutant(
+        "M49",
+        "a note is written without its fence (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "SELECT id, ?4, ?5, ?6 FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND owner = ?3",
+                "SELECT id, ?4, ?5, ?6 FROM onward_jobs WHERE id = ?1 AND ?2 IS NOT NULL AND ?3 IS NOT NULL",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_note_without_the_lease_is_refused_and_changes_nothing",),
+    ),
+    Mutant(
+        "M49",
+        "a note is written without its fence (memory)",
+        (
+            Edit(
+                f"{MEMORY}/notes.py",
+                "if job is None or (job.state, job.delivery, job.owner) != (State.EXECUTING, lease.token, lease.owner):",
+                "if job is None:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_note_without_the_lease_is_refused_and_changes_nothing",),
+    ),
+    Mutant(
+        "M50",
+        "a snooze does not look for the signal that it awaits (sqlite)",
+        (Edit(f"{SQLITE}/settling.py", "        if matched and self._awaiting:\n", "        if False:\n"),),
+        (f"{ON_SQLITE}::test_a_signal_that_came_before_the_wait_makes_it_due_at_once",),
+    ),
+    Mutant(
+        "M50",
+        "a snooze does not look for the signal that it awaits (memory)",
+        (
+            Edit(
+                f"{MEMORY}/notes.py",
+                "Note(name=name, value=value, at=now))\n    _wake(store, job, now)\n",
+                "Note(name=name, value=value, at=now))\n",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_signal_that_came_before_the_wait_makes_it_due_at_once",),
     ),
     Mutant(
         "M8",

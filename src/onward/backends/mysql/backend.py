@@ -27,6 +27,7 @@ from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.literals import literal
+from onward.backends.mysql.schedules import MySQLSchedules
 from onward.backends.mysql.settling import Settling
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
@@ -35,6 +36,7 @@ from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
@@ -54,7 +56,7 @@ _CALLERS_SLOTS = 64  # where callers count what has ended: behind the places of 
 _LATE = 2  # so often a lock may come too late, for each of which a transaction has waited long already
 
 
-class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
+class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, MySQLTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     exclusive = False

@@ -397,17 +397,18 @@ DELETE job
  WHERE job.delivery = lease.token AND job.owner = lease.owner AND job.state = 'executing';
 
 -- name: put_back
--- nack, snooze, park, release and crashed: as it was decided from the locked row.
+-- nack, snooze, park, release and crashed: as it was decided from the locked row.  What a job awaits counts while it is
+-- scheduled, and every move there writes it: it need not be cleared when it is claimed.
 UPDATE JSON_TABLE(:leases, '$[*]' COLUMNS (
            id varchar(64) PATH '$[0]', token bigint PATH '$[1]', owner varchar(64) PATH '$[2]', goes_to varchar(10) PATH '$[3]',
            place bigint PATH '$[4]', available_at bigint PATH '$[5]', attempts int PATH '$[6]', crashes int PATH '$[7]',
            interruptions int PATH '$[8]', waits int PATH '$[9]', waiting int PATH '$[10]', parked_since bigint PATH '$[11]',
-           spent longtext PATH '$[12]')) AS lease
+           spent longtext PATH '$[12]', awaits varchar(200) CHARACTER SET utf8mb4 PATH '$[13]')) AS lease
 STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = lease.id
    SET job.state = lease.goes_to, job.place = lease.place, job.available_at = lease.available_at,
        job.attempts = lease.attempts, job.crashes = lease.crashes, job.interruptions = lease.interruptions,
        job.waits = lease.waits, job.waiting = lease.waiting, job.parked_since = lease.parked_since, job.spent = lease.spent,
-       job.owner = NULL
+       job.awaits = lease.awaits, job.owner = NULL
  WHERE job.delivery = lease.token AND job.owner = lease.owner AND job.state = 'executing';
 
 -- name: count_ended
@@ -649,6 +650,64 @@ DELETE run
  STRAIGHT_JOIN onward_attempts AS run FORCE INDEX (PRIMARY) ON run.job_id = wanted.id
  WHERE NOT EXISTS (SELECT 1 FROM onward_jobs AS job WHERE job.id = run.job_id);
 
+-- name: note
+-- By a lease that is held, whose row no reap can take until this is committed.  A name that is there already stays as it is.
+INSERT INTO onward_notes (job_id, name, at, value)
+SELECT id, :note, :now, :value
+  FROM onward_jobs FORCE INDEX (PRIMARY)
+ WHERE id = :id AND delivery = :token AND owner = :owner AND state = 'executing'
+   FOR UPDATE
+    ON DUPLICATE KEY UPDATE at = onward_notes.at;
+SELECT id
+  FROM onward_jobs FORCE INDEX (PRIMARY)
+ WHERE id = :id AND delivery = :token AND owner = :owner AND state = 'executing'
+   FOR UPDATE;
+
+-- name: store_note
+-- For a job whose row is locked.
+INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, :now, :value)
+    ON DUPLICATE KEY UPDATE at = onward_notes.at;
+
+-- name: notes_of
+SELECT convert(name USING utf8mb4), value, at FROM onward_notes WHERE job_id = :id ORDER BY name;
+
+-- name: lock_live
+SELECT state FROM onward_jobs FORCE INDEX (PRIMARY) WHERE id = :id FOR UPDATE;
+
+-- name: finished_state
+SELECT state FROM onward_finished WHERE id = :id;
+
+-- name: room_for_note
+-- Whether the name is there, and what the others take up.
+SELECT cast(coalesce(sum(name = :note), 0) AS signed), cast(coalesce(sum(name <> :note), 0) AS signed),
+       cast(coalesce(sum(CASE WHEN name <> :note THEN length(value) END), 0) AS signed)
+  FROM onward_notes
+ WHERE job_id = :id;
+
+-- name: store_signal
+REPLACE INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, :now, :value);
+
+-- name: signalled
+-- Those that wait for a signal that is there.  Their rows are locked: a signal that is not seen yet will find them.
+SELECT job.id, job.queue
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY)
+    ON note.job_id = job.id AND note.name = concat(_binary '!', job.awaits)
+ WHERE job.state = 'scheduled';
+
+-- name: forget_notes
+-- A job that was enqueued anew under its old id keeps what it has.
+DELETE note
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY) ON note.job_id = wanted.id
+ WHERE NOT EXISTS (SELECT 1 FROM onward_jobs AS job WHERE job.id = note.job_id);
+
+-- name: drop_notes
+DELETE note
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY) ON note.job_id = wanted.id;
+
 -- name: next_finished
 SELECT id, queue, state, finished_at, tombstone, :now
   FROM onward_finished FORCE INDEX (PRIMARY)
@@ -760,6 +819,54 @@ SELECT id, delivery, :now, :duration_ms, attempts, 'ack', state, owner, :kind, :
   FROM onward_finished AS done
  WHERE id = :id AND delivery = :token AND state = 'completed'
     ON DUPLICATE KEY UPDATE token = onward_attempts.token;
+
+-- Schedules.  Every write is followed by whether it wrote.
+
+-- name: schedules
+-- The clock comes with every row, and alone if there is none.
+SELECT clock.now, schedule.name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed
+  FROM (SELECT :now AS now) AS clock
+  LEFT JOIN onward_schedules AS schedule ON true;
+
+-- name: put_schedule
+-- One that is put at the same moment makes it fail, and run again.
+INSERT INTO onward_schedules (name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed)
+SELECT :schedule, 1, :origin, :fingerprint, :declared_at, :booked_until, :paused_at, :now, :missed, :sealed
+  FROM dual
+ WHERE NOT EXISTS (SELECT 1 FROM onward_schedules FORCE INDEX (PRIMARY) WHERE name = :schedule);
+SELECT 1 FROM dual WHERE row_count() > 0;
+
+-- name: change_schedule
+-- A version that no process wrote is -1.
+UPDATE onward_schedules
+   SET version = :following, origin = :origin, fingerprint = :fingerprint, declared_at = :declared_at,
+       booked_until = :booked_until, paused_at = :paused_at, seen_at = :now, missed = :missed, sealed = :sealed
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version;
+SELECT 1 FROM dual WHERE row_count() > 0;
+
+-- name: drop_schedule
+DELETE FROM onward_schedules
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version;
+SELECT 1 FROM dual WHERE row_count() > 0;
+
+-- name: schedules_seen
+UPDATE JSON_TABLE(:names, '$[*]' COLUMNS (name varchar(200) PATH '$')) AS wanted
+STRAIGHT_JOIN onward_schedules AS schedule FORCE INDEX (PRIMARY) ON schedule.name = cast(wanted.name AS binary)
+   SET schedule.seen_at = :now;
+
+-- name: lock_unbegun
+-- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared then.
+SELECT job.id
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.state <> 'executing' AND job.delivery = 0 AND job.owner IS NULL
+   FOR UPDATE;
+
+-- name: take_back
+DELETE job
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.state <> 'executing' AND job.delivery = 0 AND job.owner IS NULL;
 
 -- Transfer between stores.
 

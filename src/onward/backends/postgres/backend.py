@@ -26,12 +26,14 @@ from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.queue_marks import QueueMarks
+from onward.backends.postgres.schedules import PostgresSchedules
 from onward.backends.postgres.settling import Settling
 from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import PostgresWaiting, named
 from onward.backends.sql.enqueueing import due_queues, is_simple
+from onward.backends.sql.notes import ServerNotes
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
@@ -49,7 +51,7 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 
 
-class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
+class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSchedules, PostgresTransfer):
     """Jobs in one database, for every process that can reach it."""
 
     exclusive = False

@@ -464,13 +464,14 @@ open AS MATERIALIZED (
       FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:owners AS text[]), cast(:moves AS text[]),
                   cast(:targets AS text[]), cast(:ran AS boolean[]), cast(:keep AS boolean[]), cast(:results AS bytea[]),
                   cast(:reasons AS text[]), cast(:delays AS bigint[]), cast(:waits AS bigint[]), cast(:spents AS text[]),
-                  cast(:kinds AS text[]), cast(:messages AS text[]), cast(:tracebacks AS text[]), cast(:durations AS bigint[]))
+                  cast(:kinds AS text[]), cast(:messages AS text[]), cast(:tracebacks AS text[]), cast(:durations AS bigint[]),
+                  cast(:awaits AS text[]))
            WITH ORDINALITY
         AS lease (id, token, owner, move, target, ran, keep, result, reason, delay, waits, spent, kind, message, traceback,
-                  duration_ms, number)
+                  duration_ms, awaits, number)
 ), held AS MATERIALIZED (
     SELECT lease.number, lease.id, token, coalesce(move, 'ack') AS move, cast(coalesce(ran, true) AS integer) AS ran,
-           coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, duration_ms, job.place,
+           coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, duration_ms, awaits, job.place,
            job.owner, job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, fate.*,
            goes_to = 'retryable' AND move = 'nack' AND delay <= 0 AND queue = ANY (ARRAY (SELECT name FROM open)) AS at_once
       FROM lease
@@ -539,11 +540,13 @@ open AS MATERIALIZED (
      WHERE job.ctid = held.place AND goes_to = 'retryable' AND move = 'crashed'
     RETURNING 1
 ), put_back AS (
-    -- nack, snooze and park: due later, and waiting is counted anew.
+    -- nack, snooze and park: due later, and waiting is counted anew.  What a job awaits counts while it is scheduled, and
+    -- every move there writes it: it need not be cleared when it is claimed.
     UPDATE onward_jobs AS job
        SET state = CASE WHEN at_once THEN 'available' ELSE goes_to END, available_at = (SELECT now FROM clock) + held.delay,
            attempts = job.attempts + held.ran, waits = held.waits, spent = coalesce(held.spent, job.spent),
-           parked_since = CASE WHEN move = 'park' THEN coalesce(parked_since, (SELECT now FROM clock)) END, owner = NULL
+           parked_since = CASE WHEN move = 'park' THEN coalesce(parked_since, (SELECT now FROM clock)) END,
+           awaits = held.awaits, owner = NULL
       FROM held
      WHERE job.ctid = held.place AND goes_to IN ('scheduled', 'retryable') AND move <> 'crashed'
     RETURNING 1
@@ -916,6 +919,62 @@ DELETE FROM onward_attempts
  WHERE job_id = ANY (cast(:ids AS text[]))
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
 
+-- name: note
+-- By a lease that is held, whose row no reap can take until this is committed.  A name that is there already stays as it is.
+WITH held AS MATERIALIZED (
+    SELECT id
+      FROM onward_jobs
+     WHERE id = :id AND delivery = cast(:token AS bigint) AND owner = :owner AND state = 'executing'
+       FOR SHARE
+), noted AS (
+    INSERT INTO onward_notes (job_id, name, at, value)
+    SELECT id, cast(:note AS text), onward_now(:now), cast(:value AS bytea) FROM held
+    ON CONFLICT (job_id, name) DO NOTHING
+)
+SELECT id FROM held;
+
+-- name: store_note
+-- For a job whose row is locked.
+INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, onward_now(:now), :value)
+ON CONFLICT (job_id, name) DO NOTHING;
+
+-- name: notes_of
+SELECT name, value, at FROM onward_notes WHERE job_id = :id ORDER BY name;
+
+-- name: lock_live
+SELECT state FROM onward_jobs WHERE id = :id FOR UPDATE;
+
+-- name: finished_state
+SELECT state FROM onward_finished WHERE id = :id;
+
+-- name: room_for_note
+-- Whether the name is there, and what the others take up.
+SELECT count(*) FILTER (WHERE name = :note), count(*) FILTER (WHERE name <> :note),
+       cast(coalesce(sum(length(value)) FILTER (WHERE name <> :note), 0) AS bigint)
+  FROM onward_notes
+ WHERE job_id = :id;
+
+-- name: store_signal
+INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, onward_now(:now), :value)
+ON CONFLICT (job_id, name) DO UPDATE SET (at, value) = ROW (excluded.at, excluded.value);
+
+-- name: signalled
+-- Those that wait for a signal that is there.  Their rows are locked: a signal that is not seen yet will find them.
+SELECT job.id, job.queue
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id, queue, state, awaits FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
+ WHERE job.state = 'scheduled'
+   AND EXISTS (SELECT 1 FROM onward_notes WHERE job_id = wanted.id AND name = '!' || job.awaits);
+
+-- name: forget_notes
+-- A job that was enqueued anew under its old id keeps what it has.
+DELETE FROM onward_notes
+ WHERE job_id = ANY (cast(:ids AS text[]))
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_notes.job_id);
+
+-- name: drop_notes
+DELETE FROM onward_notes WHERE job_id = ANY (cast(:ids AS text[]));
+
 -- name: next_finished
 SELECT id, queue, state, finished_at, sealed IS NULL, onward_now(:now)
   FROM onward_finished
@@ -987,6 +1046,58 @@ SELECT 'slot', slot_name, '', 0, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), 
   FROM pg_replication_slots
  WHERE NOT active
  ORDER BY 4 DESC, 5 DESC;
+
+-- Schedules.
+
+-- name: schedules
+-- The clock comes with every row, and alone if there is none.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
+SELECT clock.now, name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed
+  FROM clock
+  LEFT JOIN onward_schedules ON true;
+
+-- name: put_schedule
+INSERT INTO onward_schedules (name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed)
+VALUES (:schedule, 1, :origin, :fingerprint, :declared_at, :booked_until, :paused_at, onward_now(:now), :missed, :sealed)
+ON CONFLICT DO NOTHING
+RETURNING version;
+
+-- name: change_schedule
+-- A version that no process wrote is -1.
+UPDATE onward_schedules
+   SET version = :following, origin = :origin, fingerprint = :fingerprint, declared_at = :declared_at,
+       booked_until = :booked_until, paused_at = :paused_at, seen_at = onward_now(:now), missed = :missed, sealed = :sealed
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version
+RETURNING version;
+
+-- name: drop_schedule
+DELETE FROM onward_schedules
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version
+RETURNING version;
+
+-- name: schedules_seen
+WITH held AS MATERIALIZED (
+    SELECT schedule.name
+      FROM unnest(cast(:names AS text[])) AS wanted (name)
+     CROSS JOIN LATERAL (SELECT name FROM onward_schedules WHERE name = wanted.name FOR UPDATE) AS schedule
+)
+UPDATE onward_schedules SET seen_at = onward_now(:now) WHERE name = ANY (ARRAY (SELECT name FROM held));
+
+-- name: take_back
+-- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared again then.
+WITH held AS MATERIALIZED (
+    SELECT job.id
+      FROM unnest(cast(:ids AS text[])) AS wanted (id)
+     CROSS JOIN LATERAL (SELECT id
+                           FROM onward_jobs
+                          WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
+                            AND owner IS NULL
+                            FOR UPDATE) AS job
+)
+DELETE FROM onward_jobs
+ WHERE id = ANY (ARRAY (SELECT id FROM held))
+   AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL
+RETURNING id;
 
 -- Transfer between stores.
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from msgspec.structs import replace
+
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -29,6 +31,7 @@ from onward.backends.redis.connection import Connections
 from onward.backends.redis.damage import RedisDamage
 from onward.backends.redis.driver import redis
 from onward.backends.redis.inspection import RedisInspection
+from onward.backends.redis.schedules import RedisSchedules
 from onward.backends.redis.transfer import RedisTransfer
 from onward.backends.redis.url import parse_url
 from onward.base.clock import SECOND, Clock
@@ -43,7 +46,7 @@ _SLICE = 0.5  # seconds: how soon a waiting thread notices that its backend was 
 _SHORTEST = 0.001
 
 
-class RedisBackend(RedisDamage, RedisInspection, RedisTransfer, Backend):
+class RedisBackend(RedisDamage, RedisInspection, RedisSchedules, RedisTransfer, Backend):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
@@ -62,7 +65,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisTransfer, Backend):
 
     @property
     def capabilities(self) -> Capabilities:
-        return DURABLE if self._connections.server.durable else LOSSY
+        return replace(DURABLE if self._connections.server.durable else LOSSY, notes=False)
 
     def connect(self) -> None:
         with errors.translated(self._connections.place), self._connections.borrowed():

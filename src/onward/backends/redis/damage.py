@@ -81,7 +81,7 @@ class RedisDamage(damage.SetsAside):
         # First the indexes of queues: what they name is of that queue.
         for name in sorted(indexes, key=lambda name: _kind(name) not in _QUEUED):
             found += self._repair_index(name)
-        return found + self._repair_rest(counts)
+        return found + self._repair_names() + self._repair_rest(counts)
 
     def _keys(self) -> Iterator[list[bytes]]:
         cursor: Any = b"0"
@@ -122,6 +122,16 @@ class RedisDamage(damage.SetsAside):
             cursor = following.decode()
             if cursor == "0":
                 return found
+
+    def _repair_names(self) -> int:
+        """Rename schedules whose names are no text."""
+        _, pairs = self._run("schedules", self._now())
+        renamed = {name: showing.shown_name(name).encode() for name in pairs[::2]}
+        wrong = [(old, new) for old, new in renamed.items() if old != new]
+        for old, new in wrong:
+            logger.critical("the schedule %r is called %s now: its name was no text", old[:_SHOWN], _text(new))
+        self._run("repair_schedules", beside=[each for pair in wrong for each in pair])
+        return len(wrong)
 
     def _repair_rest(self, counts: Sequence[bytes]) -> int:
         ended, miscounted = self._run("repair_rest", beside=counts)

@@ -8,8 +8,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -67,7 +65,6 @@ __all__ = ["SqliteBackend"]
 
 Result = TypeVar("Result")
 
-_DURABLE, _LOSSY = (replace(each, notes=True, schedules=True) for each in (DURABLE, LOSSY))
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
@@ -139,7 +136,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
 
     @property
     def capabilities(self) -> Capabilities:
-        return _DURABLE if self._connections.durable else _LOSSY
+        return DURABLE if self._connections.durable else LOSSY
 
     def connect(self) -> None:
         self._connections.connect()

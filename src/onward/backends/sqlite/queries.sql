@@ -663,12 +663,12 @@ RETURNING version;
 UPDATE onward_schedules
    SET version = :following, origin = :origin, fingerprint = :fingerprint, declared_at = :declared_at,
        booked_until = :booked_until, paused_at = :paused_at, seen_at = :now, missed = :missed, sealed = :sealed
- WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :seen
+ WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :version
 RETURNING version;
 
 -- name: drop_schedule
 DELETE FROM onward_schedules
- WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :seen
+ WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :version
 RETURNING version;
 
 -- name: schedules_seen

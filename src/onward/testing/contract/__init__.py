@@ -50,6 +50,7 @@ TOPICS = (
     "schedules",
     "sessions",
     "settling",
+    "signals",
     "snapshots",
     "suspects",
     "taking",

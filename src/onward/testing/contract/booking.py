@@ -134,6 +134,17 @@ class TakingBackContract:
         assert (counts[State.SCHEDULED], sum(counts.values())) == (1, 1)
         assert backend.claim(a_claim(limit=9)) == []
 
+    @needs("notes")
+    def test_signals_of_a_job_that_is_taken_back_go_with_it(self, backend):
+        booked, again = an_envelope(delay=FAR), an_envelope(delay=FAR)
+        backend.enqueue([booked, again])
+        for each in (booked, again):
+            backend.signal(each.id, "go", b"1")
+
+        backend.take_back([booked.id])
+
+        assert (list(backend.notes(booked.id)), len(backend.notes(again.id))) == ([], 1)
+
     def test_taking_back_none_is_fine(self, backend):
         assert list(backend.take_back([])) == []
 

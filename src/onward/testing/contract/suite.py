@@ -34,7 +34,7 @@ from onward.testing.contract.forgetting import ForgettingContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
 from onward.testing.contract.moving import AcceptingContract, WithholdingContract
-from onward.testing.contract.notes import NotesContract, SignalsContract, WaitingForSignalsContract
+from onward.testing.contract.notes import NotesContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
@@ -44,6 +44,7 @@ from onward.testing.contract.replaying import ReplayContract, SkippedReplayContr
 from onward.testing.contract.schedules import DamagedSchedulesContract, SchedulesContract
 from onward.testing.contract.sessions import DeadSessionsContract, SessionsContract, SweepsContract
 from onward.testing.contract.settling import CountersContract, FatesContract, MarksContract
+from onward.testing.contract.signals import SignalsContract, WaitingForSignalsContract
 from onward.testing.contract.snapshots import SnapshotsContract
 from onward.testing.contract.suspects import SuspectsContract
 from onward.testing.contract.taking import TakingContract
