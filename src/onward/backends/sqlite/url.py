@@ -33,6 +33,11 @@ def parse_url(url: str) -> tuple[str, Options]:
     path = unquote(parts.path[1:])
     if parts.scheme != "sqlite" or parts.netloc or not path:
         raise BackendMisconfigured(f"{url!r} names no file: write sqlite:///relative.db or sqlite:////absolute/path.db")
+    if path.startswith("file:"):
+        raise BackendMisconfigured(
+            f"{url!r} would make a file of the name {path!r}: write the path itself, sqlite:///jobs.db; for jobs in memory "
+            f"the url is memory://"
+        )
     options = Options()
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name == "durability":
