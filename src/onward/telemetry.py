@@ -40,7 +40,9 @@ __all__ = [
     "Milestones",
     "QueuePaused",
     "QueueResumed",
+    "ScheduleRejected",
     "Telemetry",
+    "TicksMissed",
 ]
 
 logger = get_logger("onward")
@@ -58,6 +60,20 @@ class QueuePaused(Event, frozen=True, kw_only=True):
 
 class QueueResumed(Event, frozen=True, kw_only=True):
     queue: str
+
+
+class TicksMissed(Event, frozen=True, kw_only=True):
+    """Ticks of a schedule had passed for so long that no job is booked for them: ``catch_up`` says how many run late."""
+
+    schedule: str
+    missed: int
+
+
+class ScheduleRejected(Event, frozen=True, kw_only=True):
+    """The specification of a schedule cannot be trusted, or not be read: nothing is booked for it."""
+
+    schedule: str
+    problem: str
 
 
 class JobEvent(Event, frozen=True, kw_only=True):

@@ -351,7 +351,7 @@ def test_an_interruption_waits_until_it_is_known_what_became_of_it(jobs, databas
     del jobs.backend.begin
 
     record, happened = handle.record(), step != "begin"
-    assert [error.kind for error in record.errors] == ["JobTimeout"]
+    assert [error.kind for error in record.errors] == ["onward.errors.JobTimeout"]
     assert record.state is (State.COMPLETED if happened else State.DISCARDED)
     assert database.effects() == (["paid"] if happened else [])
     assert jobs.metrics.count("jobs_succeeded") == happened

@@ -86,6 +86,14 @@ class Client:
             self.after_enqueue()
         return answers
 
+    def booked(self, envelopes: Sequence[Envelope]) -> None:
+        """Count and tell jobs that were stored with a change of their schedule."""
+        answers = [Enqueued(envelope.id) for envelope in envelopes]
+        if answers:
+            self.count(envelopes, answers)
+        for envelope, answer in zip(envelopes, answers, strict=True):
+            self._tell(envelope, answer)
+
     def count(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> None:
         """Count jobs that were stored, or passed to a transaction of the caller's, and those that another job stands for."""
         if len(envelopes) == 1:  # nearly always

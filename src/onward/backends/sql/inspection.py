@@ -10,6 +10,7 @@ from onward.backend import Pruned, Query, QueueState, SessionState, StoredJob
 from onward.backends.sql import rows
 from onward.backends.sql.rows import PruneBatch, Row
 from onward.backends.sql.statements import SqlTransaction
+from onward.errors import QueueReserved
 from onward.job.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["EVERY_STATE", "REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
@@ -79,13 +80,23 @@ class SqlInspection:
 
     def queues(self) -> Sequence[QueueState]:
         def look(tx: SqlTransaction) -> Sequence[QueueState]:
-            counted, stopped = tx.ask("live_by_queue"), tx.ask("paused_queues")
+            counted, stopped, reservations = tx.ask("live_by_queue"), tx.ask("paused_queues"), tx.ask("reservations")
             live: dict[str, int] = dict(counted.rows())
             paused = {name for (name,) in stopped.rows()}
-            names = sorted(live.keys() | paused)
-            return [QueueState(name=name, paused=name in paused, live=live.get(name, 0)) for name in names]
+            reserved: dict[str, str] = dict(reservations.rows())
+            return [
+                QueueState(name=name, paused=name in paused, live=live.get(name, 0), reserved_for=reserved.get(name))
+                for name in sorted(live.keys() | paused)
+            ]
 
         return self._read(look)
+
+    def _refuse_reserved(self, queue: str) -> bool:
+        """Raise if a queue was not resumed because a transfer has reserved it; else it was open, so nothing changed."""
+        for (reserved_for,) in self._write(lambda tx: tx.ask("reservation", queue=queue).rows()):
+            if reserved_for is not None:
+                raise QueueReserved(queue, reserved_for)
+        return False
 
     def purge(self, query: Query) -> int:
         def act(tx: SqlTransaction) -> int:

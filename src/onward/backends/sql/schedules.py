@@ -84,12 +84,19 @@ class SqlSchedules:
         """Lock what storing these needs before jobs are removed, where that takes an order."""
 
     def _take_back(self, tx: SqlTransaction, ids: Sequence[str]) -> list[str]:
-        return [job_id for (job_id,) in tx.ask("take_back", ids=sorted(set(ids))).rows()]
+        removed = self._remove_unbegun(tx, sorted(set(ids)))
+        if removed:
+            tx.ask("forget_notes", ids=removed)
+        return removed
+
+    def _remove_unbegun(self, tx: Any, ids: list[str]) -> list[str]:
+        """Remove those that were never claimed; return which."""
+        return [job_id for (job_id,) in tx.ask("take_back", ids=ids).rows()]
 
 
 def _compare_and_set(tx: SqlTransaction, change: ScheduleChange) -> bool:
     """Write the row if its version is the one that was seen; return whether it was."""
-    seen = {"schedule": change.name, "seen": change.version, "last": LAST_VERSION}
+    seen = {"schedule": change.name, "version": change.version, "last": LAST_VERSION}
     if change.row is None:
         return bool(tx.ask("drop_schedule", **seen).rows())
     values = _values(change.row)
@@ -112,7 +119,8 @@ def _values(row: ScheduleRow) -> dict[str, object]:
 
 def _row(columns: Sequence[Any]) -> ScheduleRow:
     row = dict(zip(_COLUMNS, columns, strict=True))
-    # Names are read as bytes: one that is no text would be shown under a name by which no statement finds it.
-    row["name"] = bytes(row["name"]).decode()
+    # Where a database keeps any bytes as text, names are read as bytes: one that is no text would be shown under a name by
+    # which no statement finds it.
+    row["name"] = row["name"] if isinstance(row["name"], str) else bytes(row["name"]).decode()
     row["sealed"] = bytes(row["sealed"])
     return readable(row)

@@ -22,6 +22,7 @@ from onward.backend import (
     Lease,
     Reaped,
     Session,
+    StoredJob,
     Turn,
     TurnResult,
 )
@@ -29,7 +30,7 @@ from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.enqueueing import StartOver
 from onward.backends.sql.reaping import singly
-from onward.backends.sql.rows import Row
+from onward.backends.sql.rows import Row, showing
 from onward.backends.sql.same_database import same_database
 from onward.backends.sql.settling import why
 from onward.backends.sql.statements import NamedSteps
@@ -197,6 +198,9 @@ class ServerBackend(SetsRowsAside, Backend):
             return found
 
     # Transactions of callers
+
+    def showing(self, job_id: str, style: Style) -> Steps[StoredJob | None]:
+        return self._for_caller(showing(job_id), style)
 
     def recognizing(self, style: Style) -> Steps[None]:
         if self._database is None:

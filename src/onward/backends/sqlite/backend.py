@@ -8,8 +8,6 @@ from os import PathLike
 from pathlib import Path
 from typing import TypeVar
 
-from msgspec.structs import replace
-
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -23,12 +21,16 @@ from onward.backend import (
     Reaped,
     Renewal,
     Session,
+    Settled,
+    Settlement,
+    StoredJob,
     Turn,
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql import text
 from onward.backends.sql.damage import SetsRowsAside
+from onward.backends.sql.rows import showing
 from onward.backends.sql.sections import prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
@@ -44,7 +46,7 @@ from onward.backends.sqlite import (
     schema,
     settling,
 )
-from onward.backends.sqlite.completing import SqliteCompletion
+from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
@@ -56,14 +58,13 @@ from onward.backends.sqlite.url import Durability, anchored, checked_durability,
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
-from onward.contract.transactions import Dialect, Rows, Steps, Style, in_the_way, waits_for_itself
+from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style, in_the_way, waits_for_itself
 from onward.errors import BackendMisconfigured, TransactionError
 
 __all__ = ["SqliteBackend"]
 
 Result = TypeVar("Result")
 
-_DURABLE, _LOSSY = (replace(each, notes=True, schedules=True) for each in (DURABLE, LOSSY))
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
@@ -73,6 +74,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
+    exclusive = True
 
     def __init__(self, connections: Connections, pipe: WakePipe, *, clock: Clock, prefix: str) -> None:
         super().__init__()
@@ -134,7 +136,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
 
     @property
     def capabilities(self) -> Capabilities:
-        return _DURABLE if self._connections.durable else _LOSSY
+        return DURABLE if self._connections.durable else LOSSY
 
     def connect(self) -> None:
         self._connections.connect()
@@ -287,6 +289,13 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         steps = enqueueing.joining(envelopes, self.clock.micros())
         return as_statements(steps, lambda step: foreign(self._sql[step.name], step.parameters, style))
+
+    def showing(self, job_id: str, style: Style) -> Steps[StoredJob | None]:
+        return as_statements(showing(job_id), lambda step: foreign(self._sql[step.name], step.parameters, style))
+
+    def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
+        tx = Transaction(CallersConnection(run, style), self._sql, self.clock.micros())
+        return settle_fenced(tx, settlement)
 
     def recognizing(self, style: Style) -> Steps[None]:
         def look() -> NamedSteps[None]:

@@ -102,11 +102,11 @@ class SqliteInspection(SqlInspection):
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         def act(tx: Transaction) -> bool:
             if paused:
-                return tx.run("pause", (queue, tx.now)) == 1
+                return tx.run("pause", {"queue": queue, "now": tx.now}) == 1
             tx.wakes = True
-            return tx.run("resume", (queue,)) == 1
+            return tx.run("resume", {"queue": queue}) == 1
 
-        return self._write(act)
+        return self._write(act) or (not paused and self._refuse_reserved(queue))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         noted = (lease.envelope.id, lease.token, lease.owner, progress)

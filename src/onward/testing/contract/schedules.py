@@ -192,15 +192,16 @@ class SchedulesContract:
         assert (ahead, backend.schedules().now) == (clock.micros() + 7_200_000_000, clock.micros())
 
     def test_being_seen_moves_no_version(self, backend, clock):
-        for name in ("a", "b", "c"):
+        names = ["a", "b ", "🕰 é"]
+        for name in names:
             backend.change_schedule(a_change(0, a_schedule(name)))
         begun = clock.micros()
         clock.advance(60)
 
-        backend.schedules_seen(["c", "a", "unknown", "a"])
+        backend.schedules_seen(["🕰 é", "a", "unknown", "b", "a"])
 
         rows = backend.schedules().rows
-        assert [(row.name, row.version) for row in rows] == [("a", 1), ("b", 1), ("c", 1)]
+        assert [(row.name, row.version) for row in rows] == [(name, 1) for name in names]
         assert [row.seen_at for row in rows] == [clock.micros(), begun, clock.micros()]
         assert backend.change_schedule(a_change(1, a_schedule("a")))
 

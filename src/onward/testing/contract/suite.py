@@ -33,8 +33,7 @@ from onward.testing.contract.fencing import FencingContract, GenerationsContract
 from onward.testing.contract.forgetting import ForgettingContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
-from onward.testing.contract.moving import AcceptingContract, WithholdingContract
-from onward.testing.contract.notes import NotesContract, SignalsContract, WaitingForSignalsContract
+from onward.testing.contract.notes import NotesContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
@@ -44,10 +43,12 @@ from onward.testing.contract.replaying import ReplayContract, SkippedReplayContr
 from onward.testing.contract.schedules import DamagedSchedulesContract, SchedulesContract
 from onward.testing.contract.sessions import DeadSessionsContract, SessionsContract, SweepsContract
 from onward.testing.contract.settling import CountersContract, FatesContract, MarksContract
+from onward.testing.contract.signals import SignalsContract, WaitingForSignalsContract
 from onward.testing.contract.snapshots import SnapshotsContract
 from onward.testing.contract.suspects import SuspectsContract
 from onward.testing.contract.taking import TakingContract
 from onward.testing.contract.transacting import CompletingContract, JoiningContract
+from onward.testing.contract.transfer import RemoveContract, ReservationContract, RestoreContract
 from onward.testing.contract.uniqueness import ReplacingContract, UniquenessContract
 from onward.testing.contract.waiters import WaitersContract, WakingContract
 from onward.testing.contract.waiting import WaitingContract
@@ -120,8 +121,9 @@ class BackendContract(
     QueuesWithWorkContract,
     JoiningContract,
     CompletingContract,
-    WithholdingContract,
-    AcceptingContract,
+    ReservationContract,
+    RestoreContract,
+    RemoveContract,
     TakingContract,
     NotesContract,
     SignalsContract,

@@ -255,6 +255,7 @@ class CompletingContract:
         (run,) = job.runs
         assert (job.state, job.attempts) == (State.COMPLETED, 1)
         assert (run.failure, run.to, run.attempt, run.duration_ms) == (failure, State.COMPLETED, 1, 3)
+        assert run.owner == lease.owner
         assert backend.ack(lease).already_applied
 
     def test_nothing_is_put_on_record_of_a_job_that_was_not_completed(self, backend):

@@ -19,6 +19,7 @@ local function forget(id, raw)
     hash('jobs', id, false)
     hash('sealed', id, false)
     hash('progress', id, false)
+    redis.call('DEL', P .. 'notes:' .. id)
   end
   redis.call('DEL', P .. 'runs:' .. id)
   return old
