@@ -354,7 +354,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "            if sleeper.woken or seen is None:\n",
             ),
         ),
-        ("tests/backends/sqlite/test_wake.py::TestWaiting::test_looking_ends_it_where_there_is_no_bell",),
+        ("tests/backends/sqlite/test_wake.py::TestWaiting::test_looking_ends_it_where_there_is_no_wake_pipe",),
     ),
     Mutant(
         "M16",
@@ -675,7 +675,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "        known = ()\n",
             ),
         ),
-        (f"{SECRETS}::TestByType::test_it_is_masked_by_what_the_worker_knows_also_if_nobody_else_knew",),
+        (f"{SECRETS}::TestByType::test_it_is_masked_by_what_the_worker_alone_knows",),
     ),
     Mutant(
         "M44",

@@ -351,7 +351,7 @@ class TestDeadLetterQueue:
         assert b"evil" not in copy.raw
 
     @pytest.mark.promise("S36")
-    def test_nor_of_a_forged_one_that_crashes_before_anybody_looks(self, jobs, crash_elsewhere):
+    def test_nor_of_a_forged_one_that_crashes_before_it_is_checked(self, jobs, crash_elsewhere):
         jobs.backend.enqueue([a_job(payload=msgspec.Raw(b'{"evil":1}'), max_crashes=1)])
         crash_elsewhere(jobs)
 

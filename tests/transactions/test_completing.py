@@ -312,7 +312,7 @@ class TestAwaited:
         del jobs.backend.begin
         jobs.enqueue("note")  # nobody has kept the lock
 
-    def test_whoever_would_wait_for_himself_is_told_at_once(self, sqlite_database, told):
+    def test_waiting_for_own_transaction_raises_at_once(self, sqlite_database, told):
         with Onward(sqlite_database.url) as jobs:
 
             @jobs.job
@@ -426,7 +426,7 @@ class TestSqlite:
 
         assert "0.4 s" in handle.record().errors[0].message
 
-    def test_whoever_would_wait_for_himself_is_told_at_once(self, jobs, note, told):
+    def test_waiting_for_own_transaction_raises_at_once(self, jobs, note, told):
         @jobs.job
         def pay(ctx: JobContext) -> None:
             with ctx.transaction():
@@ -536,7 +536,7 @@ class TestServers:
         assert "nothing of it happened" in told[0]
         assert (database.effects(), handle.record().delivery) == (["2"], 2)
 
-    def test_nobody_waits_for_a_handler_that_takes_its_time(self, jobs, open_app, database):
+    def test_other_writers_do_not_wait_for_a_slow_handler(self, jobs, open_app, database):
         """A12 (a): the fence is taken last, so renewals, sweeps and turns pass."""
         other = open_app()
         inside, go_on = threading.Event(), threading.Event()

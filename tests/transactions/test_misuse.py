@@ -19,7 +19,7 @@ WRITE = "INSERT INTO effects (label) VALUES ('{}')"
 
 
 class TestAfterTheBlock:
-    def test_its_connection_is_nobody_s_any_more(self, jobs, note, database, told):
+    def test_its_connection_is_no_longer_joined(self, jobs, note, database, told):
         """It may be another handler's by then: a job that was accepted there would be lost, or be that one's."""
 
         @jobs.job
