@@ -29,6 +29,9 @@ MEMORY = "src/onward/backends/memory"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
 ON_REDIS = "tests/contract/test_redis.py::TestRedis"
+ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
+ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
+ON_A_PAIR = "tests/contract/test_companion.py::TestBeanstalkdWithSqlite"
 POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
@@ -688,6 +691,106 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "which users may read a key file does not matter",
         (Edit("src/onward/security/key_ring.py", "            _refuse_open_to_others(path, where)\n", ""),),
         ("tests/base/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :version\nRETURNING version;\n\n"
+                "-- name: drop_schedule",
+                "WHERE name = :schedule\nRETURNING version;\n\n-- name: drop_schedule",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_of_many_that_change_the_same_row_one_does",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                " AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version\nRETURNING version;\n\n"
+                "-- name: drop_schedule",
+                " AND cast(:last AS bigint) + cast(:version AS bigint) IS NOT NULL\nRETURNING version;\n\n"
+                "-- name: drop_schedule",
+            ),
+        ),
+        (f"{ON_POSTGRES}::test_of_many_that_change_the_same_row_one_does",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                " AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version;\n"
+                "SELECT 1 FROM dual WHERE row_count() > 0;\n\n-- name: drop_schedule",
+                ";\nSELECT 1 FROM dual WHERE row_count() > 0;\n\n-- name: drop_schedule",
+            ),
+        ),
+        (f"{ON_MYSQL}::test_a_change_of_another_version_writes_nothing",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (redis)",
+        (Edit(f"{REDIS}/scripts/change_schedule.lua", " ~= seen then return 0 end", " < 0 then return 0 end"),),
+        (f"{ON_REDIS}::test_of_many_that_change_the_same_row_one_does",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (memory)",
+        (
+            Edit(
+                f"{MEMORY}/schedules.py",
+                "if (0 if stored is None else stored.version) != change.version:",
+                "if stored is None and change.version:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_of_many_that_change_the_same_row_one_does",),
+    ),
+    Mutant(
+        "M62",
+        "a job that a worker has begun is taken back (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL\nRETURNING id;",
+                "\nRETURNING id;",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_job_that_has_begun_stays",),
+    ),
+    Mutant(
+        "M62",
+        "a job that a worker has begun is taken back (redis)",
+        (Edit(f"{REDIS}/scripts/lib/schedules.lua", " and record[DELIVERY] == 0 then", " then"),),
+        (f"{ON_REDIS}::test_a_job_that_has_begun_stays",),
+    ),
+    Mutant(
+        "M63",
+        "a booked job that has finished is stored again",
+        (
+            Edit(
+                f"{SQLITE}/schedules.py",
+                "enqueueing.enqueue(tx, envelopes, retried=True)",
+                "enqueueing.enqueue(tx, envelopes)",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_finished_job_is_not_stored_again",),
+    ),
+    Mutant(
+        "M64",
+        "a message about a job that was taken back brings it back",
+        (
+            Edit(
+                "src/onward/backends/companion/deliveries.py",
+                "            if is_booked(job):  #",
+                "            if 0:  #",
+            ),
+        ),
+        (f"{ON_A_PAIR}::test_a_waiting_job_is_removed_without_a_trace",),
     ),
     Mutant(
         "M51",
