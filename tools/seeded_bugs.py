@@ -539,8 +539,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             Edit("src/onward/job/envelope.py", '"global" else self.name or self.job', '"global" else self.job'),
             Edit(
                 "src/onward/job/envelope.py",
-                "single_instance=(letter.name or letter.job) if",
-                "single_instance=letter.job if",
+                "            return self.name or self.job\n",
+                "            return self.job\n",
             ),
         ),
         ("tests/job/test_envelope.py::test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one",),
