@@ -28,6 +28,7 @@ SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
+ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
@@ -35,6 +36,7 @@ DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
+INTERRUPTIONS = "tests/operate/test_interruptions.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
 PROGRAMS = "tests/proof/test_programs.py"
@@ -692,12 +694,69 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
     ),
     Mutant(
         "M51",
+        "people can resume a queue in the middle of a transfer (sqlite)",
+        (Edit(f"{SQLITE}/queries.sql", "paused_at IS NOT NULL AND reserved_for IS NULL;", "paused_at IS NOT NULL;"),),
+        (f"{ON_SQLITE}::test_no_worker_claims_from_a_reserved_queue_whatever_people_resume",),
+    ),
+    Mutant(
+        "M52",
+        "a transfer removes jobs that have changed since they were read",
+        (
+            Edit(
+                "src/onward/backends/sql/transfer.py",
+                "seen.get((job.id, job.is_finished)) == version_of(job)",
+                "(job.id, job.is_finished) in seen",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_only_a_job_that_is_still_what_was_read_is_removed",),
+    ),
+    Mutant(
+        "M53",
+        "a transfer that was taken over still writes",
+        (Edit("src/onward/contract/transfer.py", "    if found != transfer:\n", "    if not found:\n"),),
+        (
+            f"{ON_SQLITE}::test_a_transfer_without_the_reservation_neither_restores_nor_removes",
+            f"{ON_MEMORY}::test_a_transfer_without_the_reservation_neither_restores_nor_removes",
+        ),
+    ),
+    Mutant(
+        "M54",
+        "a transfer that may have copied goes on to another store",
+        (
+            Edit(
+                "src/onward/operate/transfer.py",
+                'if source is not None and source.role == "sends" and target is None:',
+                "if False:",
+            ),
+        ),
+        (f"{INTERRUPTIONS}::test_a_transfer_that_may_have_copied_goes_on_to_the_same_store_only",),
+    ),
+    Mutant(
+        "M55",
+        "a job that is cancelled while it is in both stores runs at the target",
+        (Edit("src/onward/operate/transfer.py", "            run.withdraw_cancelled()\n", "            pass\n"),),
+        (f"{INTERRUPTIONS}::test_every_job_runs_once_wherever_the_transfer_is_killed[memory-people_retry_and_cancel]",),
+    ),
+    Mutant(
+        "M56",
+        "a claim that began before a reservation takes a job after it",
+        (Edit("src/onward/backends/sql/transfer.py", "            self._await_claims()\n", "            pass\n"),),
+        (f"{INTERRUPTIONS}::test_a_reservation_waits_for_claims_that_began_before_it[postgres]",),
+    ),
+    Mutant(
+        "M57",
+        "a restored job brings no records of its runs (redis)",
+        (Edit(f"{REDIS}/scripts/restore.lua", "for _, run in ipairs(each[S_RUNS])", "for _, run in ipairs({})"),),
+        (f"{ON_REDIS}::test_a_restored_job_is_what_it_was",),
+    ),
+    Mutant(
+        "M61",
         "the hook registered last is the outermost",
         (Edit("src/onward/job/hooks.py", "    return (*hooks, hook)\n", "    return (hook, *hooks)\n"),),
         (f"{HOOKS}::test_a_hook_is_entered_before_the_handler_and_left_after_it_the_first_outermost",),
     ),
     Mutant(
-        "M52",
+        "M62",
         "what a hook raises after a success is dropped",
         (
             Edit(
@@ -709,31 +768,31 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{HOOKS}::test_what_a_hook_raises_is_the_attempts_error",),
     ),
     Mutant(
-        "M53",
+        "M63",
         "a signal that was returned is a success to hooks",
         (Edit("src/onward/attempt/hooked.py", "    if isinstance(value, Signal):\n", "    if False:\n"),),
         (f"{HOOKS}::test_signals_pass_through_hooks_whether_raised_or_returned",),
     ),
     Mutant(
-        "M54",
+        "M64",
         "a stamp overrules the meta of the call",
         (Edit("src/onward/client/stamps.py", "{**stamped, **meta}", "{**meta, **stamped}"),),
         ("tests/application/test_stamps.py::test_the_callers_own_keys_win_and_then_the_later_stamp",),
     ),
     Mutant(
-        "M55",
+        "M65",
         "a job is taken for completed although its caller did not commit",
         (Edit(f"{CALLERS_BLOCK}", "return self._given.outcome if happened else None", "return self._given.outcome"),),
         (f"{ELSEWHERE}::test_an_exception_before_the_commit_undoes_all_of_it",),
     ),
     Mutant(
-        "M56",
+        "M66",
         "a lost lease does not keep its handler's own transaction from being committed",
         (Edit(f"{CALLERS_BLOCK}", "        if not settled.applied:\n", "        if False:\n"),),
         (f"{ELSEWHERE}::test_a_lease_that_was_lost_meanwhile_rolls_it_back",),
     ),
     Mutant(
-        "M57",
+        "M67",
         "a failed run does not tell who ran it (sqlite)",
         (
             Edit(

@@ -19,7 +19,7 @@ from onward.errors import DecryptionFailed, EncryptionUnavailable, OptionError
 from onward.job.envelope import Letter, Sealed, open_sealed, seal
 from onward.job.lease import Lease
 from onward.job.settlement import Settlement
-from onward.operate.transfer import Mover
+from onward.operate.transfer import Transfer
 from onward.security.encryption import Encryption
 from onward.security.key_ring import KeyRing
 from onward.security.signing import Signer
@@ -339,9 +339,7 @@ def test_it_survives_a_move_to_another_store(private, store, tmp_path):
     there = Onward(f"sqlite:///{tmp_path / 'there.db'}", signing_keys=RING, encryption=True, clock=jobs.backend.clock)
     with there:
         with_work(there, ran)
-        mover = Mover(jobs.backend, there.backend)
-        with mover.at_work():
-            assert mover.move("default").is_complete
+        assert Transfer(jobs.backend, there.backend).move("default").is_complete
         there.resume("default")
         there.drain()
 

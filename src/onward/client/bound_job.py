@@ -43,7 +43,7 @@ from onward.errors import (
     ResultTimeout,
     ResultUnreadable,
 )
-from onward.job.context import JobContext
+from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import EnqueueOptions, JobDefinition, UsingOptions, define
 from onward.job.envelope import Envelope, Letter
 from onward.job.other_words import METHODS
@@ -185,6 +185,10 @@ class JobDecorator(Protocol):
     def __call__(
         self, function: Callable[Concatenate[JobContext, P], Coroutine[Any, Any, T]], /
     ) -> Job[P, Concatenate[JobContext, P], Coroutine[Any, Any, T], T]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T]], /
+    ) -> Job[P, Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T], T]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[JobContext, P], T], /

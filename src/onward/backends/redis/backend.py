@@ -7,8 +7,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from onward.backend import (
     DURABLE,
     LOSSY,
@@ -31,6 +29,7 @@ from onward.backends.redis.connection import Connections
 from onward.backends.redis.damage import RedisDamage
 from onward.backends.redis.driver import redis
 from onward.backends.redis.inspection import RedisInspection
+from onward.backends.redis.notes import RedisNotes
 from onward.backends.redis.schedules import RedisSchedules
 from onward.backends.redis.transfer import RedisTransfer
 from onward.backends.redis.url import parse_url
@@ -46,7 +45,7 @@ _SLICE = 0.5  # seconds: how soon a waiting thread notices that its backend was 
 _SHORTEST = 0.001
 
 
-class RedisBackend(RedisDamage, RedisInspection, RedisSchedules, RedisTransfer, Backend):
+class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, RedisTransfer, Backend):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:
@@ -65,7 +64,7 @@ class RedisBackend(RedisDamage, RedisInspection, RedisSchedules, RedisTransfer, 
 
     @property
     def capabilities(self) -> Capabilities:
-        return replace(DURABLE if self._connections.server.durable else LOSSY, notes=False)
+        return DURABLE if self._connections.server.durable else LOSSY
 
     def connect(self) -> None:
         with errors.translated(self._connections.place), self._connections.borrowed():

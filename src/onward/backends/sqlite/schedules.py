@@ -17,9 +17,3 @@ class SqliteSchedules(SqlSchedules):
 
     def _store_unknown(self, tx: Transaction, envelopes: Sequence[Envelope]) -> None:
         enqueueing.enqueue(tx, envelopes, retried=True)
-
-    def _take_back(self, tx: Transaction, ids: Sequence[str]) -> list[str]:
-        removed = super()._take_back(tx, ids)
-        if removed:
-            tx.ask("forget_notes", ids=removed)
-        return removed

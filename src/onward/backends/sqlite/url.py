@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Literal, NotRequired, TypedDict
+from typing import NotRequired, TypedDict
 from urllib.parse import parse_qsl, quote, unquote, urlsplit
 
+from onward.backends.options import Durability, durability
 from onward.errors import BackendMisconfigured
 
-__all__ = ["Durability", "Options", "anchored", "checked_durability", "parse_url"]
-
-Durability = Literal["full", "relaxed"]
+__all__ = ["Options", "anchored", "parse_url"]
 
 
 class Options(TypedDict):
@@ -42,7 +41,7 @@ def parse_url(url: str) -> tuple[str, Options]:
     options = Options()
     for name, value in parse_qsl(parts.query, keep_blank_values=True):
         if name == "durability":
-            options["durability"] = checked_durability(value)
+            options["durability"] = durability(value)
         elif name == "busy_timeout":
             options["busy_timeout"] = _seconds(name, value)
         else:
@@ -59,14 +58,6 @@ def anchored(url: str, path: Path) -> str:
     """
     query = urlsplit(url).query
     return f"sqlite:///{quote(str(path))}" + (f"?{query}" if query else "")
-
-
-def checked_durability(value: str) -> Durability:
-    if value == "full":
-        return "full"
-    if value == "relaxed":
-        return "relaxed"
-    raise BackendMisconfigured(f"durability is {value!r}: use 'full' or 'relaxed'")
 
 
 def _seconds(name: str, value: str) -> float:
