@@ -46,6 +46,9 @@ PROGRAMS = "tests/proof/test_programs.py"
 ATTACKS = "tests/security/signing/test_attacks.py"
 ENCRYPTION = "tests/application/test_encryption.py"
 SECRETS = "tests/application/test_secrets.py"
+HOOKS = "tests/application/test_hooks.py"
+CALLERS_BLOCK = "src/onward/transactions/callers_block.py"
+ELSEWHERE = "tests/transactions/test_completing_elsewhere.py::TestOneCommit"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -848,5 +851,59 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a restored job brings no records of its runs (redis)",
         (Edit(f"{REDIS}/scripts/restore.lua", "for _, run in ipairs(each[S_RUNS])", "for _, run in ipairs({})"),),
         (f"{ON_REDIS}::test_a_restored_job_is_what_it_was",),
+    ),
+    Mutant(
+        "M61",
+        "the hook registered last is the outermost",
+        (Edit("src/onward/job/hooks.py", "    return (*hooks, hook)\n", "    return (hook, *hooks)\n"),),
+        (f"{HOOKS}::test_a_hook_is_entered_before_the_handler_and_left_after_it_the_first_outermost",),
+    ),
+    Mutant(
+        "M62",
+        "what a hook raises after a success is dropped",
+        (
+            Edit(
+                "src/onward/attempt/hooked.py",
+                "            if error is None:\n                next(self._steps)\n",
+                "            if error is None:\n                return False\n",
+            ),
+        ),
+        (f"{HOOKS}::test_what_a_hook_raises_is_the_attempts_error",),
+    ),
+    Mutant(
+        "M63",
+        "a signal that was returned is a success to hooks",
+        (Edit("src/onward/attempt/hooked.py", "    if isinstance(value, Signal):\n", "    if False:\n"),),
+        (f"{HOOKS}::test_signals_pass_through_hooks_whether_raised_or_returned",),
+    ),
+    Mutant(
+        "M64",
+        "a stamp overrules the meta of the call",
+        (Edit("src/onward/client/stamps.py", "{**stamped, **meta}", "{**meta, **stamped}"),),
+        ("tests/application/test_stamps.py::test_the_callers_own_keys_win_and_then_the_later_stamp",),
+    ),
+    Mutant(
+        "M65",
+        "a job is taken for completed although its caller did not commit",
+        (Edit(f"{CALLERS_BLOCK}", "return self._given.outcome if happened else None", "return self._given.outcome"),),
+        (f"{ELSEWHERE}::test_an_exception_before_the_commit_undoes_all_of_it",),
+    ),
+    Mutant(
+        "M66",
+        "a lost lease does not keep its handler's own transaction from being committed",
+        (Edit(f"{CALLERS_BLOCK}", "        if not settled.applied:\n", "        if False:\n"),),
+        (f"{ELSEWHERE}::test_a_lease_that_was_lost_meanwhile_rolls_it_back",),
+    ),
+    Mutant(
+        "M67",
+        "a failed run does not tell who ran it (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, owner, ?8, ?9, ?10",
+                "SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_each_run_tells_which_session_ran_it",),
     ),
 )
