@@ -7,7 +7,7 @@ PACKAGE := $(VENV)/.package
 STAMP := $(VENV)/.installed
 PEERS := .venv-bench
 # More processes than cores: most tests wait for a server or for another process.
-PYTEST := $(BIN)/pytest -n 4 --dist loadgroup
+PYTEST := $(BIN)/pytest -n 4
 
 # Tests start thousands of interpreters.  With bytecode they do in half of the time, in a folder of its own.
 export PYTHONDONTWRITEBYTECODE :=
@@ -56,6 +56,7 @@ check: setup ## Style, types, layers, limits, promises, documentation
 	$(BIN)/python -m tools.trace check
 	$(BIN)/python -m tools.cli_reference check
 	$(BIN)/python -m tools.options_reference check
+	$(BIN)/python -m tools.backend_contract check
 	$(BIN)/zensical build --strict
 
 format: setup ## Format the code and fix what the linter can
@@ -66,6 +67,7 @@ format: setup ## Format the code and fix what the linter can
 	$(BIN)/python -m tools.processes_picture write
 	$(BIN)/python -m tools.cli_reference write
 	$(BIN)/python -m tools.options_reference write
+	$(BIN)/python -m tools.backend_contract write
 
 proof: setup ## The tests' claims at full scale (takes long)
 	HYPOTHESIS_PROFILE=proof $(BIN)/python -m tools.proof

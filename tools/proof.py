@@ -93,7 +93,7 @@ def _pytest(path: str, seconds: float | None, *, scale: float | None = None, pro
     _say(f"{path} ...")
     begun = time.monotonic()
     # A single test has no limit of its own.
-    spread = ["-n", str(processes), "--dist", "loadgroup"] if processes else []
+    spread = ["-n", str(processes)] if processes else []
     command = [sys.executable, "-m", "pytest", "-x", "-q", *spread, "--timeout=0", path]
     environment = os.environ | {"HYPOTHESIS_PROFILE": "proof"}
     if scale is not None:

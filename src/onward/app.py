@@ -6,6 +6,7 @@ import builtins
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -13,7 +14,7 @@ from onward import handlers as keyed
 from onward.backend import Backend, Check, Overview, QueueState, Reaped
 from onward.base.clock import Clock
 from onward.base.durations import Duration
-from onward.client.bound_job import Job, JobDecorator, JobHandle, bind
+from onward.client.bound_job import Job, JobDecorator, JobHandle
 from onward.client.builder import Builder
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
@@ -64,7 +65,8 @@ class Onward(SteersJobs):
         self._parts = parts = Parts(self.settings, clock, handlers or {}, queue_handlers)
         self.backend: Backend = parts.backend
         self.metrics, self.telemetry = parts.metrics, parts.telemetry
-        self.client, self.dead_letters = parts.client, parts.dead_letters
+        self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
+        self.schedule = parts.declarations.declare
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
         self._signaller = parts.signaller
         self._closed = False
@@ -97,9 +99,8 @@ class Onward(SteersJobs):
     def job(self, function: None = None, /, **options: Unpack[JobOptions]) -> JobDecorator: ...
     def job(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a function a job: ``@jobs.job`` or ``@jobs.job(queue="mail", max_retries=5)``."""
-        if function is None:
-            return lambda function: bind(function, options, self.client, self._handles)
-        return bind(function, options, self.client, self._handles)
+        make = partial(self._parts.bind, options)
+        return make if function is None else make(function)
 
     @overload
     def around(self, hook: H, /, *, only: Only | None = None) -> H: ...
@@ -147,7 +148,7 @@ class Onward(SteersJobs):
     @overload
     async def aenqueue(self, job: str, /, payload: Any = None, **options: Unpack[UsingOptions]) -> JobHandle[Any]: ...
     async def aenqueue(self, job: Any, /, *args: Any, **kwargs: Any) -> Any:
-        """The same without blocking the event loop."""
+        """Enqueue a call of a job without blocking the event loop."""
         letters = self._parts.joins.one(job, args, kwargs)
         return letters.handles(await self.client.aenqueue(letters.envelopes))
 
@@ -157,7 +158,7 @@ class Onward(SteersJobs):
         """Enqueue many jobs of one name in one write, all or nothing."""
         checked = EnqueueOptions.check(options)
         envelopes = [self.client.letters.seal_by_name(job, payload, checked) for payload in payloads]
-        return [self._handles.handle(answer) for answer in self.client.enqueue(envelopes)]
+        return list(map(self._handles.handle, self.client.enqueue(envelopes), envelopes))
 
     def transaction(self, connection: Any) -> Joining:
         """Join a transaction of the caller's: a job that is enqueued in it exists if and only if it commits.
@@ -219,7 +220,7 @@ class Onward(SteersJobs):
         *,
         return_exceptions: bool = False,
     ) -> builtins.list[Any]:
-        """The same without blocking the event loop."""
+        """Wait for the results without blocking the event loop."""
         return await aresults(self._parts.inspection, handles, timeout, return_exceptions=return_exceptions)
 
     def get(self, job_id: str) -> JobRecord | None:
@@ -306,7 +307,7 @@ class Onward(SteersJobs):
 
     def process_once(self, queue: str = "default") -> WorkerResult:
         """Claim one job, run one attempt of it, settle it."""
-        self._parts.keys.refuse_without_key()
+        self._parts.refuse_to_run()
         return self._runner.process_once(queue)
 
     def drain(self, *queues: str, raising: bool = False) -> int:
@@ -314,7 +315,7 @@ class Onward(SteersJobs):
 
         ``raising``: the first attempt that fails is stored as such, and then its exception is raised here: for tests.
         """
-        self._parts.keys.refuse_without_key()
+        self._parts.refuse_to_run()
         return self._runner.drain(queues or None, raising=raising)
 
     def worker(
@@ -391,6 +392,6 @@ class Onward(SteersJobs):
         """Count and tell leases that another process gave back."""
         self._inspector.rescued(reaped)
 
-    def parts(self) -> WorkerParts:
-        """Return what a worker is made of."""
-        return self._parts.of_worker()
+    def parts(self, *, ticks: bool = True, deployed_at: int | None = None) -> WorkerParts:
+        """Return what a worker is made of; ``ticks``: whether it books schedules, as of the start of its deployment."""
+        return self._parts.of_worker(ticks=ticks, deployed_at=deployed_at)

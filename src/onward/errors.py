@@ -5,6 +5,9 @@
     ├── OptionError (TypeError)          an option that does not exist, or two that disagree
     ├── InvalidName (ValueError)         a queue, job or namespace name that no backend could carry
     ├── InvalidTime (ValueError)         a naive datetime, a negative delay, an unreadable duration
+    ├── InvalidSchedule (ValueError)     a cron text, a time zone or a policy that cannot be read
+    ├── ScheduleTaken (ValueError)       a name that another schedule has, or a change that only the code may make
+    ├── ScheduleNotFound (LookupError)   no schedule of this name
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
     ├── DefinitionError (TypeError)      a handler that cannot become a job
     ├── HookError (RuntimeError)         a hook around attempts that does not yield exactly once
@@ -35,6 +38,7 @@
         │   ├── BackendUnreachable       … and nothing was sent to it
         │   └── StoreFull                no space left; nothing was half-written
         ├── BackendRefused               the store is fine but refuses this very item
+        ├── QueueReserved                the queue belongs to a transfer between stores that has not ended
         ├── BackendMisconfigured         do not start: the message says what to change
         │   ├── SchemaTooNew             migrated by a newer Onward
         │   └── StoreCorrupt             the file is damaged or is not ours
@@ -72,6 +76,7 @@ __all__ = [
     "EnvelopeTooNew",
     "HookError",
     "InvalidName",
+    "InvalidSchedule",
     "InvalidTime",
     "JobCancelledError",
     "JobDiscardedError",
@@ -90,8 +95,11 @@ __all__ = [
     "OnwardError",
     "OptionError",
     "PayloadTooLarge",
+    "QueueReserved",
     "ResultTimeout",
     "ResultUnreadable",
+    "ScheduleNotFound",
+    "ScheduleTaken",
     "SchemaTooNew",
     "SignatureRejected",
     "SigningKeyMissing",
@@ -131,6 +139,18 @@ class InvalidName(OnwardError, ValueError):
 
 class InvalidTime(OnwardError, ValueError):
     """A naive datetime, a negative delay or a duration that cannot be read."""
+
+
+class InvalidSchedule(OnwardError, ValueError):
+    """A cron text, a time zone or a policy of a schedule that cannot be read.  Nothing was stored."""
+
+
+class ScheduleTaken(OnwardError, ValueError):
+    """Another schedule has this name, or the code declares it and only the code may change it.  Nothing was changed."""
+
+
+class ScheduleNotFound(OnwardError, LookupError):
+    """There is no schedule of this name."""
 
 
 class PayloadTooLarge(OnwardError, ValueError):
@@ -285,6 +305,18 @@ class BackendRefused(BackendError):
     """The store works but refuses this very data; sending it again would not help."""
 
 
+class QueueReserved(BackendError):
+    """A transfer between stores that has not ended has reserved this queue.  Until it ends, no job of it may run here."""
+
+    def __init__(self, queue: str, reserved_for: str) -> None:
+        super().__init__(
+            f"queue {queue!r} is reserved for a transfer that has not ended ({reserved_for}): run the same `onward move` "
+            f"again, to its end; if the other store is gone for good, `onward queue resume {queue} --force`"
+        )
+        self.queue = queue
+        self.reserved_for = reserved_for
+
+
 class BackendMisconfigured(BackendError):
     """The store cannot keep its promises as it is set up.  The message says what to change."""
 
@@ -330,11 +362,11 @@ class JobTimeout(JobInterrupted):
     """The job ran past its time-out."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted at its time-out",)))
+        super().__init__(*(args or ("the job was interrupted at its time-out",)))
 
 
 class JobStopped(JobInterrupted):
     """The job was cancelled while it ran."""
 
     def __init__(self, *args: object) -> None:
-        super().__init__(*(args or ("it was interrupted: the job was cancelled",)))
+        super().__init__(*(args or ("the job was cancelled while it ran",)))

@@ -70,7 +70,7 @@ def together(jobs, work, eventually):
         for number, call in enumerate(calls):
             threads.append(threading.Thread(target=body, args=(number, call), daemon=True))
             threads[-1].start()
-            eventually(lambda number=number: len(jobs.client._commit._pile) == number + 1)
+            eventually(lambda number=number: len(jobs.client._commit._tickets) == number + 1)
         jobs.backend.before = before
         jobs.backend.calls.clear()
         meanwhile()
@@ -210,7 +210,7 @@ def test_a_caller_interrupted_while_it_waits_leaves_nothing_behind(jobs, work, e
     assert entered.wait(20)
 
     def interrupt():
-        eventually(lambda: jobs.client._commit._pile)
+        eventually(lambda: jobs.client._commit._tickets)
         signal.pthread_kill(threading.main_thread().ident, signal.SIGINT)
 
     threading.Thread(target=interrupt).start()

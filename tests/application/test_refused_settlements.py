@@ -345,7 +345,7 @@ def test_a_job_that_cannot_even_be_dropped_is_kept(open_refusing, clock):
     assert handle.state() == "discarded"
 
 
-def test_a_success_that_the_store_refuses_is_dead_lettered_as_unsettleable(open_refusing):
+def test_a_success_that_the_store_refuses_is_dead_lettered(open_refusing):
     jobs, refuse = open_refusing()
 
     @jobs.job
@@ -357,13 +357,13 @@ def test_a_success_that_the_store_refuses_is_dead_lettered_as_unsettleable(open_
     result = jobs.process_once()
 
     record = jobs.get(handle.id)
-    assert (result.status, record.state, record.reason) == ("dead-lettered", "discarded", "unsettleable")
-    assert "the store refused its ack" in record.errors[-1].message
+    assert (result.status, record.state, record.reason) == ("dead-lettered", "discarded", "settlement refused")
+    assert "the store refused the ack of this job" in record.errors[-1].message
     assert "there is no room for it" in record.errors[-1].message
 
 
 @pytest.mark.promise("S23")
-def test_an_unsettleable_job_is_copied_to_the_dead_letter_queue_too(open_refusing):
+def test_a_job_whose_settlement_is_refused_is_copied_to_the_dead_letter_queue_too(open_refusing):
     jobs, refuse = open_refusing(dead_letter_queue="failed_jobs")
 
     @jobs.job
@@ -375,8 +375,8 @@ def test_an_unsettleable_job_is_copied_to_the_dead_letter_queue_too(open_refusin
     jobs.process_once()
 
     (copy,) = jobs.list(queue="failed_jobs")
-    assert (copy.payload["id"], copy.payload["reason"]) == (handle.id, "unsettleable")
-    assert [error["kind"] for error in copy.payload["errors"]] == ["Unsettleable"]
+    assert (copy.payload["id"], copy.payload["reason"]) == (handle.id, "settlement refused")
+    assert [error["kind"] for error in copy.payload["errors"]] == ["SettlementRefused"]
 
 
 def test_one_refused_settlement_of_a_batch_leaves_its_neighbours_settled(open_refusing, claim_elsewhere):

@@ -201,7 +201,7 @@ class TestRefusals:
         @jobs.job(unique_key=key)
         def charge(card: Secret[str], order: Order) -> None: ...
 
-        with pytest.raises(ArgumentError, match="makes a key of what is secret") as refused:
+        with pytest.raises(ArgumentError, match="puts a secret into the key") as refused:
             charge.enqueue(Secret(CANARY), Order(Secret(CANARY)))
 
         assert CANARY not in str(refused.value)
@@ -243,7 +243,7 @@ class TestResults:
 
         record = jobs.get(handle.id)
         assert (record.state, record.result) == ("completed", None)
-        assert record.reason.startswith("no result: TypeError: it holds a Secret, and results are shown")
+        assert record.reason.startswith("no result: TypeError: the result holds a Secret, and results are shown")
         assert CANARY not in shown()
 
     def test_what_a_handler_returns_in_the_clear_is_its_word(self, jobs):

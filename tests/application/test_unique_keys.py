@@ -146,7 +146,7 @@ class TestAFunction:
         @jobs.job(unique_key=lambda: key)
         def sync(): ...
 
-        with pytest.raises(InvalidName, match=r"sync: what unique_key .*lambda.* makes must be printable text"):
+        with pytest.raises(InvalidName, match=r"sync: the key that unique_key .*lambda.* made must be printable text"):
             sync.enqueue()
 
     def test_arguments_are_checked_before_it_is_called(self, jobs):
@@ -163,7 +163,7 @@ class TestAFunction:
         @jobs.job(unique_key=lambda token: f"token:{token}")
         def sync(token: Secret[str]): ...
 
-        with pytest.raises(ArgumentError, match="makes a key of what is secret"):
+        with pytest.raises(ArgumentError, match="puts a secret into the key"):
             sync.enqueue(Secret("s3cret"))
 
 
@@ -249,7 +249,7 @@ class TestWhatIsRefusedWhereTheJobIsDefined:
     def test_a_function_that_is_awaited(self, jobs):
         async def key(): ...
 
-        with pytest.raises(DefinitionError, match="is awaited: give a plain function"):
+        with pytest.raises(DefinitionError, match="is async: give a plain function"):
 
             @jobs.job(unique_key=key)
             def sync(): ...

@@ -12,8 +12,8 @@ from onward import Onward, State
 from onward.demo.summary import summarise
 from tests.waiting import eventually
 
-# The demo runs for half a dozen seconds whatever the machine can do; these tests need not run at the same time.
-pytestmark = [pytest.mark.xdist_group("demo"), pytest.mark.slow]
+# The demo runs for half a dozen seconds whatever the machine can do.
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(autouse=True)

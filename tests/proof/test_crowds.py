@@ -4,7 +4,7 @@ import pytest
 
 from tests.proof import proofs
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("proof")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture

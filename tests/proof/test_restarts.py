@@ -4,7 +4,7 @@ import pytest
 
 from tests.proof import proofs
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("kills")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.mark.promise("F25", "F26", "F27", "F28")

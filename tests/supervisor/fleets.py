@@ -36,6 +36,13 @@ def let_pass(seconds):
     time.sleep(seconds)
 
 
+def seconds_of(action):
+    """How long an action takes, on this machine at this moment."""
+    begun = time.monotonic()
+    action()
+    return time.monotonic() - begun
+
+
 class Shop:
     """The application in its folder: what it is asked to do, and what it has done."""
 

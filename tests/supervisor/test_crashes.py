@@ -7,16 +7,19 @@ import time
 import pytest
 
 from onward import State
-from tests.supervisor.fleets import CLAIMS_ALL, alive, eventually, gone
+from tests.supervisor.fleets import CLAIMS_ALL, alive, eventually, gone, seconds_of
 
-pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("crashes of processes")]
+pytestmark = pytest.mark.every_store
 
-RECOVERY = 5.0  # seconds: five times what is promised, for a busy machine
+RECOVERY = 1.0  # seconds: what is promised, beside the time that processes take to start
 
 
 @pytest.mark.redis_too
 @pytest.mark.promise("F01", "F04", "F06", "F15")
-def test_what_a_killed_process_ran_comes_back_at_once_and_its_slot_is_filled(shop, start):
+def test_what_a_killed_process_ran_comes_back_at_once_and_its_slot_is_filled(open_shop, start):
+    """Long before its lease is over.  A busy machine starts processes slowly: how slowly is measured before and after."""
+    shop = open_shop(lease_for=600)
+    start_takes = [seconds_of(lambda: start(shop, "--queues", "other").stop())]
     fleet = start(shop, "--processes", 2, "--concurrency", 2)
     held = shop.hold.enqueue("first")
     victim = shop.noted("holding", name="first")["pid"]
@@ -27,11 +30,12 @@ def test_what_a_killed_process_ran_comes_back_at_once_and_its_slot_is_filled(sho
     again = shop.noted("holding", 2, name="first")
     eventually(lambda: victim not in fleet.workers(2))
     refilled_after = time.monotonic() - killed_at
+    start_takes.append(seconds_of(lambda: start(shop, "--queues", "other").stop()))
     shop.let("first")
     (record,) = shop.ended(held)
 
-    assert again["at"] - killed_at < RECOVERY
-    assert refilled_after < RECOVERY
+    assert again["at"] - killed_at < RECOVERY + 2 * max(start_takes)
+    assert refilled_after < RECOVERY + 2 * max(start_takes)
     assert alive(neighbour)
     assert (record.state, record.attempts, record.crashes) == (State.COMPLETED, 1, 1)
     assert [(error.kind, error.message) for error in record.errors] == [("Crash", "killed by SIGKILL")]

@@ -17,8 +17,6 @@ from onward.worker.inflight import Work
 from onward.worker.isolated import IsolatedProcesses
 from tests.supervisor.fleets import eventually
 
-pytestmark = pytest.mark.xdist_group("isolated of processes")
-
 
 @pytest.fixture
 def work_of(shop, monkeypatch):

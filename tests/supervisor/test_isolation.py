@@ -8,8 +8,6 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import alive, eventually, gone
 
-pytestmark = pytest.mark.xdist_group("isolation of processes")
-
 
 def test_isolated_jobs_run_elsewhere_and_their_processes_are_used_again(shop, start):
     fleet = start(shop, "--concurrency", 1)
@@ -53,8 +51,8 @@ def test_the_time_out_of_an_isolated_job_kills_it_whatever_it_does(shop, start):
     assert not alive(pid)
     assert [(each.state, each.attempts, each.crashes) for each in records] == [(State.DISCARDED, 1, 0)] * 2
     assert [each.errors[0].message for each in records] == [
-        "it was killed at its time-out of 0.5 s",
-        "it was cancelled at its time-out of 0.2 s",
+        "the job's process was killed at its time-out of 0.5 s",
+        "the job's task was cancelled at its time-out of 0.2 s",
     ]
     assert records[0].errors[0].duration_ms < 500 + 5 * 1000  # five times the second that it may be late
     assert fleet.stop() == 0

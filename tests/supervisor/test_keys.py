@@ -7,8 +7,6 @@ from onward.cli import main
 from onward.security.key_ring import KeyRing
 from tests.supervisor.fleets import eventually
 
-pytestmark = pytest.mark.xdist_group("keys of processes")
-
 
 @pytest.mark.promise("S37")
 def test_a_key_that_is_added_or_revoked_reaches_a_worker_that_runs(open_shop, start, folder, monkeypatch):

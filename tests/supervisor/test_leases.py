@@ -8,7 +8,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import CLAIMS_ALL, eventually, gone
 
-pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("leases of processes")]
+pytestmark = pytest.mark.every_store
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import IMPATIENT, alive, eventually, gone, let_pass
 
-pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("outages of processes")]
+pytestmark = pytest.mark.every_store
 
 LEASE = 1.0
 

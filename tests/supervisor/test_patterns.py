@@ -7,7 +7,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import eventually
 
-pytestmark = [pytest.mark.every_store, pytest.mark.redis_too, pytest.mark.xdist_group("patterns of processes")]
+pytestmark = [pytest.mark.every_store, pytest.mark.redis_too]
 
 
 def test_a_queue_that_did_not_exist_is_served_within_about_a_second(shop, start):

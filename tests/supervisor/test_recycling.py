@@ -7,8 +7,6 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import alive, eventually, gone
 
-pytestmark = pytest.mark.xdist_group("recycling of processes")
-
 
 def ran(shop):
     return sorted(run["n"] for run in shop.diary("plain"))

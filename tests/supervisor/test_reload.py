@@ -4,8 +4,6 @@ import pytest
 
 from tests.supervisor.fleets import eventually, let_pass, seconds_of_work
 
-pytestmark = pytest.mark.xdist_group("reload of processes")
-
 VERSION = """
 @jobs.job
 def version() -> int:

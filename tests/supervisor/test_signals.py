@@ -12,8 +12,6 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import alive, eventually, gone, status
 
-pytestmark = pytest.mark.xdist_group("signals of processes")
-
 
 @pytest.fixture
 def holding(shop, start):

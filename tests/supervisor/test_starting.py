@@ -10,8 +10,6 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import IMPATIENT, alive, gone
 
-pytestmark = pytest.mark.xdist_group("starting of processes")
-
 
 @pytest.mark.promise("F93")
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from onward import State
 from tests.supervisor.fleets import CLAIMS_ALL, alive, eventually, let_pass
 
-pytestmark = [pytest.mark.every_store, pytest.mark.xdist_group("stopping of processes")]
+pytestmark = pytest.mark.every_store
 
 
 @pytest.mark.redis_too

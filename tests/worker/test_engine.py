@@ -21,7 +21,7 @@ def dying(jobs, caplog, eventually):
         assert not worker.running
         eventually(lambda: any(message in record.getMessage() for record in caplog.records))
         (line,) = [record for record in caplog.records if record.levelno == logging.CRITICAL]
-        assert "the worker dies" in line.getMessage()
+        assert "the worker ends, one of its threads died" in line.getMessage()
         assert "Traceback" in line.exc_text
 
     return dying

@@ -6,7 +6,7 @@ import pytest
 
 from tests.proof import proofs
 
-pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("soak")]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="session")

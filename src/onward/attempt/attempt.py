@@ -1,10 +1,10 @@
-"""One attempt, read as a sentence: verify → open → decrypt → resolve → allow → hold → call → decide.
+"""One attempt, step by step: verify → open → decrypt → resolve → allow → hold → call → decide.
 
-`prepare` (`onward.attempt.prepare`) takes a lease as far as it goes without running a handler: it is `Ready` to be called,
-or its `Attempt` has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an
-outcome.  Nothing here talks to a store, and nothing here raises: whatever is wrong with a job is that job's outcome, and if
-even deciding that fails, it is a failed attempt with a critical line in the log.  (A handler may complete its job in a
-transaction of its own; what goes wrong after that is noted, and changes nothing.)
+`prepare` (`onward.attempt.prepare`) does all steps before the handler: the lease is `Ready` to be called, or its `Attempt`
+has already ended.  `run` (or `run_async`) calls the handler.  `conclude` turns what happened into an outcome.  No function
+here talks to a store, and none raises: whatever is wrong with a job is that job's outcome, and if even deciding that fails,
+it is a failed attempt with a critical line in the log.  (A handler may complete its job in a transaction of its own; an
+error after that is recorded, and changes nothing.)
 """
 
 from __future__ import annotations
@@ -21,10 +21,12 @@ from typing import Any, Protocol
 
 import msgspec
 
+from onward.attempt.commits import afound_out, found_out
+from onward.attempt.occurrences import Occurrences
 from onward.attempt.overrun import swallowed, told_to_a_task
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock
-from onward.base.failure import Failure, describe, kind_of, message_of, storable
+from onward.base.failure import Failure, describe, describe_behind, kind_of, message_of, storable
 from onward.base.logs import get_logger
 from onward.base.wording import a
 from onward.contract.notes import Notes
@@ -41,7 +43,7 @@ from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY, RetryPolicy
 from onward.job.scrubbing import Scrub
 from onward.job.secrets import MASK
-from onward.job.signals import Discard, Signal
+from onward.job.signals import Discard, Retry, Signal
 from onward.security.encryption import Encryption
 from onward.security.note_seals import NoteSeals
 
@@ -67,7 +69,7 @@ _UNRUN = (Awaitable, Generator, AsyncGenerator)
 _DONE = Done()
 
 Report = Callable[[Lease, float, str | None], bool]
-Transact = Callable[[Lease, JobContext], TransactionBlock]
+Transact = Callable[[Lease, JobContext, Any], TransactionBlock]
 Fenced = Callable[[Lease, Callable[[Lease], bool]], bool | None]
 
 
@@ -78,7 +80,7 @@ def as_claimed(lease: Lease, write: Callable[[Lease], bool]) -> bool | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Runtime:
-    """What an attempt needs from the application around it."""
+    """The parts of an application that an attempt needs."""
 
     registry: Registry
     clock: Clock
@@ -95,6 +97,7 @@ class Runtime:
     notes: Notes
     note_seals: NoteSeals
     patience: float  # seconds for which a note is tried again while the store is away
+    occurrences: Occurrences
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
     # Writes under the lease as it is now: its session may have been adopted.  False: it is lost; None: not known now.
@@ -108,12 +111,12 @@ class Interruptible(Protocol):
     def enter(self) -> None: ...
 
     def leave(self) -> type[BaseException] | None:
-        """Return what the handler was interrupted by."""
+        """Make the thread uninterruptible, and return what the handler was interrupted by."""
         ...
 
 
 class Terms(msgspec.Struct, frozen=True, gc=False):
-    """A job's budget after envelope, definition and defaults have been weighed.  The envelope wins: it was frozen first."""
+    """A job's budget: what its envelope says, then its definition, then the defaults.  The envelope was frozen first."""
 
     max_retries: int
     retry: RetryPolicy
@@ -133,7 +136,7 @@ class Ready(msgspec.Struct, frozen=True, gc=False):
 
 
 class Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """A lease with its outcome, and what is to be recorded of it."""
+    """A lease with its outcome, and what the store records of it."""
 
     lease: Lease
     outcome: Outcome
@@ -156,14 +159,14 @@ def run(ready: Ready, runtime: Runtime, slot: Interruptible | None = None) -> At
         try:
             if slot is not None:
                 slot.enter()
-            # In a context of its own: what a handler sets there and forgets is not the next one's.
+            # In a context of its own: the next handler does not see the variables that one sets.
             value = copy_context().run(ready.entry.invoke, ready.context, ready.letter.payload)
             returned = True
         except BaseException as raised:  # noqa: BLE001  whatever a handler raises is a failed attempt, and no more
             error = raised
         if slot is not None:
             told = slot.leave()
-    except BaseException as late:  # it was on its way when the handler came to its end
+    except BaseException as late:  # an interruption that arrived just after the handler had ended
         if slot is None:
             raise
         slot.leave()
@@ -171,12 +174,14 @@ def run(ready: Ready, runtime: Runtime, slot: Interruptible | None = None) -> At
             raise
         if not returned and error is None:
             error = late
+    if ready.context is not None and ready.context.open_completion is not None:
+        error = found_out(ready.context, ready.context.open_completion.find_out, error)
     try:
         return _ended(ready, runtime, value, error, started, told=told)
-    except BaseException:  # noqa: BLE001  no code of ours: a trace function that the handler left raises once
+    except BaseException:  # noqa: BLE001  not from this code: a trace function that the handler left raises once
         return _ended(ready, runtime, value, error, started, told=told)
     finally:
-        error = None  # its traceback knows this very frame, and only the garbage collector would get rid of the two
+        error = None  # its traceback refers to this frame: only the garbage collector could free the two
 
 
 async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
@@ -191,7 +196,9 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
     except BaseException as raised:  # noqa: BLE001  see above
         error = raised
         if issubclass(type(raised), TimeoutError) and deadline.expired():
-            error = JobTimeout(f"it was cancelled at its time-out of {ready.terms.timeout:g} s")
+            error = JobTimeout(f"the job's task was cancelled at its time-out of {ready.terms.timeout:g} s")
+    if ready.context is not None and ready.context.open_completion is not None:
+        error = await afound_out(ready.context, ready.context.open_completion.afind_out, error)
     try:
         return _ended(ready, runtime, value, error, started, told=told_to_a_task(deadline))
     finally:
@@ -228,9 +235,9 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
     try:
         try:
             attempt = _concluded(ready, runtime, value, error, duration_ms)
-        except BaseException as broken:  # noqa: BLE001  closing or encoding what it returned runs code of its own
+        except BaseException as broken:  # noqa: BLE001  closing or encoding what a handler returned runs its own code
             attempt = _concluded(ready, runtime, None, broken, duration_ms)
-    except BaseException as unexpected:  # noqa: BLE001  the last net: one job's code does not end a worker
+    except BaseException as unexpected:  # noqa: BLE001  one job's code never ends a worker
         failure, letter = describe(unexpected, scrubber(ready.letter, runtime)), ready.letter
         return undecided(ready.lease, ready.terms.max_retries, failure, letter=letter, duration_ms=duration_ms)
     return attempt
@@ -239,7 +246,7 @@ def conclude(ready: Ready, runtime: Runtime, value: Any, error: BaseException | 
 def undecided(
     lease: Lease, max_retries: int, failure: Failure, *, letter: Letter | None = None, duration_ms: int = 0
 ) -> Attempt:
-    """Make a failed attempt of an error in our own code: neither the job's policy nor its code is asked."""
+    """Make a failed attempt of an error in Onward's own code, without calling the job's policy or its code."""
     job_id, told = lease.envelope.id, f"{failure.kind}: {failure.message}"
     logger.log_traceback(
         logging.CRITICAL, "the engine failed on job %s: %s", job_id, told, traceback=failure.traceback.rstrip()
@@ -269,7 +276,7 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
     else:
         try:
             outcome = _DONE if error is None else decide(error, ready.lease, ready.terms, runtime.rng)
-        except BaseException as broken:  # noqa: BLE001  a signal of the user's own making may lack what ours have
+        except BaseException as broken:  # noqa: BLE001  a signal class of the user's may lack attributes
             error = broken
             outcome = failed(broken, ready.lease, ready.terms, runtime.rng)
     scrub = partial(_scrubbed, ready.letter, runtime)
@@ -289,7 +296,7 @@ def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 
 
 def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
-    """Conclude a run whose transaction is committed: it succeeded, whatever its handler did then."""
+    """Conclude a run whose transaction is committed: the job succeeded, whatever its handler did after that."""
     assert ready.context is not None
     assert ready.context.completed is not None
     completed = ready.context.completed
@@ -307,15 +314,20 @@ def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 
 
 def _failure(error: BaseException | None, letter: Letter, runtime: Runtime) -> Failure | None:
-    """Return what is stored and logged of an error, without the secrets of its job's arguments."""
-    return None if error is None else describe(error, scrubber(letter, runtime))
+    """Return an error as it is stored and logged, without the secrets of its job's arguments."""
+    if error is None:
+        return None
+    scrub = scrubber(letter, runtime)
+    if issubclass(type(error), Retry) and error.__cause__ is not None:
+        return describe_behind(error, error.__cause__, scrub)  # by which dead letters are told apart
+    return describe(error, scrub)
 
 
 def scrubber(letter: Letter, runtime: Runtime) -> Scrub:
-    """Return what scrubs texts about a job.  If its secrets cannot be found out, all of a text is masked."""
+    """Return the function that scrubs texts about a job.  If its secrets cannot be determined, it masks all of a text."""
     try:
         return runtime.registry.scrubber(letter)
-    except BaseException:  # noqa: BLE001  to decode arguments may run code of the user's own
+    except BaseException:  # noqa: BLE001  decoding arguments may run code of the user's
         return lambda _: MASK
 
 
@@ -324,28 +336,28 @@ def _scrubbed(letter: Letter, runtime: Runtime, text: str) -> str:
 
 
 def _never_run(value: Any) -> Exception:
-    """Return the error of a handler that gives back a coroutine: without an await its work was not done."""
+    """Return the error of a handler that returned a coroutine: without an await its work was not done."""
     if isinstance(value, Coroutine | Generator):
         value.close()
     return TypeError(f"the handler returned {a(kind_of(value))}, which was never run: define it with `async def`")
 
 
 def parked(lease: Lease, reason: str) -> Parked:
-    """Return the outcome of a job that is put aside, longer each time."""
+    """Return the outcome of a parked job: it comes back after a delay that grows each time."""
     return Parked(doubling(10.0, lease.waits + 1, _LONGEST_PARKING), storable(reason))
 
 
 def _misfit(ready: Ready, error: BaseException, runtime: Runtime) -> Attempt:
-    """Park arguments that do not fit, for a worker with the version of the job that they were made for; not for ever."""
+    """Park a job whose arguments do not fit, for a worker with the version that they were made for; not for ever."""
     lease, letter = ready.lease, ready.letter
     reason = message_of(error, scrubber(letter, runtime))
     if has_waited(lease, runtime):
         dead = Dead(reason, cause="misfit", ran=False, quotes=True)
-        return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure("DoesNotFit", reason))
+        return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure(kind_of(error), reason))
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 
 
 def has_waited(lease: Lease, runtime: Runtime) -> bool:
-    """Whether a job has been parked for as long as any is."""
+    """Return whether a job has been parked for as long as a job may be."""
     since = lease.parked_since
     return since is not None and lease.claimed_at - since >= runtime.unknown_grace * SECOND

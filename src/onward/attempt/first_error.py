@@ -1,4 +1,4 @@
-"""The error that the first failed attempt raised, kept as it was: for tests, which want to see it and not its record."""
+"""The exception of the first failed attempt, as it was raised: for tests, which assert on it and not on its record."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from onward.attempt.attempt import Attempt, Ready
+from onward.base.failure import kind_of, name_of
 from onward.errors import JobTimeout
 from onward.job.arguments import DoesNotFit
 from onward.job.context import JobContext
@@ -30,21 +31,21 @@ class FirstError:
         failure, error = attempt.failure, watched.error
         if isinstance(error, DoesNotFit):  # such a job is parked, and a test would wait for ever
             self._error = error
-        elif failure is not None and failure.kind == JobTimeout.__name__:  # which ends a thread that does not expect it
+        elif failure is not None and failure.kind == name_of(JobTimeout):  # which ends a thread that does not expect it
             self._error = TimeoutError(failure.message)
         elif failure is not None and not isinstance(error, Signal):  # a signal is what the handler wanted
-            known = error is not None and type(error).__name__ == failure.kind
+            known = error is not None and kind_of(error) == failure.kind
             self._error = error if known else RuntimeError(str(failure))
         return attempt
 
     def raise_it(self) -> None:
-        """Raise it in the caller."""
+        """Raise the remembered exception, if there is one."""
         if self._error is not None:
             raise self._error
 
 
 class _Watched:
-    """A job's code that keeps what it raised."""
+    """An entry that calls a job's code and keeps what it raised."""
 
     def __init__(self, entry: Entry) -> None:
         self._entry = entry

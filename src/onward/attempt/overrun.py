@@ -1,14 +1,14 @@
-"""A time-out or a cancellation that a run did not end by.
+"""Recording a time-out or a cancellation that a handler ignored.
 
-A handler can swallow what it is interrupted by, block the event loop so that it cannot be cancelled, or have said
-``interrupt=False``.  What it did then stands; but that it was told to end must not vanish with the run.
+A handler can catch the exception that interrupts it, block the event loop so that it cannot be cancelled, or be defined with
+``interrupt=False``.  Its outcome counts all the same, and the record says that it was told to end.
 """
 
 from __future__ import annotations
 
 import asyncio
 
-from onward.base.failure import Failure
+from onward.base.failure import Failure, name_of
 from onward.errors import JobInterrupted, JobStopped, JobTimeout
 
 __all__ = ["swallowed", "told_to_a_task"]
@@ -17,7 +17,7 @@ _LATE = 0.1  # seconds past its time-out after which a run is late, whether it w
 
 
 def told_to_a_task(deadline: asyncio.Timeout) -> type[BaseException] | None:
-    """Return what this task was cancelled by, after its handler has ended."""
+    """Return the interruption that cancelled this task, after its handler has ended."""
     if deadline.expired():
         return JobTimeout
     task = asyncio.current_task()
@@ -32,14 +32,15 @@ def swallowed(
     duration_ms: int,
     is_async: bool,
 ) -> Failure | None:
-    """Return what goes on record if a run ignored that it was ``told`` to end, or ran past its time-out."""
+    """Return the failure to record if a run ignored that it was ``told`` to end, or ran past its time-out."""
     if isinstance(error, JobInterrupted | asyncio.CancelledError):
         return None
     if timeout is not None and (told is JobTimeout or duration_ms > (timeout + _LATE) * 1000):
-        message = f"it ran past its time-out of {timeout:g} s and ended after {duration_ms / 1000:.1f} s"
+        message = f"the job ran past its time-out of {timeout:g} s and ended after {duration_ms / 1000:.1f} s"
         if told is JobTimeout:
             message += f": its handler caught {'asyncio.CancelledError' if is_async else 'JobTimeout'} and went on"
-        return Failure("JobTimeout", message)
+        return Failure(name_of(JobTimeout), message)
     if told is JobStopped:
-        return Failure("JobStopped", "the job was cancelled while it ran: its handler was told to stop, and went on")
+        message = "the job was cancelled while it ran: its handler was told to stop, and went on"
+        return Failure(name_of(JobStopped), message)
     return None

@@ -1,6 +1,6 @@
-"""The part of an attempt before its handler: verify → open → decrypt → resolve → allow → hold.
+"""The steps of an attempt before its handler: verify → open → decrypt → resolve → allow → hold.
 
-What is wrong with a job here is that job's outcome: it is discarded, parked, put back or skipped without a run.
+A job that fails a step gets its outcome here: it is discarded, parked, put back or skipped without a run.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, p
 from onward.attempt.hooked import Hooked
 from onward.attempt.notebook import steps_of
 from onward.base.backoff import doubling
-from onward.base.clock import SECOND, Clock, from_micros
-from onward.base.failure import Failure, describe, storable
+from onward.base.clock import SECOND, from_micros
+from onward.base.failure import Failure, describe, kind_of, name_of, storable
 from onward.base.wording import counted
 from onward.errors import (
     DecryptionFailed,
@@ -25,7 +25,7 @@ from onward.job.context import AsyncJobContext, JobContext
 from onward.job.envelope import Letter, open_sealed
 from onward.job.lease import LARGEST_COUNT, Hold, Lease
 from onward.job.outcome import Cancelled, Dead, Outcome, Skipped, Snoozed
-from onward.job.registry import Entry
+from onward.job.registry import Entry, NotAllowed
 
 __all__ = ["prepare"]
 
@@ -33,13 +33,13 @@ _LONGEST_HOLD_WAIT = 30.0
 
 
 def prepare(lease: Lease, runtime: Runtime) -> Ready | Attempt:
-    """Take a lease as far as it goes without running a handler."""
+    """Verify and open a leased job and find its handler; or return the outcome of a job that cannot or need not run."""
     counters = lease.attempts, lease.crashes, lease.interruptions, lease.waits
     if not (0 < lease.token <= LARGEST_COUNT and min(counters) >= 0 and max(counters) <= LARGEST_COUNT):
         return _impossible(lease)
     try:
         return _prepared(lease, runtime)
-    except Exception as error:  # noqa: BLE001  the last net: one job's bytes do not end a worker
+    except Exception as error:  # noqa: BLE001  one job's bytes never end a worker
         return undecided(lease, runtime.default_max_retries, describe(error))
 
 
@@ -62,10 +62,10 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         return _unknown(lease, letter, runtime)
     refused = runtime.registry.refusal(entry, letter.job, letter.queue)
     if refused is not None:
-        failure = Failure("NotAllowed", refused)
+        failure = Failure(name_of(NotAllowed), refused)
         return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
     terms = _terms(letter, entry, runtime)
-    outcome = _not_now(lease, letter, terms, runtime.clock)
+    lease, outcome = _not_now(lease, letter, terms, runtime)
     if outcome is not None:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
     if runtime.registry.hooks is not None:
@@ -86,39 +86,39 @@ def _impossible(lease: Lease) -> Attempt:
 
 
 def _rejected(lease: Lease, error: EnvelopeError, runtime: Runtime) -> Attempt:
-    """Discard bytes that are no job of ours.  Where signatures are required, what cannot be verified was not signed."""
+    """Discard bytes that are not a job.  Where signatures are required, what cannot be verified counts as not signed."""
     cause = "unreadable"
     if isinstance(error, DecryptionFailed):
         cause = "undecryptable"
     elif isinstance(error, SignatureRejected) or runtime.requires_signatures:
         cause = "rejected"
-    failure = Failure(type(error).__name__, storable(str(error)))
+    failure = Failure(kind_of(error), storable(str(error)))
     return Attempt(lease=lease, outcome=Dead(str(error), cause=cause, ran=False), failure=failure)
 
 
 def _too_new(lease: Lease, error: EnvelopeTooNew, runtime: Runtime) -> Attempt:
-    """Park it for a worker of its version.  Where signatures are required, not for ever: its writer cannot be verified."""
+    """Park a job for a worker of its version.  Where signatures are required, not for ever: it cannot be verified."""
     if runtime.requires_signatures and has_waited(lease, runtime):
         return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _locked(lease: Lease, error: DecryptionKeyMissing, runtime: Runtime) -> Attempt:
-    """Park what a worker with the keys could run, but not for ever."""
+    """Park a job for a worker that has its key, but not for ever."""
     if has_waited(lease, runtime):
         return _rejected(lease, error, runtime)
     return Attempt(lease=lease, outcome=parked(lease, str(error)))
 
 
 def _spent(lease: Lease, stored: str, letter: Letter, runtime: Runtime) -> Attempt:
-    """Store only its dead letter: the job was given up before."""
+    """Store only the dead letter of a job that was given up before."""
     reason = runtime.encryption.read_reason(letter.id, letter.queue, stored) or stored
     dead = Dead(reason, cause="spent", ran=False, quotes=reason != stored)
     return Attempt(lease=lease, letter=letter, outcome=dead)
 
 
 def _unknown(lease: Lease, letter: Letter, runtime: Runtime) -> Attempt:
-    """Park it for a worker that knows the job, but not for ever: a half-deployed fleet must lose nothing."""
+    """Park a job for a worker that knows it, but not for ever: a deployment that is half done must lose no job."""
     reason = f"job {letter.job!r} is not registered here: is its module imported?"
     if has_waited(lease, runtime):
         failure = Failure("UnknownJob", reason)
@@ -141,22 +141,28 @@ def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
     )
 
 
-def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcome | None:
-    if letter.expires_at is not None and letter.expires_at <= clock.micros():
-        return Cancelled("expired")
+def _not_now(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> tuple[Lease, Outcome | None]:
+    """Return why the handler is not called; of a schedule's job, its lease knows the tick that it stands for."""
+    if letter.expires_at is not None and letter.expires_at <= runtime.clock.micros():
+        return lease, Cancelled("expired")
     if lease.hold is Hold.DONE:
-        return Skipped(f"its idempotency key was done by job {lease.holder}")
+        return lease, Skipped(f"its idempotency key was done by job {lease.holder}")
+    if letter.schedule is not None:
+        lease, skipped = runtime.occurrences.judge(lease, letter.schedule)
+        if skipped is not None:
+            return lease, skipped
     if lease.hold is Hold.BUSY:
-        return Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
+        return lease, Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
     if lease.attempts > terms.max_retries:
-        return Dead(f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent", cause="spent", ran=False)
-    return None
+        reason = f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent"
+        return lease, Dead(reason, cause="spent", ran=False)
+    return lease, None
 
 
 def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: Runtime) -> JobContext:
     now = runtime.clock.micros()
     deadline = None if terms.timeout is None else from_micros(now + round(terms.timeout * SECOND))
-    return (AsyncJobContext if entry.is_async else JobContext)(
+    context = (AsyncJobContext if entry.is_async else JobContext)(
         id=letter.id,
         job=letter.job,
         name=letter.name or letter.job,
@@ -170,7 +176,9 @@ def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: 
         report=lambda fraction, note: (
             runtime.fenced(lease, lambda now: runtime.report(now, fraction, note)) is not False
         ),
-        transact=lambda context: runtime.transact(lease, context),
+        transact=lambda context, connection: runtime.transact(lease, context, connection),
         scrub=lambda: scrubber(letter, runtime),
         steps=lambda context: steps_of(context, lease, runtime, prepared_at=now),
     )
+    context.scheduled_for = None if lease.tick is None else from_micros(lease.tick)
+    return context

@@ -1,7 +1,7 @@
 """From the store's answers to counters, events and log lines.
 
-Counters move once, when a settlement is applied or found applied, by the state the job went to.  Always
-``failed = requeued + failed_permanently``: what never was a run of the handler has a counter of its own.
+`Reporter` moves counters once, when the store answers that a settlement is applied, by the state that the job went to.
+Always ``failed = requeued + failed_permanently``: an outcome without a run of the handler has a counter of its own.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from onward import telemetry
 from onward.attempt.attempt import Attempt
 from onward.backend import Reaped
 from onward.base.durations import spoken
-from onward.base.failure import Failure
+from onward.base.failure import Failure, name_of
 from onward.base.logs import get_logger
 from onward.base.wording import counted
+from onward.errors import JobStopped, JobTimeout
 from onward.job.envelope import Sealed
 from onward.job.outcome import DISCARDS, REJECTIONS, Cancelled, Dead, RetryLater
 from onward.job.settlement import Settled, Settlement
@@ -39,8 +40,8 @@ logger = get_logger("onward.job")
 
 _UNVERIFIED_EVERY = 60.0  # seconds between two lines that say the same
 
-_SWALLOWED = {"JobTimeout": "jobs_overran", "JobStopped": "jobs_cancel_ignored"}
-# The events of the settling moves.  What does not end a lease has events of its own, below.
+_SWALLOWED = {name_of(JobTimeout): "jobs_overran", name_of(JobStopped): "jobs_cancel_ignored"}
+# The events of the settling moves.  Moves that do not end a lease have events of their own, below.
 _EVENTS: dict[str, type[JobEvent]] = {
     row.event: getattr(telemetry, row.event)
     for row in (*SETTLING.values(), LEASE_GONE, DROPPED, DEAD_LETTER_REFUSED)
@@ -49,26 +50,26 @@ _EVENTS: dict[str, type[JobEvent]] = {
 
 
 class Reporter:
-    """Counts, tells and logs what was settled.  A settlement repeated after a lost answer is counted once, when answered."""
+    """Counts, publishes and logs settlements.  One that is repeated after a lost answer is counted once, when answered."""
 
     def __init__(self, metrics: Metrics, telemetry: Telemetry) -> None:
         self._metrics = metrics
         self._telemetry = telemetry
-        self._warned: dict[tuple[str, str], float] = {}  # queue and problem -> when that was last said
+        self._warned: dict[tuple[str, str], float] = {}  # queue and problem -> when that was last logged
 
     def fetched(self, queue: str, count: int = 1) -> None:
         self._metrics.add("jobs_fetched", queue, count)
 
     def unverified(self, sealed: Sealed, problem: str) -> None:
-        """Count a job that runs and would be refused if signatures were required; not every one gets a log line."""
+        """Count a job that runs and would be refused if signatures were required; log the first of a minute."""
         self._metrics.add("jobs_unverified", sealed.queue)
         now, key = time.monotonic(), (sealed.queue, problem)
         if now - self._warned.get(key, -_UNVERIFIED_EVERY) < _UNVERIFIED_EVERY:
             return
-        if len(self._warned) >= 1000:  # who can write to the store can make up names
+        if len(self._warned) >= 1000:  # a program that can write to the store can make up any number of names
             self._warned.clear()
         self._warned[key] = now
-        _say(
+        _write(
             logging.WARNING,
             "job.unverified %s in queue %s runs although %s: with signing='require' it would be refused",
             sealed.id,
@@ -79,14 +80,14 @@ class Reporter:
 
     def settled(self, attempts: Sequence[Attempt], made: Sequence[Settlement], answers: Sequence[Settled]) -> None:
         counts: Counter[tuple[str, str]] = Counter()
-        # Successes are nearly all there is: without a subscriber and without DEBUG they are only counted.
-        unheard = not self._telemetry.wants(JobCompleted) and not logger.isEnabledFor(logging.DEBUG)
+        # Most settlements are successes: without a subscriber and without DEBUG they are only counted.
+        only_counted = not self._telemetry.wants(JobCompleted) and not logger.isEnabledFor(logging.DEBUG)
         for attempt, item, answer in zip(attempts, made, answers, strict=True):
             queue = attempt.lease.envelope.queue
             if attempt.swallowed is not None:
                 counts[_SWALLOWED[attempt.swallowed.kind], queue] += 1
                 _log_swallowed(attempt, attempt.swallowed)
-            if unheard and item.move == "ack" and answer.state is State.COMPLETED:
+            if only_counted and item.move == "ack" and answer.state is State.COMPLETED:
                 counts["jobs_succeeded", queue] += 1
                 continue
             row = _row(attempt, item, answer)
@@ -100,15 +101,15 @@ class Reporter:
                 if kind is not None and self._telemetry.wants(kind):
                     self._telemetry.emit(_event(kind, attempt, item))
                 _log(attempt, item, row)
-            except Exception:  # it is settled: what is told of it does not end a worker
-                logger.exception("the end of job %s could not be told", attempt.lease.envelope.id)
+            except Exception:  # the job is settled: an error in reporting it does not end a worker
+                logger.exception("the end of job %s could not be reported", attempt.lease.envelope.id)
         self._metrics.add_all(counts)
 
     def reaped(self, reaped: Sequence[Reaped]) -> None:
         for each in reaped:
             if each.crashed:
                 self._metrics.add("jobs_crashed", each.queue)
-                _say(
+                _write(
                     logging.CRITICAL if each.to is State.DISCARDED else logging.ERROR,
                     "job.crashed %s %s: %s (crash %d, now %s)",
                     each.job,
@@ -119,7 +120,7 @@ class Reporter:
                     extra={"job_id": each.id, "job": each.job, "queue": each.queue, "event": "job.crashed"},
                 )
             common: dict[str, Any] = {"id": each.id, "job": each.job, "queue": each.queue}
-            if each.to is State.CANCELLED:  # it had been asked for
+            if each.to is State.CANCELLED:  # a cancellation had been requested
                 self._metrics.add("jobs_cancelled", each.queue)
                 self._telemetry.emit(JobCancelled(**common, reason=each.cause))
             elif each.to is State.DISCARDED:
@@ -138,14 +139,14 @@ def status(attempt: Attempt, item: Settlement, answer: Settled) -> str:
 
 
 def _row(attempt: Attempt, item: Settlement, answer: Settled) -> SettlingRow:
-    """Return what is told of a settlement, by the state that the job went to."""
+    """Return the row of the move table for a settlement, by the state that the job went to."""
     if not answer.counts:
         return LEASE_GONE
     if item.move == "cancelled" and not isinstance(attempt.outcome, Cancelled):
-        return DROPPED  # it failed for good, and its dead letter was refused: `drop_on_dlq_failure`
+        return DROPPED  # the job failed for good, and the store refused its dead letter: `drop_on_dlq_failure`
     if answer.state is State.CANCELLED:
         return SETTLING["cancelled"]
-    # No retry follows a refused dead letter, and the discard is told when it is stored at last.
+    # No retry follows a refused dead letter; the discard is reported once the dead letter is stored.
     return SETTLING[item.move] if item.spent is None else DEAD_LETTER_REFUSED
 
 
@@ -181,20 +182,20 @@ def _job_of(attempt: Attempt) -> str:
 
 def _log(attempt: Attempt, item: Settlement, row: SettlingRow) -> None:
     """Write one line for a failure, a discard or a lost lease; for a success only where DEBUG is on."""
-    # A parked job is told loudly the first time; after that it only waits.
+    # A parked job is logged at its own level the first time, later at DEBUG.
     parked_again = row is SETTLING["park"] and attempt.lease.parked_since is not None
     level = logging.DEBUG if parked_again else row.level
     if not logger.isEnabledFor(level):
         return
     problem = attempt.outcome.problem if isinstance(attempt.outcome, RetryLater) else None
     if problem is not None:
-        _say(logging.ERROR, "retry policy of %s: %s", _job_of(attempt), problem)
+        _write(logging.ERROR, "retry policy of %s: %s", _job_of(attempt), problem)
     lease = attempt.lease
     failure = item.failure or attempt.failure
     facts = {"job": _job_of(attempt), "attempt": lease.attempts + 1}
     discarded = row is SETTLING["abandon"]
     line = ", which was not run: %(why)s" if discarded and not _was_attempted(attempt) else row.line
-    _say(
+    _write(
         level,
         f"{row.log} %(job)s %(id)s{line}",  # one text per event: tools group lines by it
         {
@@ -217,10 +218,9 @@ def _log(attempt: Attempt, item: Settlement, row: SettlingRow) -> None:
 
 def _log_swallowed(attempt: Attempt, swallowed: Failure) -> None:
     event = _SWALLOWED[swallowed.kind].replace("jobs_", "job.")
-    _say(
+    _write(
         logging.WARNING,
-        "%s %s %s attempt %d: %s",
-        event,
+        f"{event} %s %s attempt %d: %s",  # one text per event
         _job_of(attempt),
         attempt.lease.envelope.id,
         attempt.lease.attempts + 1,
@@ -241,10 +241,10 @@ def _why(item: Settlement, failure: Failure | None) -> str:
     if failure is not None and failure.message != why:
         error = f"{failure.kind}: {failure.message}".removesuffix(": ")
         why = f"{why}; {error}" if why else error
-    return why or f"it was to be settled by {item.move}"
+    return why or f"the move was {item.move}"
 
 
-def _say(
+def _write(
     level: int, message: str, *args: object, extra: Mapping[str, object] | None = None, traceback: str = ""
 ) -> None:
     if traceback:

@@ -1,8 +1,8 @@
-"""From outcomes to the store: settlements, and the turn that carries them.
+"""From outcomes to the store: settlements, and the turn that sends them.
 
-A batch that the store refuses, or fails on with an unknown error, is halved until the bad item stands alone.  A refused item
-never takes others with it and is never lost: it becomes an abandon that says so; if even its dead letter is refused, the job
-goes back for a minute, marked as spent, and only its dead letter is tried again.
+The `Settler` halves a batch that the store refuses, or fails on with an unknown error, until the bad item is alone.  A
+refused settlement affects no other and is never lost: the settler sends an abandon that says so instead; if the store
+refuses even the dead letter, the job goes back for a minute, marked as spent, and only its dead letter is tried again.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ _Made = tuple[Settlement, Settled]
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """A turn's result with the settlements that were really made: a refused one was replaced."""
+    """A turn's result with the settlements that were made: a refused one was replaced."""
 
     result: TurnResult
     settlements: Sequence[Settlement]
 
 
 class Settler:
-    """Makes settlements of outcomes and takes them to the store: one for all engines of an application."""
+    """Turns outcomes into settlements and sends them to the store: one for all engines of an application."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class Settler:
         keep_completed: bool,
         drop_dead: bool,
     ) -> None:
-        """``dead_letter_copy``: what is put into the dead-letter queue, if there is one.
+        """Make one.  ``dead_letter_copy`` makes the copy for the dead-letter queue, if there is one.
 
         ``drop_dead``: a job whose dead letter is refused is cancelled instead of tried again.
         """
@@ -66,7 +66,7 @@ class Settler:
     def settlement(self, attempt: Attempt) -> Settlement:
         """Return the one move that an outcome means.
 
-        Raises only `BackendUnavailable`: a dead letter is made of what the store knows.  Any other error would come again.
+        Raises only `BackendUnavailable`: a dead letter is made of what the store knows.  Any other error would be repeated.
         """
         lease, failure, duration_ms = attempt.lease, attempt.failure, attempt.duration_ms
         match attempt.outcome:
@@ -106,12 +106,12 @@ class Settler:
                 return Settlement.crashed(lease, cause)
 
     def completion(self, lease: Lease, result: bytes | None, note: str | None) -> Settlement:
-        """Return the success of a job that its handler completes in a transaction, as it is stored."""
+        """Return the settlement of a job that its handler completes in a transaction, as it is stored."""
         item = Settlement.ack(lease, result, reason=note, keep=self._keep, quotes=note is not None)
         return self._encryption.settlement(item)
 
     def exchange(self, owner: str, settlements: Sequence[Settlement], claim: Claim | None = None) -> Exchange:
-        """Take one turn.  A settlement that the store refuses is replaced."""
+        """Make one turn.  Replaces a settlement that the store refuses."""
         try:
             return Exchange(self._turn(owner, settlements, claim), settlements)
         except BackendRefused as refusal:
@@ -135,7 +135,7 @@ class Settler:
     def _turn(self, owner: str, items: Sequence[Settlement], claim: Claim | None = None) -> TurnResult:
         try:
             stored = items
-            # Only the store sees them encrypted: logs and events tell them as they were.
+            # Only the store gets them encrypted: logs and events have them as they were.
             if self._encryption.enabled or any(item.lease.private for item in items):
                 stored = [self._encryption.settlement(item) for item in items]
             return self._backend.turn(Turn(owner=owner, settlements=stored, claim=claim))
@@ -144,7 +144,7 @@ class Settler:
         except Exception as unexpected:
             if not items:
                 raise
-            # The last net: what one job carries does not end a worker.
+            # One job's data never ends a worker.
             raise _Unexpected(f"{kind_of(unexpected)}: {message_of(unexpected)}") from unexpected
 
     def _in_halves(self, owner: str, items: Sequence[Settlement], refusal: BackendRefused) -> list[_Made]:
@@ -161,7 +161,7 @@ class Settler:
         return made
 
     def _alone(self, owner: str, item: Settlement, refusal: BackendRefused) -> _Made:
-        """Replace the very settlement that the store refuses: dead-letter the job, or at the least keep it."""
+        """Replace the one settlement that the store refuses: dead-letter the job, or at least keep it."""
         logger.error("the store refused the %s of job %s: %s", item.move, item.lease.envelope.id, refusal)
         for other in self._instead_of(item, refusal):
             try:
@@ -171,9 +171,9 @@ class Settler:
         raise refusal
 
     def _alone_unexpectedly(self, owner: str, item: Settlement, refusal: BackendRefused) -> _Made:
-        """Try the same settlement once more first: an unknown error may pass, and a success is not given up for it.
+        """Try the same settlement once more first: an unknown error may not come again, and a success is worth the try.
 
-        If the store fails on everything, this job is not the cause, and the caller gets the store's own error.
+        If the store fails on every settlement, this job is not the cause, and the caller gets the store's own error.
         """
         for other in chain((item,), self._instead_of(item, refusal)):
             try:
@@ -187,20 +187,20 @@ class Settler:
         raise refusal.__cause__ or refusal
 
     def _instead_of(self, item: Settlement, refusal: BackendRefused) -> Iterator[Settlement]:
-        """Give what takes the place of a refused settlement, the best first."""
+        """Yield replacements for a refused settlement, the best first."""
         lease, ran, took = item.lease, item.ran, item.duration_ms
-        unsettleable = Failure("Unsettleable", storable(f"the store refused its {item.move}: {refusal}"))
-        reason = (item.move == "abandon" and item.reason) or "unsettleable"
+        refused = Failure("SettlementRefused", storable(f"the store refused the {item.move} of this job: {refusal}"))
+        reason = (item.move == "abandon" and item.reason) or "settlement refused"
         quotes = item.quotes and item.move == "abandon"
         if item.move != "abandon":
             dead = Dead(reason, ran=ran)
-            yield self.settlement(Attempt(lease=lease, outcome=dead, failure=unsettleable, duration_ms=took))
-        # Each with its own failure, then without: perhaps that is what the store refuses.
+            yield self.settlement(Attempt(lease=lease, outcome=dead, failure=refused, duration_ms=took))
+        # Each with its own failure, then without: the failure may be what the store refuses.
         if self._drop_dead:
             told = f"dropped: its dead letter was refused ({reason})"
             for failure in dict.fromkeys((item.failure, None)):
                 yield Settlement.cancelled(lease, told, ran=ran, failure=failure, duration_ms=took, quotes=quotes)
-        for failure in filter(None, (item.failure, unsettleable)):
+        for failure in filter(None, (item.failure, refused)):
             yield Settlement.nack(lease, _DEAD_LETTER_RETRY, failure=failure, ran=ran, spent=reason, quotes=quotes)
 
 
@@ -209,7 +209,7 @@ class _Unexpected(BackendRefused):
 
 
 def reaped_alone(attempt: Attempt, went_to: State) -> Reaped:
-    """Return a job that crashed in a process of its own, as if its session had been reaped."""
+    """Return a job that crashed in a process of its own, in the form of a reaped one."""
     assert isinstance(attempt.outcome, Crashed)
     lease = attempt.lease
     return Reaped(

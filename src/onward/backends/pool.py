@@ -66,11 +66,11 @@ class Pool(Generic[Connection]):
 
     @abstractmethod
     def _is_quiet(self, connection: Connection) -> bool:
-        """Whether an idle one is still open: a server that sends something unasked is about to close it."""
+        """Return whether an idle one is still open: a server that sends something unasked is about to close it."""
 
     @abstractmethod
     def _is_reusable(self, connection: Connection) -> bool:
-        """Whether nothing is left in it: no transaction, no unread answer."""
+        """Return whether nothing is left in it: no transaction, no unread answer."""
 
     @property
     def closed(self) -> bool:

@@ -33,7 +33,7 @@ def folders_from(start: Path) -> Iterator[Path]:
 
 
 def is_trusted(path: Path) -> bool:
-    """Whether there is such a file that only its user or root can write: else others choose the store and the keys."""
+    """Return whether only the user and root can write the file: else another user could choose the store and the keys."""
     try:
         problem = intruder(path) if path.is_file() else None
     except OSError:  # it has just gone, or this user may not read it

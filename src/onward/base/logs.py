@@ -95,7 +95,7 @@ class Once:
         self._said: set[tuple[str, ...]] = set()
 
     def __call__(self, *about: str) -> bool:
-        """Whether this is asked for the first time."""
+        """Return whether this is asked for the first time."""
         if about in self._said:
             return False
         if len(self._said) >= self._MOST:

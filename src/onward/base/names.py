@@ -60,7 +60,7 @@ def is_pattern(queue: str) -> bool:
 
 
 def serves(served: Iterable[str], queue: str) -> bool:
-    """Whether a queue, or a pattern itself, is among these names and patterns."""
+    """Return whether a queue, or a pattern itself, is among these names and patterns."""
     return any(queue == each or (is_pattern(each) and matcher(each).fullmatch(queue)) for each in served)
 
 

@@ -55,7 +55,7 @@ def _our_groups() -> set[int]:
 
 
 def _is_fixed(path: Path, device: int) -> bool:
-    """Whether modes cannot be changed there: the file system is read-only, or has none."""
+    """Return whether modes cannot be changed there: the file system is read-only, or has none."""
     return bool(os.statvfs(path).f_flag & os.ST_RDONLY) or _file_system(device) in _WITHOUT_MODES
 
 

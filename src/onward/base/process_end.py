@@ -10,7 +10,7 @@ __all__ = ["describe_end", "end_orphan", "has_ended", "kill_group"]
 
 
 def has_ended(pid: int) -> bool:
-    """Whether a child of ours has ended.  It is not waited for: until then its number stays its own."""
+    """Return whether a child of ours has ended.  It is not waited for: until then its number stays its own."""
     try:
         return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
     except ChildProcessError:  # a handler waited for whatever child there was

@@ -63,7 +63,7 @@ def _run(run: StoreCommand, args: Namespace, *, creates: bool) -> int:
     with _opened(args, creates=creates) as app:
         if not app.backend.capabilities.shared and not _runs_here(app, args):
             raise CommandError(
-                f"{app.settings.url} is seen by one process only, and this one is about to end: name a store that others "
+                f"{app.settings.url} is visible to one process only, and this one is about to end: name a store that others "
                 f"see, such as --url sqlite:///jobs.db",
                 Exit.CONFIG,
             )
@@ -71,7 +71,7 @@ def _run(run: StoreCommand, args: Namespace, *, creates: bool) -> int:
 
 
 def _runs_here(app: Onward, args: Namespace) -> bool:
-    """Whether jobs run inside `enqueue`: they need no other process."""
+    """Return whether jobs run inside `enqueue`: they need no other process."""
     from onward.backend import Inline
 
     return isinstance(app.backend, Inline) and args.app is not None

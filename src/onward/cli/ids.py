@@ -66,6 +66,6 @@ def _only(given: str, found: list[JobRecord]) -> JobRecord:
 
 def _not_found(given: str) -> JobNotFound:
     return JobNotFound(
-        f"there is no job {given}: it was pruned or purged, it lives in another store or namespace, or the transaction that "
+        f"there is no job {given}: it was pruned or purged, it is in another store or namespace, or the transaction that "
         f"enqueued it is not committed"
     )

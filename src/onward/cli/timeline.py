@@ -50,7 +50,7 @@ def as_data(record: JobRecord) -> dict[str, Any]:
 
 
 def _hides_payload(record: JobRecord) -> bool:
-    """Whether arguments would be shown by a command that cannot know which of them are secret."""
+    """Return whether arguments would be shown by a command that cannot know which of them are secret."""
     return not record.is_defined and bool(record.payload) and record.reveal() is not None
 
 

@@ -50,7 +50,7 @@ def top(app: Onward, args: Namespace) -> int:
 
 
 def has_screen() -> bool:
-    """Whether there is a terminal to draw on."""
+    """Return whether there is a terminal to draw on."""
     return output.is_terminal() and os.environ.get("TERM", "dumb") != "dumb"
 
 

@@ -121,5 +121,5 @@ def _is_number(text: str) -> bool:
 
 
 def _is_instant(text: str) -> bool:
-    """Whether it begins with a year and a dash; no length of time does."""
+    """Return whether it begins with a year and a dash; no length of time does."""
     return text[:4].isdecimal() and text[4:5] == "-"

@@ -1,7 +1,7 @@
 """A definition bound to an application: what `@jobs.job` leaves in place of the function, and what enqueueing it returns.
 
-A `Job` is still the function: calling it calls it.  User arguments and our options never share a call:
-``send.using(delay="5m").enqueue(to, body)``.  A `JobHandle` is an enqueued job, from the caller's side.
+A `Job` is still the function: calling it calls the function.  The arguments of a call and Onward's options never share a
+call: ``send.using(delay="5m").enqueue(to, body)``.  A `JobHandle` is an enqueued job, from the caller's side.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import asyncio
 import functools
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -26,6 +27,7 @@ from typing import (
 )
 
 from onward.backend import Enqueued, Inspection, StoredJob
+from onward.base.clock import from_micros
 from onward.client.client import Client
 from onward.client.letters import Sealer, refuse_what_it_lacks
 from onward.client.record import JobRecord, Records
@@ -43,7 +45,7 @@ from onward.errors import (
 )
 from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import EnqueueOptions, JobDefinition, UsingOptions, define
-from onward.job.envelope import Envelope
+from onward.job.envelope import Envelope, Letter
 from onward.job.other_words import METHODS
 from onward.job.registry import FunctionEntry
 from onward.job.states import State
@@ -62,10 +64,11 @@ _RIVALS = {"delay": "at", "at": "delay", "max_retries": "max_attempts", "max_att
 
 
 class Call(NamedTuple):
-    """Arguments for one job of `enqueue_many`, made by `job.call(...)`."""
+    """A call of a job, made by `job.call(...)`: for `enqueue_many`, or for a schedule."""
 
     args: tuple[Any, ...]
     kwargs: dict[str, Any]
+    job: Job[..., Any, Any, Any] | None = None
 
 
 class Job(Generic[P, Q, R, T]):
@@ -99,29 +102,33 @@ class Job(Generic[P, Q, R, T]):
         return self._entry.definition
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> R:
-        """Call the function, here and now."""
+        """Call the function in this thread, without a store."""
         result: R = self._entry.function(*args, **kwargs)
         return result
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue one call of the function.  Returns when the job is durable."""
-        return self.handle(self._client.enqueue(self.sealed([(args, kwargs)]))[0])
+        sealed = self.sealed([(args, kwargs)])
+        return self.handle(self._client.enqueue(sealed)[0], sealed[0])
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
-        """The same without blocking the event loop."""
-        return self.handle((await self._client.aenqueue(self.sealed([(args, kwargs)])))[0])
+        """Enqueue one call of the function without blocking the event loop."""
+        sealed = self.sealed([(args, kwargs)])
+        return self.handle((await self._client.aenqueue(sealed))[0], sealed[0])
 
     def enqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
         """Enqueue many calls in one write, all or nothing: tuples of positional arguments, or `job.call(...)`."""
-        return [self.handle(answer) for answer in self._client.enqueue(self.sealed_many(calls))]
+        sealed = self.sealed_many(calls)
+        return list(map(self.handle, self._client.enqueue(sealed), sealed))
 
     async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
-        """The same without blocking the event loop."""
-        return [self.handle(answer) for answer in await self._client.aenqueue(self.sealed_many(calls))]
+        """Enqueue many calls in one write without blocking the event loop."""
+        sealed = self.sealed_many(calls)
+        return list(map(self.handle, await self._client.aenqueue(sealed), sealed))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
-        """Make one call for `enqueue_many`, with keywords if need be."""
-        return Call(args, kwargs)
+        """Make one call for `enqueue_many`, with keywords if need be, or for a schedule."""
+        return Call(args, kwargs, self)
 
     def using(self, **options: Unpack[UsingOptions]) -> Self:
         """Return the same job with options for what is enqueued through it."""
@@ -129,13 +136,13 @@ class Job(Generic[P, Q, R, T]):
         said = {name: value for name, value in self._said.items() if name not in replaced} | options
         return type(self)(self._entry, self._client, self._handles, said)
 
-    # For transactions, which store the sealed jobs themselves
+    # Called by transactions, which store the sealed jobs themselves
 
     def sealed_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[Envelope]:
         """Seal what `enqueue_many` stores."""
         return self.sealed(map(_arguments, calls))
 
-    def sealed(self, calls: Iterable[Call | tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Envelope]:
+    def sealed(self, calls: Iterable[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Envelope]:
         """Check and seal calls of the function."""
         pack = self._entry.arguments.pack
         return self._seal([pack(args, kwargs) for args, kwargs in calls])
@@ -144,12 +151,19 @@ class Job(Generic[P, Q, R, T]):
     def _seal(self) -> Sealer:
         return self._client.letters.sealer(self._entry, self._options)
 
-    def handle(self, answer: Enqueued) -> JobHandle[T]:
-        """Return a handle for what the store has answered."""
-        return self._handles.handle(answer, returns=self._entry.returns)
+    def template(self, call: Call) -> tuple[Letter, float | None]:
+        """Check a call of the function, and return the letter that a schedule seals for every tick."""
+        entry = self._entry
+        payload = entry.arguments.pack(call.args, call.kwargs)
+        key_of = entry.unique_key if self._options.unique_key is None else None
+        return self._client.letters.template(entry.definition, self._options, payload, key_of)
+
+    def handle(self, answer: Enqueued, envelope: Envelope) -> JobHandle[T]:
+        """Return a handle for an answer of the store."""
+        return self._handles.handle(answer, envelope, returns=self._entry.returns)
 
     def belongs_to(self, client: Client) -> bool:
-        """Whether this is a job of the application that has this client."""
+        """Return whether this is a job of the application that has this client."""
         return self._client is client
 
     if not TYPE_CHECKING:  # to a type checker, there would be every attribute
@@ -165,7 +179,7 @@ class Job(Generic[P, Q, R, T]):
 
 
 class JobDecorator(Protocol):
-    """What `@jobs.job(queue="mail")` is: turns a function into a job."""
+    """Turns a function into a job: the type of `@jobs.job(queue="mail")`."""
 
     @overload
     def __call__(
@@ -203,7 +217,7 @@ def bind(function: Callable[..., Any], options: Mapping[str, Any], client: Clien
 
 
 def _name_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
-    """Return the name of a job that is given none."""
+    """Return the name of a job that was given none."""
     name = getattr(function, "__name__", None)
     if "name" not in options and (name is None or name == "<lambda>"):
         kind = "a lambda" if name is not None else f"a {type(function).__name__} object"
@@ -235,12 +249,13 @@ class HandleSource:
         self.backend = backend
         self.records = records
         self.cancel = cancel
-        self.hopeless = hopeless  # whether no worker could ever finish a job that waits here
+        self.hopeless = hopeless  # returns whether no worker could ever finish a job that waits
 
-    def handle(self, answer: Enqueued, *, returns: Any = Any) -> JobHandle[Any]:
-        """Return the handle for an answer: of the job that was created, or of the one that stands for it."""
-        job_id = answer.id if answer.created else (answer.existing_id or answer.id)
-        return JobHandle(job_id, self, created=answer.created, returns=returns)
+    def handle(self, answer: Enqueued, envelope: Envelope, *, returns: Any = Any) -> JobHandle[Any]:
+        """Return the handle for an answer of the store: of the job that was created, or of the one that stands for it."""
+        if answer.created:
+            return JobHandle(answer.id, self, returns=returns, enqueued_at=envelope.enqueued_at)
+        return JobHandle(answer.existing_id or answer.id, self, created=False, returns=returns)
 
 
 class JobHandle(Generic[T]):
@@ -249,13 +264,27 @@ class JobHandle(Generic[T]):
     ``created`` is False if another live job with its unique key stands for it: then ``id`` is that one's.
     """
 
-    __slots__ = ("_returns", "_source", "created", "id")
+    __slots__ = ("_enqueued_at", "_returns", "_source", "created", "id")
 
-    def __init__(self, job_id: str, source: HandleSource, *, created: bool = True, returns: Any = Any) -> None:
+    def __init__(
+        self,
+        job_id: str,
+        source: HandleSource,
+        *,
+        created: bool = True,
+        returns: Any = Any,
+        enqueued_at: int | None = None,
+    ) -> None:
         self.id = job_id
         self.created = created
+        self._enqueued_at = enqueued_at
         self._source = source
         self._returns = returns
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When the job was enqueued.  The store is asked only if another call enqueued it."""
+        return self.record().enqueued_at if self._enqueued_at is None else from_micros(self._enqueued_at)
 
     def record(self) -> JobRecord:
         """Return everything known about the job now."""
@@ -264,7 +293,7 @@ class JobHandle(Generic[T]):
     def _read(self, stored: StoredJob | None) -> JobRecord:
         if stored is None:
             raise JobNotFound(
-                f"there is no job {self.id}: it was pruned, it lives in another store, or the transaction that enqueued it "
+                f"there is no job {self.id}: it was pruned, it is in another store, or the transaction that enqueued it "
                 f"is not committed"
             )
         return self._source.records.record(stored, returns=self._returns)
@@ -273,11 +302,11 @@ class JobHandle(Generic[T]):
         return self.record().state
 
     def cancel(self, reason: str = "cancelled by request") -> State | None:
-        """Cancel it if it waits, ask it to stop if it runs.  None if it has ended already."""
+        """Cancel the job if it waits, ask it to stop if it runs.  None if it has ended already."""
         return self._source.cancel(self.id, reason)
 
     def result(self, timeout: float | None = None) -> T:
-        """Wait for the job's end and return its result, or raise how it ended."""
+        """Wait for the job's end and return its result; raise if it was discarded or cancelled."""
         for pause in looks(timeout):
             ended = self.ended(self._source.backend.get(self.id))
             if ended is not None:
@@ -286,7 +315,7 @@ class JobHandle(Generic[T]):
         raise self._too_late(timeout)
 
     async def aresult(self, timeout: float | None = None) -> T:  # noqa: ASYNC109  the same words as `result`
-        """The same without blocking the event loop."""
+        """Wait for the result without blocking the event loop."""
         for pause in looks(timeout):
             ended = self.ended(await asyncio.to_thread(self._source.backend.get, self.id))
             if ended is not None:
@@ -295,11 +324,11 @@ class JobHandle(Generic[T]):
         raise self._too_late(timeout)
 
     def ended(self, stored: StoredJob | None) -> tuple[T] | None:
-        """Return the result from what the store found; None while the job has not ended.  Raise how else it ended."""
+        """Return the result of a stored job in a tuple; None while it has not ended; raise if it ended without one."""
         record = self._read(stored)
         if record.is_finished:
             return (self._verdict(record),)
-        # One that runs is run by another thread: its end will come.
+        # An executing job is run by another thread, which will end it.
         if record.state is not State.EXECUTING and self._source.hopeless():
             raise NoWorker(
                 f"job {self.id} waits in this process's memory and no worker runs here: call jobs.drain() first"
@@ -309,12 +338,12 @@ class JobHandle(Generic[T]):
     def _verdict(self, record: JobRecord) -> T:
         match record.state:
             case State.COMPLETED:
-                if record.withholds_result:  # the marker would be taken for what the handler returned
+                if record.withholds_result:  # a caller would take the marker for what the handler returned
                     raise DecryptionFailed(
                         f"the result of job {self.id} is {record.result}: it can be read with that key, and with "
                         f"onward[crypto]"
                     )
-                if record.result_error is not None:  # None would be taken for what the handler returned
+                if record.result_error is not None:  # a caller would take None for what the handler returned
                     raise ResultUnreadable(
                         self.id, f"job {self.id} is completed, and its result cannot be read: {record.result_error}"
                     )
@@ -332,7 +361,7 @@ class JobHandle(Generic[T]):
                     reason=record.reason,
                 )
             case _:
-                raise ResultUnreadable(self.id, f"job {self.id} has ended, and how cannot be told: {record.damage}")
+                raise ResultUnreadable(self.id, f"job {self.id} has ended, but its row is damaged: {record.damage}")
 
     def _too_late(self, timeout: float | None) -> ResultTimeout:
         return ResultTimeout(f"job {self.id} did not finish within {timeout:g} s; it goes on: ask again, or cancel it")

@@ -1,4 +1,4 @@
-"""Jobs for handlers named by key, put together word by word: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
+"""Building jobs for handlers that are named by key: ``jobs.define("shell", [...]).queue("ops").dispatch()``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ __all__ = ["Builder"]
 
 
 class Builder:
-    """Each word returns a new builder; nothing is enqueued before `dispatch`."""
+    """Builds one job.  Each method returns a new builder; only `dispatch` enqueues."""
 
     def __init__(
         self, handler: str, payload: Any, client: Client, handles: HandleSource, said: Mapping[str, Any] | None = None
@@ -80,7 +80,7 @@ class Builder:
         return self._with(key_scope=scope)
 
     def to_definition(self) -> JobDefinition:
-        """Return what was put together, as an immutable value."""
+        """Return the job that was built, as an immutable value."""
         options = self._options()
         return JobDefinition(
             name=self._said.get("name", self._handler),
@@ -98,13 +98,12 @@ class Builder:
         )
 
     def dispatch(self) -> JobHandle[Any]:
-        """Enqueue it.  Returns when the job is durable."""
+        """Enqueue the job.  Returns when it is durable."""
         payload = self._client.letters.encode(self._handler, self._admitted())
         secrets = places_in(self._payload)
-        (answer,) = self._client.enqueue(
-            [self._client.letters.seal(self.to_definition(), self._options(), payload, secrets=secrets)]
-        )
-        return self._handles.handle(answer)
+        envelope = self._client.letters.seal(self.to_definition(), self._options(), payload, secrets=secrets)
+        (answer,) = self._client.enqueue([envelope])
+        return self._handles.handle(answer, envelope)
 
     def _admitted(self) -> Any:
         """Return the payload as it travels: of a function only a number does, and only within a process."""

@@ -1,9 +1,9 @@
-"""Putting sealed jobs into the store: committed together with what other threads enqueue right now, counted and told.
+"""Storing sealed jobs.  The client commits them with those of other threads, counts them, and emits events.
 
-**Group commit.**  Every caller puts its ticket on the pile.  The thread that finds the commit lock free leads: it stores the
-whole pile, wakes those whose tickets are answered, and then the first whose is not.  An answered caller waits for nothing
-more, least of all for the next commit, so the next pile is large.  There is no thread of its own: nothing to start, to stop,
-or to lose in a fork; and each caller returns only when its own job is durable.
+**Group commit.**  Every caller appends a ticket with its jobs to a list.  The thread that finds the commit lock free leads:
+it stores the jobs of all tickets, wakes the callers whose tickets are answered, and then the first whose ticket is not.  An
+answered caller does not wait for the next commit, so that one has many jobs again.  `GroupCommit` starts no thread, so
+there is none to stop, or to lose in a fork; and each caller returns only when its own job is durable.
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ __all__ = ["Client", "GroupCommit"]
 logger = get_logger("onward")
 
 _LARGEST = (
-    1_000  # envelopes per commit: enough to hide the cost of a commit, little enough to keep the store's lock short
+    1_000  # envelopes per commit: enough to make the cost of a commit small, few enough to keep the store's lock short
 )
 _LOOK_AROUND = (
-    0.1  # seconds after which a caller looks by itself whether a thread leads: an interrupt may swallow a wake
+    0.1  # seconds after which a caller looks by itself whether a thread leads: an interrupted thread may miss a wake
 )
 _LONGEST_PAUSE = 1.0  # seconds between two tries
 _PER_JOB, _PER_BYTE = 1e-3, 1e-6  # seconds more for a batch, which takes its time even where the store answers
@@ -46,7 +46,7 @@ _PER_JOB, _PER_BYTE = 1e-3, 1e-6  # seconds more for a batch, which takes its ti
 class Client:
     """Enqueues what its `letters` have sealed.  Knows the store; knows nothing of workers."""
 
-    after_enqueue: Callable[[], None] | None = None  # where jobs run as they are enqueued
+    after_enqueue: Callable[[], None] | None = None  # of a store whose jobs the enqueueing thread runs
 
     def __init__(
         self,
@@ -65,12 +65,12 @@ class Client:
         self._warned_about_loop = False
 
     def enqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-        """Store sealed jobs, durably.  Answers say which were created and which stand for a job that lives already."""
+        """Store sealed jobs, durably.  The answers say which are new, and which live job stands for each other one."""
         self._warn_on_event_loop()
         return self._submit(envelopes)
 
     async def aenqueue(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
-        """The same without blocking the event loop."""
+        """Store sealed jobs without blocking the event loop."""
         return await asyncio.to_thread(self._submit, envelopes)
 
     def _submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
@@ -86,8 +86,16 @@ class Client:
             self.after_enqueue()
         return answers
 
+    def booked(self, envelopes: Sequence[Envelope]) -> None:
+        """Count and tell jobs that were stored with a change of their schedule."""
+        answers = [Enqueued(envelope.id) for envelope in envelopes]
+        if answers:
+            self.count(envelopes, answers)
+        for envelope, answer in zip(envelopes, answers, strict=True):
+            self._tell(envelope, answer)
+
     def count(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> None:
-        """Count what was stored, or handed over to a transaction of the caller's, and what stands for another job."""
+        """Count jobs that were stored, or passed to a transaction of the caller's, and those that another job stands for."""
         if len(envelopes) == 1:  # nearly always
             self._metrics.add("jobs_enqueued" if answers[0].created else "jobs_deduplicated", envelopes[0].queue)
             return
@@ -109,7 +117,7 @@ class Client:
             )
 
     def _warn_on_event_loop(self) -> None:
-        # The public `get_running_loop` raises where there is none, and that costs ten times as much as the question.
+        # The public `get_running_loop` raises where there is no loop, and that costs ten times as much.
         if self._warned_about_loop or asyncio._get_running_loop() is None:  # noqa: SLF001
             return
         self._warned_about_loop = True
@@ -131,7 +139,7 @@ class _Ticket:
         self.answer: list[Enqueued] | None = None
         self.error: Exception | None = None
         self.retried = False
-        self.turn = threading.Lock()  # held until there is a reason to look around
+        self.turn = threading.Lock()  # held until the ticket is answered, or its caller may lead
         self.turn.acquire()
 
     @property
@@ -144,32 +152,32 @@ class _Ticket:
 
 
 class GroupCommit:
-    """Coalesces `enqueue` calls of many threads."""
+    """Stores the envelopes of many threads with few calls of the store's `enqueue`."""
 
     def __init__(self, enqueue: Enqueue, *, timeout: float, repeats: bool = True) -> None:
-        """``timeout``: how many seconds a caller waits for a store that does not answer.
+        """Make one.  ``timeout``: how many seconds a caller waits for a store that does not answer.
 
-        ``repeats``: the store knows ids, so that to enqueue again what may have arrived is harmless.
+        ``repeats``: the store knows ids, so that it is harmless to enqueue again what may have arrived.
         """
         self._enqueue = enqueue
         self._timeout = timeout
         self._repeats = repeats
         self._begin_anew()
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Enqueue these, all or nothing, and return when they are durable."""
         deadline = time.monotonic() + self._timeout + _allowance(envelopes)
         if self._commit_lock.acquire(blocking=False):
             try:
-                if not self._pile:  # no other caller to take along: no ticket needed
+                if not self._tickets:  # no other caller waits: no ticket is needed
                     return _own(self._persistently(envelopes, deadline, retried=False))
             finally:
                 self._commit_lock.release()
                 self._wake_next()  # in this order: a caller that comes after the look finds the lock free
         ticket = _Ticket(envelopes, deadline)
-        with self._pile_lock:
-            self._pile.append(ticket)
+        with self._tickets_lock:
+            self._tickets.append(ticket)
         try:
             while not ticket.answered:
                 if self._commit_lock.acquire(blocking=False):
@@ -184,20 +192,14 @@ class GroupCommit:
         assert ticket.answer is not None
         return ticket.answer
 
-    def before_fork(self) -> None:
-        """Nothing is held over a fork.
-
-        The leader may wait for the store's lock while it holds ours, so we must not wait for ours once the store's is
-        taken; and the store lets a commit under way end first by itself.
-        """
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()  # the pile's tickets belong to threads that do not exist here
-
     def _begin_anew(self) -> None:
-        self._pile: list[_Ticket] = []
-        self._pile_lock = threading.Lock()
+        """Forget the tickets: in the child of a fork they belong to threads that do not exist.
+
+        No lock is held over a fork.  The leader may wait for the store's lock while it holds the commit lock, so a fork must
+        not wait for the commit lock once it has the store's; and the store by itself lets a commit that has begun end first.
+        """
+        self._tickets: list[_Ticket] = []
+        self._tickets_lock = threading.Lock()
         # Reentrant, so that a signal handler that enqueues inside a commit does not wait for itself.
         self._commit_lock = threading.RLock()
 
@@ -210,28 +212,28 @@ class GroupCommit:
             self._wake_next()
 
     def _give_up(self, ticket: _Ticket) -> None:
-        """Take an interrupted caller's jobs from the pile; if it was to lead, let the next one."""
-        with self._pile_lock:
-            if ticket in self._pile:
-                self._pile.remove(ticket)
+        """Remove the ticket of an interrupted caller; if that caller was to lead, let the next one."""
+        with self._tickets_lock:
+            if ticket in self._tickets:
+                self._tickets.remove(ticket)
         self._wake_next()
 
     def _wake_next(self) -> None:
-        """Let the first caller that waits lead.  Only the leader calls this: the woken caller needs its lock."""
-        if self._pile:
-            with self._pile_lock:
-                if self._pile:
-                    self._pile[0].wake()
+        """Wake the first caller that waits: it leads.  Only a leader calls this, after it has released the commit lock."""
+        if self._tickets:
+            with self._tickets_lock:
+                if self._tickets:
+                    self._tickets[0].wake()
 
     def _take(self) -> list[_Ticket]:
-        with self._pile_lock:
+        with self._tickets_lock:
             taken, size = 0, 0
-            for ticket in self._pile:
+            for ticket in self._tickets:
                 size += len(ticket.envelopes)
                 if taken and size > _LARGEST:
                     break
                 taken += 1
-            batch, self._pile = self._pile[:taken], self._pile[taken:]
+            batch, self._tickets = self._tickets[:taken], self._tickets[taken:]
             return batch
 
     def _commit(self, batch: list[_Ticket]) -> None:
@@ -248,8 +250,8 @@ class GroupCommit:
             if unanswered:
                 for ticket in unanswered:
                     ticket.retried = True
-                with self._pile_lock:
-                    self._pile = unanswered + self._pile
+                with self._tickets_lock:
+                    self._tickets = unanswered + self._tickets
             for ticket in batch:
                 ticket.wake()
 
@@ -271,7 +273,7 @@ class GroupCommit:
             ticket.answer = [next(answers) for _ in ticket.envelopes]
 
     def _persistently(self, envelopes: Sequence[Envelope], deadline: float, *, retried: bool) -> list[Enqueued]:
-        """Repeat an enqueue whose fate is unknown; the ids make that harmless."""
+        """Repeat an enqueue until the store answers; the ids make that harmless."""
         unknown, pause = retried, 0.01
         while True:
             try:
@@ -290,14 +292,15 @@ class GroupCommit:
 
     def _given_up(self, error: BackendUnavailable, *, unknown: bool) -> BackendUnavailable:
         """Return the error for a caller, which has to decide whether to enqueue again."""
-        tried = f"{error}; given up after enqueue_timeout, {self._timeout:g} s"
+        tried = f"{error}; gave up after enqueue_timeout, {self._timeout:g} s"
         if unknown:
-            return BackendUnavailable(f"{tried}: no answer came, so the job may have been stored")
+            return BackendUnavailable(f"{tried}: the store did not answer, so the job may have been stored")
         return BackendUnreachable(f"{tried}: nothing was stored")
 
     def _given_up_until(self, batch: Sequence[_Ticket], error: Exception) -> float:
-        """Return the last deadline of the callers that get the error.  A batch ends with its first caller's time; callers
-        that have much more go on with the next.
+        """Return the last deadline of the callers that get the error.
+
+        A batch fails when its first caller has no time left; callers that have much more go on with the next batch.
         """
         if not self._repeats or not isinstance(error, BackendUnavailable) or isinstance(error, StoreFull):
             return inf
@@ -312,5 +315,5 @@ def _allowance(envelopes: Sequence[Envelope]) -> float:
 
 
 def _own(answers: Sequence[Enqueued]) -> list[Enqueued]:
-    """Answer `created` for a job that stands for itself: an earlier try stored it, and its answer was lost."""
+    """Mark as `created` a job whose own id is the existing one: an earlier try stored it, and its answer was lost."""
     return [Enqueued(answer.id) if answer.existing_id == answer.id else answer for answer in answers]

@@ -1,4 +1,4 @@
-"""What a row holds that no worker writes: another program, a person, a restored backup or a broken disk wrote it."""
+"""Damage in a row: values that no worker writes, but another program, a person, a restored backup or a broken disk."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _INSTANTS = ("available_at", "enqueued_at", "started_at", "finished_at", "parked
 
 
 def damage_of(stored: StoredJob, result_error: str | None) -> str | None:
-    """In words; None of nearly every job."""
+    """Return the damage of a stored job in words; None if there is none."""
     return "; ".join(_problems(stored, result_error)) or None
 
 

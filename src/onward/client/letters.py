@@ -1,4 +1,4 @@
-"""The letter of a job: what a call, a definition, options and settings say, weighed once and sealed."""
+"""Writing the letter of a job from a call, its options, its definition and the settings, and sealing it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from onward.config import Settings
 from onward.errors import ArgumentError, OptionError
 from onward.job.arguments import encode_value
 from onward.job.definition import EnqueueOptions, JobDefinition
-from onward.job.envelope import Envelope, Form, Letter, owned_key, seal
+from onward.job.envelope import Envelope, Form, Letter, Occurrence, owned_key, seal
 from onward.job.payload_limits import refuse_misshapen
 from onward.job.registry import Entry, Registry
 from onward.job.retry import RetryPolicy, travels
@@ -56,7 +56,7 @@ class LetterWriter:
 
     @property
     def capabilities(self) -> Capabilities:
-        """What the store can do; of its durability a server may have to be asked first."""
+        """What the store can do.  Some stores have to ask their server first whether they are durable."""
         return self._backend.capabilities
 
     def seal(
@@ -69,14 +69,14 @@ class LetterWriter:
     ) -> Envelope:
         """Seal a call of a known job, with the budget frozen as it is now.
 
-        ``key_of`` works out its unique key; ``secrets`` are the places of what was given as a `Secret`.
+        ``key_of`` makes its unique key; ``secrets`` are the places of arguments that were given as a `Secret`.
         """
         if key_of is not None and options.unique_key is None:
             options = replace(options, unique_key=key_of(payload))
         return self._seal(self._letter_of(definition, options, payload, secrets), options)
 
     def sealer(self, entry: Entry, options: EnqueueOptions) -> Sealer:
-        """Return what seals calls of one job; what they have in common is worked out once."""
+        """Return the function that seals calls of one job; it computes once what they have in common."""
         definition, key_of = entry.definition, entry.unique_key if options.unique_key is None else None
 
         def each(payloads: Sequence[bytes]) -> list[Envelope]:
@@ -100,6 +100,44 @@ class LetterWriter:
             return [form.fill(job_id, payload, now) for job_id, payload in zip(ids, payloads, strict=True)]
 
         return fill
+
+    def template(
+        self, definition: JobDefinition, options: EnqueueOptions, payload: bytes, key_of: UniqueKey | None = None
+    ) -> tuple[Letter, float | None]:
+        """Return the letter of a call that is to be sealed often, in the clear, and how long each copy is valid."""
+        if options.delay or options.at is not None:
+            raise OptionError(f"{definition.name}: a schedule says when it runs: leave out delay and at")
+        if key_of is not None and options.unique_key is None:
+            options = replace(options, unique_key=key_of(payload))
+        letter = self._letter_of(definition, options, payload)
+        lasting = options.expires_at is not None or (options.expires_in is None and definition.expires_at is not None)
+        expires_in = (
+            None if lasting else options.expires_in if options.expires_in is not None else definition.expires_in
+        )
+        expires_at = letter.expires_at if lasting else None
+        return msgspec.structs.replace(letter, expires_at=expires_at, enqueued_at=0), expires_in
+
+    def seal_again(
+        self,
+        letter: Letter,
+        *,
+        job_id: str | None = None,
+        not_before: int | None = None,
+        expires_at: int | None = None,
+        schedule: Occurrence | None = None,
+    ) -> Envelope:
+        """Seal one copy of a template."""
+        copy = msgspec.structs.replace(
+            letter,
+            id=job_id or self._new_id(),
+            enqueued_at=self._clock.micros(),
+            not_before=not_before,
+            expires_at=letter.expires_at if expires_at is None else expires_at,
+            enc=None,
+            schedule=schedule,
+        )
+        self._keys.look()
+        return seal(self._encryption.close(copy), sign=self._sign, limit=self.max_payload)
 
     def _form(self, definition: JobDefinition, options: EnqueueOptions) -> Form:
         letter, encrypt = self._encryption.form(self._letter_of(definition, options, b"{}"))
@@ -144,7 +182,7 @@ class LetterWriter:
         return self._seal(letter, options)
 
     def idempotency_key(self, key: str, job: str | None) -> str:
-        """Return the key of a job of this name as the store keeps it; of no job: one that belongs to all."""
+        """Return an idempotency key as the store has it: of the job of this name, or without one of all jobs."""
         entry = None if job is None else self.registry.find(job_name(job))
         owner = "" if job is None else job if entry is None else entry.definition.name
         return owned_key(owner, self._encryption.key("idempotency", owner, checked_key(key, "key")) or "")
@@ -249,7 +287,7 @@ class LetterWriter:
         self._keys.look()
         letter = self._encryption.close(letter)
         envelope = seal(letter, delay=delay, sign=self._sign, limit=self.max_payload)
-        # A relative delay is the store's to measure: the instant in the letter is this host's guess.
+        # The store measures a relative delay: the instant in the letter is this host's estimate.
         return msgspec.structs.replace(envelope, not_before=None) if delay else envelope
 
     def _expiry(self, options: EnqueueOptions, definition: JobDefinition | None) -> int | None:
@@ -280,7 +318,7 @@ _FIXES = {
 
 
 def refuse_what_it_lacks(capabilities: Capabilities, job: str, **asked: bool) -> None:
-    """Raise for an option that this store cannot keep, before anything is stored: none is silently dropped."""
+    """Raise for an option that this store cannot keep, before anything is stored: no option is silently ignored."""
     for option, given in asked.items():
         if given and not getattr(capabilities, _NEEDED[option]):
             needed = _NEEDED[option]

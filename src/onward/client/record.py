@@ -54,11 +54,12 @@ class RunError:
     traceback: str
     at: datetime
     duration_ms: int
+    owner: str | None = None  # the session of the worker that ran it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress:
-    """How far a run said it had come, between 0 and 1.  Of a completed job it is 1, with the last note."""
+    """How far a run reported to have come, between 0 and 1.  Of a completed job it is 1, with the last note."""
 
     fraction: float
     note: str | None = None
@@ -66,7 +67,7 @@ class Progress:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRecord:
-    """Everything known about a job at one moment.  What its arguments keep secret is masked; ``reveal()`` shows it."""
+    """Everything known about a job at one moment.  Secrets among its arguments are masked; ``reveal()`` shows them."""
 
     id: str
     job: str
@@ -92,14 +93,15 @@ class JobRecord:
     progress: Progress | None
     errors: tuple[RunError, ...]
     raw: bytes = field(repr=False)  # the sealed bytes as they are stored
-    waits: int = 0  # how often in a row it was claimed and put back without a run: its key is held, or it is not known
+    not_before: datetime | None = None  # the instant of `at` or `delay`; `available_at` moves with every retry
+    waits: int = 0  # how often in a row a worker put it back without a run: its key is held, or its handler is unknown
     parked_since: datetime | None = None  # since when no worker that claimed it knew it
     waiting_for: str | None = None  # the signal that it waits for
     has_secrets: bool = False  # whether parameters are secret by their type
-    is_defined: bool = True  # whether the application that shows it defines its job, and so knows all that is secret
-    withholds_result: bool = False  # it is encrypted, and a marker stands in its place
+    is_defined: bool = True  # whether the application that shows it defines its job, and so knows all secrets
+    withholds_result: bool = False  # the result is encrypted, and `result` is a marker
     result_error: str | None = None  # why its result cannot be read
-    damage: str | None = None  # what its row holds that no worker writes
+    damage: str | None = None  # values in its row that no worker writes
     decrypted: Secret[bytes] | None = field(
         default=None, repr=False
     )  # the payload, if it was encrypted and could be read
@@ -109,7 +111,7 @@ class JobRecord:
         return self.finished_at is not None
 
     def reveal(self) -> Any:
-        """Return the payload as it was enqueued, secrets and all.  None if it cannot be read."""
+        """Return the payload as it was enqueued, with its secrets.  None if it cannot be read."""
         letter = _letter(Sealed(self.id, self.queue, self.raw))
         if letter is None:
             return None
@@ -151,7 +153,7 @@ class SessionRecord:
     leases: int  # jobs that it holds
     renewed_at: datetime
     expires_at: datetime
-    alive: bool  # else it has not been heard of for a whole lease, and its jobs are about to be given back
+    alive: bool  # False: it was not renewed for a whole lease, and its jobs are about to be given back
 
 
 def session_record_of(session: SessionState, now: int) -> SessionRecord:
@@ -169,16 +171,16 @@ def session_record_of(session: SessionState, now: int) -> SessionRecord:
 
 
 class Records:
-    """Opens stored jobs: with the keys of an application, and by what its own jobs keep secret."""
+    """Opens stored jobs, with the keys of an application and the secret places of its own jobs."""
 
     def __init__(self, encryption: Encryption, registry: Registry) -> None:
         self._encryption = encryption
         self._registry = registry
 
     def record(self, stored: StoredJob, *, returns: Any = Any) -> JobRecord:
-        """Open a stored job.  One that cannot be opened is shown all the same, with its raw bytes.
+        """Open a stored job.  One that cannot be opened has a record all the same, with its raw bytes.
 
-        What cannot be decrypted here has a marker in its place.
+        A marker replaces what cannot be decrypted here.
         """
         letter = _letter(Sealed(stored.id, stored.queue, stored.data))
         secrets = () if letter is None else self.secrets(letter)
@@ -186,7 +188,7 @@ class Records:
         return record if self._registry.find(stored.job) is not None else replace(record, is_defined=False)
 
     def scrubber(self, stored: StoredJob) -> Scrub:
-        """Return what scrubs a text about a stored job.  A payload that cannot be read here has told no secret."""
+        """Return the function that scrubs a text about a stored job.  A payload that cannot be read has no known secrets."""
         letter = _letter(Sealed(stored.id, stored.queue, stored.data))
         if letter is None:
             return without_credentials
@@ -196,7 +198,7 @@ class Records:
             return without_credentials
 
     def secrets(self, letter: Letter) -> tuple[str, ...]:
-        """Return the places that are never shown: those that its producer named, and those known here."""
+        """Return the places that are never shown: those that the producer named, and those known here."""
         return tuple(dict.fromkeys((*letter.secrets, *self._registry.secrets_of(letter.job))))
 
 
@@ -230,6 +232,7 @@ def _record(
         reason=encryption.read_reason(stored.id, stored.queue, stored.reason),
         progress=_progress(stored, encryption),
         errors=tuple(_error(stored, run, encryption) for run in stored.runs),
+        not_before=None if letter is None else _when(letter.not_before),
         waits=stored.waits,
         parked_since=_when(stored.parked_since),
         waiting_for=stored.awaits,
@@ -245,7 +248,7 @@ def _record(
 def _payload(
     letter: Letter | None, secrets: tuple[str, ...], encryption: Encryption
 ) -> tuple[Any, Secret[bytes] | None]:
-    """Return what may be shown of the payload; and, if it was encrypted, all of it."""
+    """Return the payload with its secrets masked; and, if it was encrypted, all of it."""
     if letter is None:
         return None, None
     try:
@@ -257,7 +260,7 @@ def _payload(
 
 
 def _result(result: Encrypted | bytes | None, returns: Any) -> tuple[Any, str | None]:
-    """What a handler returned; or None, and why that cannot be read."""
+    """Return what a handler returned; or None, and why that cannot be read."""
     if isinstance(result, Encrypted):
         return str(result), None
     try:
@@ -267,7 +270,7 @@ def _result(result: Encrypted | bytes | None, returns: Any) -> tuple[Any, str | 
 
 
 def _progress(stored: StoredJob, encryption: Encryption) -> Progress | None:
-    """Return what the last report said; of a completed job that it has come all the way."""
+    """Return the progress that was reported last; of a completed job, 1."""
     progress = _read(lambda: msgspec.json.decode(stored.progress or b"null", type=Progress | None))
     if progress is None:
         return None
@@ -293,12 +296,12 @@ def _data(payload: bytes | msgspec.Raw) -> Any:
     except (
         ValueError,
         RecursionError,
-    ):  # only the handler that fails on it is told; the bytes are there to be looked at
+    ):  # only a handler that fails on it raises; the record has the bytes
         return None
 
 
 def _read(decode: Callable[[], T]) -> T | None:
-    """Decode a column; None if it makes no sense.  Another program may have written it, and the job is to be seen."""
+    """Decode a column; None if that fails.  Another program may have written it, and the job is shown all the same."""
     try:
         return decode()
     except (ValueError, RecursionError):
@@ -323,4 +326,5 @@ def _error(stored: StoredJob, run: Run, encryption: Encryption) -> RunError:
         traceback=failure.traceback,
         at=_shown(run.at),
         duration_ms=run.duration_ms,
+        owner=run.owner,
     )

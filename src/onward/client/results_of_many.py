@@ -1,4 +1,4 @@
-"""The results of many jobs: all that are not known to have ended are read at once, look by look."""
+"""The results of many jobs: each look reads all jobs that are not known to have ended."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _BATCH = 500  # jobs that one statement reads
 def results(
     inspection: Inspection, handles: Sequence[JobHandle[Any]], timeout: float | None, *, return_exceptions: bool
 ) -> list[Any]:
-    """Wait for the end of all, and give their results in the order of the handles."""
+    """Wait for the end of all jobs, and return their results in the order of the handles."""
     waiting = _Waiting(handles, return_exceptions=return_exceptions)
     for pause in looks(timeout):
         begun = time.monotonic()
@@ -37,7 +37,7 @@ async def aresults(
     *,
     return_exceptions: bool,
 ) -> list[Any]:
-    """The same without blocking the event loop."""
+    """Wait for the results without blocking the event loop."""
     waiting = _Waiting(handles, return_exceptions=return_exceptions)
     for pause in looks(timeout):
         begun = time.monotonic()
@@ -49,7 +49,7 @@ async def aresults(
 
 
 def _longer(pause: float, begun: float) -> float:
-    """Pause at least as long as the look took: a thousand jobs keep the store busy half of the time at most."""
+    """Return a pause at least as long as the look took: many jobs keep the store busy half of the time at most."""
     return 0 if pause == 0 else max(pause, time.monotonic() - begun)
 
 
@@ -64,7 +64,7 @@ class _Waiting:
                     f"results takes a list of handles, not {type(each).__name__}: jobs.handle(id) makes one of an id"
                 )
         self._return_exceptions = return_exceptions
-        self._ended: dict[int, Any] = {}  # by the place of the handle: its result, or how else it ended
+        self._ended: dict[int, Any] = {}  # by the place of the handle: its result, or its error
         self.left = set(range(len(self._handles)))
 
     def read(self, inspection: Inspection) -> dict[str, StoredJob]:
@@ -75,7 +75,7 @@ class _Waiting:
         return found
 
     def heard(self, found: dict[str, StoredJob]) -> None:
-        """Note which have ended; raise how the first of them failed, unless that is an answer too."""
+        """Note which jobs have ended; raise the error of the first that failed, unless errors are returned."""
         for place in sorted(self.left):
             handle = self._handles[place]
             try:
@@ -92,7 +92,7 @@ class _Waiting:
         return [self._ended[place] for place in range(len(self._handles))]
 
     def too_late(self, timeout: float | None) -> list[Any]:
-        """Return the results so far, with an error in the place of each that is missing; or raise that error."""
+        """Return the results so far, with an error in place of each missing one; or raise that error."""
         first = self._handles[min(self.left)].id
         late = ResultTimeout(
             f"{len(self.left):,} of {len(self._handles):,} jobs did not finish within {timeout:g} s, the first of them "

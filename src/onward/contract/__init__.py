@@ -1,6 +1,6 @@
-"""What a store does: its text, its verbs, and the values that go in and come out.
+"""The contract of stores: its text, its verbs, and the values that go in and come out.
 
-Backends implement it, and every room above calls it, through the door `onward.backend`; nothing here talks to a store.
+Backends implement it, and every room above calls it, through the door `onward.backend`; no module here talks to a store.
 Read `backend` first, whose text is the contract; then `values`, `inspection` and `capabilities`.  Some stores do more:
 `transactions` (join the user's), `companion` (stand beside a broker), `transfer` (give jobs to another store).
 """

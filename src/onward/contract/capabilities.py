@@ -1,4 +1,4 @@
-"""What a store can do beyond the verbs, and how it says so: code asks for a capability, never for a store by name."""
+"""The capabilities that a backend declares, and the small protocols that some backends implement besides."""
 
 from __future__ import annotations
 
@@ -22,33 +22,49 @@ __all__ = [
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
-    """What a backend can do.  Code asks for these, never for a backend's name."""
+    """What a backend can do.  Code and tests ask for a capability, never for a backend's name."""
 
     delays: bool = True
+    """It holds a job back until its time."""
     priorities: bool = True
+    """It hands out jobs by priority; else first in, first out."""
     deduplicates: bool = True
-    wakes: bool = True  # `wait` returns when another process enqueues, long before its timeout
-    remote_extend: bool = True  # a session can be renewed by another process than the one that claimed
-    fences_expired: bool = True  # a lease that was given back can change nothing, even before the next claim
-    durable: bool = True  # an enqueue that returned survives the death of the process and of the machine
-    shared: bool = True  # other processes see the same jobs
-    # What a broker lacks.
-    sessions: bool = True  # the store knows sessions: any client can adopt or reap another's, and they expire
-    holds: bool = True  # idempotency keys and single instances
-    prefetches: bool = True  # a lease that has not begun can be lost unharmed; else only what begins at once is claimed
-    knows_ids: bool = (
-        True  # an id is not stored twice, `retried` looks among the finished, and a batch is all or nothing
-    )
-    promotes: bool = True  # a turn makes due what is due, so a queue is served strictly by priority, due time and id
-    remembers: bool = True  # what was settled is known to every client, for as long as the contract says
-    lists_queues: bool = True  # it names the queues that have work, so a worker can serve a pattern of names
-    keeps_place: bool = True  # what is given back unharmed stands where it stood; else it is as new as its copy
-    # What a store adds, each with a protocol of its own.
-    notes: bool = False  # steps, sleep and signals (`onward.contract.notes`)
-    schedules: bool = False  # schedules, booked ahead (`onward.contract.schedules`)
+    """It has unique keys."""
+    wakes: bool = True
+    """`wait` returns when another process enqueues, long before its timeout."""
+    remote_extend: bool = True
+    """Another process than the one that claimed can renew a session."""
+    fences_expired: bool = True
+    """A lease that was given back can change nothing; else it can still end its job until the next claim."""
+    durable: bool = True
+    """A job whose enqueue has returned survives the end of the process and of the machine."""
+    shared: bool = True
+    """Other processes see the same jobs."""
+    sessions: bool = True
+    """It knows sessions: any client can adopt or reap another's, and they expire.  Else leases end in the broker's way."""
+    holds: bool = True
+    """It has idempotency keys and single instances."""
+    prefetches: bool = True
+    """A lease that has not begun can be lost without a crash; else a worker claims only what can begin at once."""
+    knows_ids: bool = True
+    """It stores no id twice, searches the finished with `retried`, and stores batches whole.  Else none is repeated."""
+    promotes: bool = True
+    """A turn makes due what is due, so a queue is served strictly by priority, due time and id."""
+    remembers: bool = True
+    """Every client learns what was settled, for as long as the contract says; else at most the process that settled it."""
+    lists_queues: bool = True
+    """It names the queues that have work, so a worker can serve a pattern of names."""
+    keeps_place: bool = True
+    """A job that is given back keeps its place in its queue; else it goes behind the others."""
+    notes: bool = False
+    """It keeps notes of jobs: steps, sleep and signals (`onward.contract.notes`)."""
+    schedules: bool = False
+    """It keeps schedules, whose jobs are booked ahead (`onward.contract.schedules`)."""
 
 
-DURABLE, LOSSY = Capabilities(), Capabilities(durable=False)  # of stores that do all else
+# Of stores that have all other capabilities.
+DURABLE = Capabilities(notes=True, schedules=True)
+LOSSY = Capabilities(durable=False, notes=True, schedules=True)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,7 +77,7 @@ class Check(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Emptying(Protocol):
-    """A store that can be made as new, for tests."""
+    """A store that can be emptied, for tests."""
 
     def empty(self) -> None:
         """Remove every job, record, key, session and pause of this namespace."""
@@ -79,7 +95,7 @@ class Inline(Protocol):
 
 @runtime_checkable
 class Health(Protocol):
-    """A backend that can say how it is."""
+    """A backend that can check its store, for `jobs.health()`."""
 
     def health(self) -> list[Check]: ...
 
@@ -100,18 +116,18 @@ class Migration(NamedTuple):
 
 
 class Tables(Protocol):
-    """The tables of a store, for backends that have any: looking at them changes nothing, while opening the store does."""
+    """A backend whose store has tables.  `onward migrate` looks at them without opening the store."""
 
     def pending(self) -> Sequence[Migration]:
-        """Return what this Onward ships and the store lacks.  Changes nothing; a newer store raises `SchemaTooNew`."""
+        """Return the migrations that the store lacks.  Changes nothing; a newer store raises `SchemaTooNew`."""
         ...
 
     def script(self) -> str:
-        """Return the same as one script, for a person who has the rights to run it."""
+        """Return these migrations as one script, for a person who has the rights to run it."""
         ...
 
     def migrate(self) -> Sequence[Migration]:
-        """Apply what is pending, one process at a time; return what was applied."""
+        """Apply the pending migrations, one process at a time; return what was applied."""
         ...
 
     def close(self) -> None: ...

@@ -1,4 +1,4 @@
-"""Looking at the jobs of a store, and what only people ask for: cancel, retry, replay, remove, pause."""
+"""Looking at the jobs of a store, and the requests of people: cancel, retry, replay, remove, pause."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ QUEUES_AT_A_GLANCE = 100
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which jobs.  Pages walk the ids, which rise with the time of enqueueing; tombstones are never listed."""
+    """Selects jobs.  Pages go by id, and ids rise with the time of enqueueing; tombstones are never listed."""
 
     ids: tuple[str, ...] | None = None
     states: frozenset[State] | None = None
@@ -43,7 +43,7 @@ class Query(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replayed(msgspec.Struct, frozen=True, kw_only=True):
-    """Which finished jobs live again, and why others do not: "expired", "tombstone", "key held by <id>"."""
+    """Which finished jobs were replayed, and why others were not: `expired`, `tombstone`, `key held by <id>`."""
 
     ids: list[str]
     skipped: dict[str, str]
@@ -62,6 +62,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     paused: bool
     live: int
+    reserved_for: str | None = None  # a transfer that has not ended: only that ends the pause
 
 
 class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,11 +81,13 @@ class QueueCounts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Overview(msgspec.Struct, frozen=True, kw_only=True):
-    """A store at a glance.  Nothing was counted beyond a limit: a number that reaches it means "or more"."""
+    """A summary of a store.  Nothing was counted beyond a limit: a number that reaches it means "or more"."""
 
     counts: dict[State, int]
     queues: list[QueueCounts]
-    ended: int  # grows by one with every job that ends: the difference between two looks is what ended in between
+    ended: (
+        int  # grows by one with every job that ends: the difference between two summaries is how many ended in between
+    )
 
 
 class SessionState(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,7 +104,7 @@ class SessionState(msgspec.Struct, frozen=True, kw_only=True):
 
 @runtime_checkable
 class Counting(Protocol):
-    """A store that can count its jobs, if nothing else.  The words are those of `Inspection`."""
+    """A store that can count its jobs, and nothing else of `Inspection`."""
 
     def counts(self, queue: str | None = None) -> dict[State, int]: ...
 
@@ -110,7 +113,7 @@ class Counting(Protocol):
 
 @runtime_checkable
 class DeadLettering(Protocol):
-    """A store that can be asked about its dead jobs, and no others.  Queries as in `Inspection`."""
+    """A store that can list, replay and remove its dead jobs, and no others."""
 
     def dead_jobs(self, query: Query) -> Sequence[StoredJob]: ...
 
@@ -121,7 +124,7 @@ class DeadLettering(Protocol):
 
 @runtime_checkable
 class Inspection(Protocol):
-    """Looking at jobs, and asking for what only people ask.
+    """A store that can be inspected and steered.
 
     ``get``, ``get_many``, ``list`` and ``counts`` see live and finished jobs in one snapshot: a job that moves is seen once.
     """
@@ -131,7 +134,7 @@ class Inspection(Protocol):
         ...
 
     def get_many(self, ids: Sequence[str]) -> Sequence[StoredJob]:
-        """Return those of these jobs that exist, each once and as `get` shows it, in no order."""
+        """Return those of these jobs that exist, each once and as `get` returns it, in no order: one read for many."""
         ...
 
     def list(self, query: Query) -> Sequence[StoredJob]:
@@ -150,17 +153,17 @@ class Inspection(Protocol):
         """Return the queues named ``prefix…`` in which a claim would find work now: a job is available or due,
         and the queue is not paused.
 
-        One page of a walk by name over the queues in which jobs wait, of which it passes at most ``limit``, or fewer where
-        every name costs a look of its own; how many wait does not matter.  The walk is over when ``next`` is None, else
-        the next page comes ``after`` it.
+        One page of a walk by name over the queues in which jobs wait.  It passes at most ``limit`` of them, or fewer where
+        every name costs a look of its own; its cost does not depend on how many jobs wait.  The walk is over when ``next``
+        is None, else the next page comes ``after`` it.
         """
         ...
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
-        """Return a summary that may be asked for every second: its cost does not grow with the queues and the history.
+        """Return a summary that may be read every second: its cost does not grow with the queues and the history.
 
         No state is counted beyond ``at_most``, scheduled and retryable jobs not even together; and no queue beyond the
-        first hundred, by name.  ``ended`` may go back when jobs are removed or replayed.
+        first hundred, by name.  ``ended`` may decrease when jobs are removed or replayed.
         """
         ...
 
@@ -169,7 +172,10 @@ class Inspection(Protocol):
         ...
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
-        """Cancel jobs.  CANCELLED: it was waiting.  EXECUTING: it was asked to stop.  None: nothing to cancel."""
+        """Cancel jobs.  CANCELLED: it was waiting.  EXECUTING: it was asked to stop.  None: there was nothing to cancel.
+
+        A job that is asked twice keeps the first reason.
+        """
         ...
 
     def retry(self, ids: Sequence[str]) -> Sequence[bool]:
@@ -177,15 +183,16 @@ class Inspection(Protocol):
         ...
 
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
-        """Give discarded or cancelled jobs a new life; ``fresh``: without the notes of the old one.
+        """Make discarded or cancelled jobs available again; ``fresh``: without their notes.
 
-        Counters, reason, marks and progress to nothing, the records of old runs kept, ``delivery`` going on, the sealed
-        unique key taken again.  Other states are passed over; a tombstone is reported if it was named by its id.
+        This clears counters, reason, marks and progress, keeps the records of old runs, lets ``delivery`` go on, and takes
+        the sealed unique key again.  Jobs in other states are left alone; a tombstone is reported if it was named by its
+        id.
         """
         ...
 
     def purge(self, query: Query) -> int:
-        """Remove finished jobs for good."""
+        """Remove finished jobs for good.  Returns how many."""
         ...
 
     def prune(
@@ -197,15 +204,15 @@ class Inspection(Protocol):
         after: str = "",
         limit: int = 500,
     ) -> Pruned:
-        """Remove, in one batch of a walk by id, the finished jobs that ended before their state's cutoff, and
-        tombstones past their ten minutes; with ``queue``, only of that queue.  The walk is over when ``next`` is None.
+        """Remove, in one batch of a walk by id, the finished jobs that ended before their state's cutoff, and tombstones
+        past their ten minutes; with ``queue``, only of that queue.  The walk is over when ``next`` is None.
 
         With ``dry_run`` nothing is written, and the answer says what the same call would remove now.
         """
         ...
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
-        """Free an idempotency key that a success confirmed, and say what it was before, with the job it pointed to.
+        """Free an idempotency key that a success confirmed.  Returns what it was before, with the job it pointed to.
 
         DONE: that job had succeeded, and the key is free now.  BUSY: that job runs and holds it, nothing changed.  FREE:
         no job held it, and no success is remembered.  One write, conditional on what it finds.
@@ -213,9 +220,12 @@ class Inspection(Protocol):
         ...
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
-        """Stop or allow claims from a queue, for all workers and across restarts.  True if that changed anything."""
+        """Stop or allow claims from a queue, for all workers and across restarts.  True if that changed anything.
+
+        A queue that is reserved for a transfer stays paused: `QueueReserved`.
+        """
         ...
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
-        """Note how far a run has come.  Fenced like a settlement: False if the lease was lost."""
+        """Store how far a run has come.  Fenced like a settlement: False if the lease was lost."""
         ...

@@ -1,14 +1,14 @@
-"""The part of the contract for stores that live in a database where users have transactions of their own.
+"""The part of the contract for stores in a database where users have transactions of their own.
 
-**Joining.**  A job is stored within the caller's transaction: it exists if and only if that one commits.  The connection
-and the driver are the caller's.  So the store does not use them; it yields the statements to run, one after the other, and
-is given the rows of each (`Steps`).  The caller of the store runs them, by `run_steps` or `arun_steps`.
+**Joining.**  The store writes a job within the caller's transaction: the job exists if and only if that one commits.  The
+connection and the driver are the caller's.  So the store does not use them; it yields the statements to run, one after the
+other, and is sent the rows of each (`Steps`).  `run_steps` or `arun_steps` runs them.
 
-**Completing.**  A handler works in a transaction of ours (`Completion`), in which its job is settled too: its writes, the
-jobs it enqueues and its success are committed together, or nothing is.  The settlement comes last, just before the
-commit, so that no lock on the lease is held while the handler works.  Its fence is (id, token, executing) under whichever
-owner has the lease by then: an adoption changes the owner of a running lease and keeps its token.  A commit that was not
-answered may have happened: `completed` waits for the transaction that still has the lease's row, and then knows.
+**Completing.**  A handler works in a transaction of the store (`Completion`), in which its job is settled too: its writes,
+the jobs it enqueues and its success are committed together, or none of them is.  The settlement comes last, just before the
+commit, so that no lock on the lease is held while the handler works.  Its fence is (id, token, executing) under the owner
+that has the lease then: an adoption changes the owner of a running lease and keeps its token.  A commit without an answer
+may have happened: `completed` waits for the transaction that still has the lease's row, and then knows.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from onward.base.failure import Failure
-from onward.contract.values import Enqueued
+from onward.contract.values import Enqueued, StoredJob
 from onward.errors import TransactionError
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease
@@ -80,15 +80,15 @@ async def arun_steps(steps: Steps[T], run: Callable[[Statement], Awaitable[Rows]
         return result
 
 
-# The store that nothing else may be written to from here now, because it would wait for itself; None nearly always.
+# The store that this thread or task must not write to now, because it would wait for itself; None nearly always.
 in_the_way: ContextVar[object | None] = ContextVar("onward.in_the_way", default=None)
 
 
 def waits_for_itself() -> TransactionError:
-    """Return the error of a caller that would wait for a lock which it holds itself: to be raised at once instead."""
+    """Return the error for a caller that would wait for a lock which it holds itself."""
     return TransactionError(
-        "this handler is in its transaction, which has the store's one write lock: what it wants to write there "
-        "goes through `conn.enqueue(...)`, or waits until the block has ended"
+        "this handler's transaction has the store's one write lock: enqueue with `conn.enqueue(...)`, or after the block "
+        "has ended"
     )
 
 
@@ -99,23 +99,23 @@ class Completion(Protocol):
     exclusive: bool  # whether no other transaction can write until it ends
 
     def run(self, steps: Callable[[Style], Steps[T]]) -> T:
-        """Run statements in it."""
+        """Run statements in the transaction."""
         ...
 
     def check(self) -> None:
-        """Raise if it has come to nothing already."""
+        """Raise if the transaction was rolled back already."""
         ...
 
     def settle(self, settlement: Settlement) -> Settled:
-        """Apply it, if the lease is not lost: the last thing before the commit."""
+        """Apply the settlement, if the lease is not lost: the last statement before the commit."""
         ...
 
     def commit(self) -> None:
-        """Commit; raises `BackendUnavailable` if it is unknown whether that happened."""
+        """Commit.  Raises `BackendUnavailable` if it is unknown whether that happened."""
         ...
 
     def roll_back(self) -> None:
-        """Undo it, if it was not committed.  Never raises."""
+        """Roll back, if the transaction was not committed.  Never raises."""
         ...
 
 
@@ -124,13 +124,25 @@ class Transacts(Protocol):
     """A store that can take part in transactions."""
 
     dialect: Dialect
+    exclusive: bool  # whether a transaction that writes keeps all others from writing until it ends
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         """Enqueue within the transaction in which the statements are run.  All or nothing, like `enqueue`."""
         ...
 
+    def showing(self, job_id: str, style: Style) -> Steps[StoredJob | None]:
+        """Return a job as the transaction sees it in which the statements are run."""
+        ...
+
+    def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
+        """Apply a settlement within the transaction in which ``run`` runs statements, if the lease is not lost.
+
+        It is fenced like that of a `Completion`; the transaction, and whether it is committed, are the caller's.
+        """
+        ...
+
     def recognizing(self, style: Style) -> Steps[None]:
-        """Refuse a connection to another database than that of the jobs: no worker would find a job there."""
+        """Raise `TransactionError` for a connection to another database than that of the jobs: no worker looks there."""
         ...
 
     def begin(self, *, at_most: float) -> Completion:
@@ -141,9 +153,9 @@ class Transacts(Protocol):
         ...
 
     def completed(self, lease: Lease) -> bool:
-        """Whether this lease ended in a success.  Waits for a transaction that is about to say so."""
+        """Return whether this lease ended in a success.  Waits for a transaction that is about to settle it."""
         ...
 
     def note_after_completion(self, lease: Lease, failure: Failure, *, duration_ms: int) -> bool:
-        """Put an error on record that a run met after its job was completed.  False if there is no such job any more."""
+        """Record an error that a run raised after its job was completed.  False if there is no such job any more."""
         ...

@@ -1,4 +1,4 @@
-"""What goes to a store and comes back: plain values, the same for all stores."""
+"""The values that go to a store and come back: plain data, the same for all stores."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import msgspec
 from onward.base.failure import Failure
 from onward.job.lease import Lease
 from onward.job.settlement import Settled, Settlement
-from onward.job.states import State
+from onward.job.states import FINISHED, State
 
 __all__ = [
+    "CONTINUATION",
     "LEASE",
     "TOMBSTONE",
     "Claim",
@@ -34,7 +35,7 @@ Held = tuple[str, int]  # a lease by id and token
 
 
 class Enqueued(msgspec.Struct, frozen=True):
-    """Whether a job was created, or which live job stands for it."""
+    """The answer for one envelope: the job was created, or another live job stands for it."""
 
     id: str
     created: bool = True
@@ -52,11 +53,11 @@ class Session(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """What to claim.  ``owner`` and ``lease_for`` count only where the claim opens its own session."""
+    """Says what to claim.  ``owner`` and ``lease_for`` count only where the claim opens its own session."""
 
     queues: tuple[str, ...]
     limit: int = 1
-    at_most: Mapping[str, int] = {}  # fewer than the limit from single queues
+    at_most: Mapping[str, int] = {}  # lower limits for single queues
     owner: str = ""
     lease_for: timedelta = LEASE
 
@@ -77,17 +78,19 @@ class TurnResult(msgspec.Struct, frozen=True, kw_only=True):
     alive: bool = True
     promoted: int = 0
     cancel_requested: tuple[Held, ...] = ()  # of all leases this owner holds
-    woken: Sequence[str] = ()  # the waiters that its settlements made due: a store beside a broker has to tell it
+    woken: Sequence[str] = ()  # the waiters that its settlements made due, from a store that can stand beside a broker
 
 
 class Renewal(msgspec.Struct, frozen=True, kw_only=True):
+    """The answer to a renewal of a session."""
+
     alive: bool
     cancel_requested: tuple[Held, ...] = ()
-    lost: tuple[Held, ...] = ()  # where leases are renewed one by one: those that came too late
+    lost: tuple[Held, ...] = ()  # where a store renews leases one by one: those that had expired
 
 
 class Reaped(msgspec.Struct, frozen=True, kw_only=True):
-    """One lease that was taken back."""
+    """One lease that was given back for a dead session."""
 
     id: str
     queue: str
@@ -95,7 +98,7 @@ class Reaped(msgspec.Struct, frozen=True, kw_only=True):
     token: int
     to: State
     cause: str
-    crashed: bool  # whether it counted as a crash; else it came back unharmed
+    crashed: bool  # whether it counted as a crash; else as an interruption
     crashes: int = 0
 
 
@@ -109,10 +112,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure
     at: int
     duration_ms: int
+    owner: str | None = None  # the session that held it
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as the store knows it, its envelope still sealed."""
+    """A job as the store knows it, its envelope still sealed.  The fields stand in the order of the columns of `pick`."""
 
     id: str
     queue: str
@@ -136,5 +140,22 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     waits: int = 0
     parked_since: int | None = None
     awaits: str | None = None  # the signal that it waits for, while it is scheduled
+    # What decides how it goes on; a tombstone has none of it.
+    max_crashes: int = 0
+    expires_at: int | None = None
+    spent: str | None = None
+    unique_key: str | None = None
+    key_held: bool = False  # whether it holds its unique key
+    idempotency_key: str | None = None
+    idempotency_ttl: int = 0
+    single_instance: str | None = None
     tombstone: bool = False
     runs: tuple[Run, ...] = ()
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state in FINISHED
+
+
+_fields = StoredJob.__struct_fields__
+CONTINUATION = frozenset(_fields[_fields.index("max_crashes") : _fields.index("tombstone")])

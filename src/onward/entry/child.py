@@ -37,11 +37,11 @@ from onward.worker.worker import Worker
 
 __all__ = ["leave_signals_to_others", "load_application", "main", "prepare_process"]
 
-_EXITS_WITHIN = 5.0  # seconds for what the application does at exit
+_EXITS_WITHIN = 5.0  # seconds for the application's own code at exit
 
 
 def main(channel_fd: str, board_fd: str, options_json: str) -> int:
-    """Import the application, report that, and work until there is nothing to do or the supervisor is gone."""
+    """Import the application, report that, and run jobs until there is nothing to do or the supervisor is gone."""
     os.set_inheritable(int(board_fd), False)  # noqa: FBT003
     channel, options = prepare_process(channel_fd, options_json, DECODE_ABOVE)
     try:
@@ -55,7 +55,7 @@ def main(channel_fd: str, board_fd: str, options_json: str) -> int:
     end_with_parent(on=False)
     channel.send(
         Hello(
-            # The supervisor reads no job, and a policy may be code.
+            # The supervisor opens no job, and a policy may be code.
             settings=dataclasses.replace(
                 located(app.settings, app.backend), signing_keys=None, default_retry=None, queue_retry={}
             ),
@@ -75,7 +75,7 @@ def prepare_process(
     channel_fd: str, options_json: str, decoder: msgspec.msgpack.Decoder[IpcMessage]
 ) -> tuple[IpcChannel, ProcessOptions]:
     """Set up signals, logging and the channel of a process that has just started, before it imports the application."""
-    end_with_parent()  # while it imports the application it reads no messages
+    end_with_parent()  # while this process imports the application it reads no messages
     leave_signals_to_others()
     os.set_inheritable(int(channel_fd), False)  # noqa: FBT003  a program that a handler starts must not keep it open
     options = msgspec.json.decode(options_json, type=ProcessOptions)
@@ -90,7 +90,7 @@ def load_application(options: ProcessOptions) -> Onward:
     app = load(options.app, options.settings, options.imports)
     if not app.backend.capabilities.shared:
         raise CommandError(
-            f"{app.settings.url} is seen by one process only: run such an application with jobs.worker(), or give it "
+            f"{app.settings.url} is visible to one process only: run such an application with jobs.worker(), or give it "
             f"a store that processes share, such as sqlite:///jobs.db",
             Exit.CONFIG,
         )
@@ -103,7 +103,7 @@ def _worker(app: Onward, options: ProcessOptions, board: RunBoard) -> Worker:
     quota = Quota(options.max_jobs, recycle_after=options.recycle_after, until_empty=options.until_empty)
     quota.count = board.count
     return Worker(
-        app.parts(),
+        app.parts(ticks=options.ticks, deployed_at=options.deployed_at),
         WorkerOptions.check(queues, options.concurrency, options.limits, options.shutdown_timeout),
         recorder=board,
         quota=quota,
@@ -114,7 +114,7 @@ def _worker(app: Onward, options: ProcessOptions, board: RunBoard) -> Worker:
 def _failed(error: BaseException, options: ProcessOptions) -> Failed:
     files = sorted({*_own_files(), *_files_of(error, options)})
     if isinstance(error, Exception) and (code := code_of(error)) is not None:
-        # The message has what the driver said; the place in our code that called it helps no user.
+        # The message has the driver's words; the place in Onward's code that called the driver helps no user.
         cause = None if isinstance(error, BackendError) else error.__cause__
         where = "" if cause is None else _traceback(cause)
         message = f"{error}\n{where}".rstrip()

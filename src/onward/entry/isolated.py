@@ -1,7 +1,7 @@
 """``python -m onward.entry.isolated``: a process that runs one attempt at a time for a worker, which starts it.
 
-The handler runs in the main thread.  Another thread reads messages: when the worker is gone, no process would settle what
-runs here, so this one ends at once.  The other end is `onward.worker.isolated`.
+The handler runs in the main thread.  Another thread reads messages: when the worker is gone, no process would settle the job
+that runs here, so this process ends at once.  The other end is `onward.worker.isolated`.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class IsolatedRunner:
         self._attempt = None
         try:
             return asyncio.run(self._await(ready))
-        except BaseException as error:  # noqa: BLE001  it stopped the loop, or what it left behind there exits
+        except BaseException as error:  # noqa: BLE001  the handler stopped the loop, or a task that it left there exits
             return self._attempt or conclude(ready, self._runtime, None, error, 0)
 
     async def _await(self, ready: Ready) -> Attempt:
@@ -184,7 +184,7 @@ class _NotesThroughWorker:
 
 
 def _sendable(outcome: Outcome) -> Outcome:
-    """Escape lone surrogates in the texts of a handler: they cannot be sent."""
+    """Escape lone surrogates in the texts of a handler: JSON cannot carry them."""
     match outcome:
         case Dead(reason):
             return msgspec.structs.replace(outcome, reason=storable(reason))

@@ -108,5 +108,5 @@ class Shell:
 
 
 def _is_plain(path: str) -> bool:
-    """Whether it is absolute, and says what it says in one way only."""
+    """Return whether it is absolute, and says what it says in one way only."""
     return path.startswith("/") and not path.startswith("//") and os.path.normpath(path) == path and path != "/"

@@ -1,20 +1,20 @@
 """A handler's parameters as a codec: one generated struct per job, so that a job costs one C call to check or to decode.
 
-The payload is a JSON object by parameter name.  What was given is in it, even where it equals a default; what was not is
-left to the worker's own default.
-Enqueueing decodes its own bytes before anything is stored, so what a worker could not read is refused where it was written.
-What a worker cannot read all the same was enqueued by another version of the code: `DoesNotFit`.
+The payload is a JSON object by parameter name.  It has every argument that was given, even one that equals a default; for
+the others the worker uses its own defaults.  `Arguments.pack` decodes its own bytes before anything is stored, so a call
+that a worker could not read is refused where it is enqueued.  A payload that a worker cannot read all the same comes from
+another version of the code: `DoesNotFit`.
 """
 
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import math
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -22,21 +22,21 @@ import msgspec
 from onward.base.names import suggestion
 from onward.base.wording import a
 from onward.errors import ArgumentError, DefinitionError
-from onward.job.context import JobContext
 from onward.job.definition import refused_as_argument
+from onward.job.parameters import is_context, refuse_impossible, refuse_untold, signature
 from onward.job.payload_limits import DEEPEST, refuse_misshapen
 from onward.job.scrubbing import scrubber
 from onward.job.secret_places import places_of
 from onward.job.secrets import MASK, Secret, is_telling, secrets_in, within
 
-__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_result", "encode_value", "plain", "read_as"]
+__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_result", "encode_value", "read_as"]
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 _PLACE = re.compile(r"(.*) - at `\$\.(\w+)[^`]*`")
 
 
 class DoesNotFit(Exception):
-    """Arguments that this version of a job cannot be called with.  Another one can, that which they were enqueued for."""
+    """Arguments that fit another version of a job, the one for which they were enqueued, but not this one."""
 
 
 class Arguments:
@@ -55,14 +55,14 @@ class Arguments:
     )
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        parameters, hints = _signature(function, name)
+        parameters, hints = signature(function, name)
         self._name = name
-        self.takes_context = bool(parameters) and _is_context(parameters[0], hints)
+        self.takes_context = bool(parameters) and is_context(parameters[0], hints)
         if self.takes_context:
             del parameters[0]
         elif parameters:
-            _refuse_untold(parameters[0], hints, name, is_method=_is_in_class(function))
-        _refuse_impossible(parameters, hints, name)
+            refuse_untold(parameters[0], hints, name)
+        refuse_impossible(parameters, hints, name)
         self._positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         self._names = frozenset((*self._positional, *self._keyword))
@@ -88,7 +88,7 @@ class Arguments:
             if len(payload) > DEEPEST:  # else it cannot be too deep, or too wide
                 refuse_misshapen(payload, self._name)
             decoded = self._decode(payload)
-            # What is nearly all there is, JSON carries as it is; but a null can be a number that it has no word for.
+            # JSON carries nearly every value as it is; but a null can stand for a number that JSON cannot write.
             if b"null" in payload or not _PLAIN.issuperset(map(type, call.values())):
                 self._compare(call, decoded)
         except ArgumentError:
@@ -98,14 +98,14 @@ class Arguments:
         return payload
 
     def check(self, payload: bytes) -> None:
-        """Refuse a payload, given by name, that the handler could not be called with."""
+        """Raise for a payload, given by name, that the handler could not be called with."""
         try:
             self._decode(payload)
         except Exception as error:  # noqa: BLE001  see above
             raise ArgumentError(f"{self._name}: {scrubber(payload, self.secrets)(_explain(error))}") from None
 
     def unpack(self, payload: bytes | msgspec.Raw) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Return what to call the handler with.  `DoesNotFit` if it cannot be called with this."""
+        """Return the arguments to call the handler with.  Raises `DoesNotFit`."""
         try:
             values = msgspec.structs.astuple(self._decode(payload))
         except msgspec.ValidationError as error:
@@ -116,11 +116,11 @@ class Arguments:
         return values[:positional], dict(zip(self._keyword, values[positional:], strict=True))
 
     def by_name(self, payload: bytes) -> dict[str, Any]:
-        """Return what the handler would be called with, defaults included."""
+        """Return the arguments by name as the handler would get them, defaults included."""
         return msgspec.structs.asdict(self._decode(payload))
 
     def _misread(self, payload: bytes | msgspec.Raw, error: msgspec.ValidationError) -> Exception:
-        """Return why a payload does not fit; the error itself if no version of the job could read it."""
+        """Return the error that says why a payload does not fit; the given one if no version of the job could read it."""
         try:
             given = msgspec.json.decode(payload, type=dict[str, Any])
         except Exception:  # noqa: BLE001  it is damaged
@@ -138,7 +138,7 @@ class Arguments:
         return DoesNotFit(f"{job}: its arguments do not fit this version of the code: {problem}")
 
     def _bind(self, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what was given, by name."""
+        """Return the given arguments by name."""
         call = dict(zip(self._positional, args)) if args else {}  # noqa: B905  `strict` alone costs as much as the rest
         if kwargs:
             call |= kwargs
@@ -166,7 +166,7 @@ class Arguments:
         return f"{self._name}() lacks a value for {missing}"
 
     def _told(self, error: Exception, call: Mapping[str, Any]) -> str:
-        """Return what is wrong, without what was not to be shown: a model's own error quotes what it was given."""
+        """Return what is wrong, without secrets: a model's own error quotes the value it was given."""
         try:
             payload = _encode(call)
         except Exception:  # noqa: BLE001  see above
@@ -174,7 +174,7 @@ class Arguments:
         return scrubber(payload, self.secrets, lambda: call)(_explain(error))
 
     def _compare(self, call: Mapping[str, Any], decoded: msgspec.Struct) -> None:
-        """Refuse what would reach the handler as something else."""
+        """Raise for an argument that would reach the handler as another value."""
         for name, given in call.items():
             if found := _not_a_number(msgspec.to_builtins(given, enc_hook=_encode_hook)):
                 raise ArgumentError(f"{self._name}: {name}: {found} has no JSON form: pass a finite number or None")
@@ -185,70 +185,6 @@ class Arguments:
                 raise ArgumentError(
                     f"{self._name}: {name}={shown[0]} would come back as {shown[1]}: annotate the parameter with its type"
                 )
-
-
-def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that a partial one calls: its annotations are there."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
-
-
-def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], dict[str, Any]]:
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-        return parameters, typing.get_type_hints(plain(function), include_extras=True)
-    except (TypeError, ValueError) as error:
-        raise DefinitionError(f"job {name!r}: {function!r:.60} is not a plain function: {error}") from None
-    except Exception as error:  # noqa: BLE001  an annotation in quotes may be any expression
-        raise DefinitionError(
-            f"job {name!r}: an annotation cannot be resolved ({error}): import the type where the job is defined, "
-            f"not under TYPE_CHECKING"
-        ) from None
-
-
-def _is_context(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
-    by_position = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    return by_position and _names_context(hints.get(parameter.name))
-
-
-def _is_in_class(function: Callable[..., Any]) -> bool:
-    outside = getattr(plain(function), "__qualname__", "").rpartition(".")[0]
-    return outside != "" and not outside.endswith("<locals>")
-
-
-def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str, *, is_method: bool) -> None:
-    """Refuse a first parameter whose name says that Onward fills it in, and whose annotation does not."""
-    if first.name in hints:
-        return
-    if first.name in ("ctx", "context"):
-        raise DefinitionError(
-            f"job {name!r}: its first parameter {first.name!r} has no annotation: write `{first.name}: JobContext` to be "
-            f"given the job's context, or annotate it with the type of the argument that it is"
-        )
-    if is_method and first.name in ("self", "cls"):
-        raise DefinitionError(
-            f"job {name!r} is a method, and its {first.name!r} does not travel: make a job of a function, or of a "
-            f"@staticmethod (@jobs.job above it), and pass it what it needs to find the object"
-        )
-
-
-def _names_context(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, JobContext)
-
-
-def _refuse_impossible(parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any], name: str) -> None:
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            raise DefinitionError(f"job {name!r}: *{parameter.name} has no name to travel under: take a list instead")
-        if parameter.kind is parameter.VAR_KEYWORD:
-            raise DefinitionError(f"job {name!r}: **{parameter.name} cannot be checked: take a dict instead")
-        hint = hints.get(parameter.name)
-        if _names_context(hint) or any(map(_names_context, typing.get_args(hint))):
-            raise DefinitionError(
-                f"job {name!r}: a JobContext must be the first parameter, not {parameter.name!r}, "
-                f"and annotated as that and nothing else"
-            )
 
 
 def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> type[msgspec.Struct]:
@@ -266,7 +202,7 @@ def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[s
 
 
 def _secrets_of(parameter: inspect.Parameter, hint: Any) -> Iterable[str]:
-    """Return the places of its secrets; all of it, if its default is one and nothing else tells."""
+    """Return the places of a parameter's secrets; all of it, if its default is a `Secret` and its annotation is silent."""
     places = places_of(hint) or (("",) if any(secrets_in(parameter.default)) else ())
     return within(parameter.name, places)
 
@@ -286,7 +222,7 @@ def _explain(error: Exception) -> str:
 
 
 def _culprit(call: Mapping[str, Any]) -> str:
-    """Return the argument that has no JSON form; of a value that cannot be read back, the error itself tells the place."""
+    """Return the name of the argument that has no JSON form; of one that cannot be read back, the error itself names it."""
     for name, given in call.items():
         try:
             _encode(given)
@@ -296,7 +232,7 @@ def _culprit(call: Mapping[str, Any]) -> str:
 
 
 def _survived(given: Any, arrived: Any, *, exactly: bool) -> bool:
-    """Whether nothing was turned into text and no key was changed on the way.  ``exactly``: nor was any type."""
+    """Return whether no value was turned into text and no key was changed.  ``exactly``: nor was any type."""
     if exactly and type(given) is not type(arrived):
         return False
     if isinstance(arrived, str):
@@ -321,11 +257,13 @@ def _not_a_number(value: Any) -> str | None:
     return next((found for part in parts if (found := _not_a_number(part))), None)
 
 
-# A secret travels as what it holds.
+# A secret travels as the value that it holds.
 # Pydantic models are recognised by their methods, so that pydantic need not be installed.
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Secret):
         return value.reveal()
+    if isinstance(value, PurePath):
+        return str(value)
     if hasattr(value, "model_dump") and hasattr(type(value), "model_validate"):
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise TypeError(f"{type(value).__name__} has no JSON form: pass plain data, a dataclass or a pydantic model")
@@ -339,7 +277,11 @@ def _decode_hook(kind: Any, value: Any) -> Any:
         except msgspec.ValidationError:
             raise ValueError(
                 f"the secret is not {a(getattr(inner, '__name__', str(inner)))}"
-            ) from None  # and not what it is
+            ) from None  # without the value
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        if not isinstance(value, str):
+            raise ValueError(f"expected the text of a path, got {a(type(value).__name__)}")  # noqa: TRY004  it is caught
+        return kind(value)
     if hasattr(kind, "model_validate"):
         try:
             return kind.model_validate(value)
@@ -360,18 +302,18 @@ _encode = msgspec.json.Encoder(enc_hook=_encode_hook).encode
 
 
 def encode_value(value: Any) -> bytes:
-    """Encode any value as JSON.  Raises whatever is wrong with it, and where JSON would quietly put a null."""
+    """Encode any value as JSON.  Raises if it has no JSON form, also where JSON would silently put a null."""
     return _whole(value, _encode(value))
 
 
 def encode_result(value: Any) -> bytes:
-    """Encode what a handler returned.  It is data that programs read and people see, so a secret is none."""
+    """Encode what a handler returned.  Refuses a secret: programs read results, and people see them."""
     return _whole(value, _encode_shown(value))
 
 
 def _shown_hook(value: Any) -> Any:
     if isinstance(value, Secret) or places_of(type(value)):
-        raise TypeError("it holds a Secret, and results are shown: return something else, or what it reveals")
+        raise TypeError("the result holds a Secret, and results are shown: leave it out, or return what it reveals")
     return _encode_hook(value)
 
 
@@ -380,7 +322,7 @@ _encode_shown = msgspec.json.Encoder(enc_hook=_shown_hook).encode
 
 def _whole(value: Any, encoded: bytes) -> bytes:
     if b"null" in encoded and (found := _not_a_number(msgspec.to_builtins(value, enc_hook=_encode_hook))):
-        raise ValueError(f"{found} has no JSON form: a finite number or None has")
+        raise ValueError(f"{found} has no JSON form: return a finite number or None")
     return encoded
 
 
@@ -395,5 +337,5 @@ def decode_result(data: bytes | None, kind: Any = Any) -> Any:
 
 
 def read_as(kind: Any, value: Any) -> Any:
-    """Read plain data as a type.  Raises whatever is wrong with it."""
+    """Read plain data as a type.  Raises if it does not fit."""
     return msgspec.convert(value, kind, dec_hook=_decode_hook, str_keys=True)

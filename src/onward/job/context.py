@@ -1,4 +1,4 @@
-"""What a handler may know about its run, and the few things it may say while it runs."""
+"""What a handler may know about its run, and the few things it may report while it runs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from onward.base.durations import Duration
 from onward.base.logs import Once, get_logger
 from onward.errors import StepError, TransactionError
 
-__all__ = ["AsyncJobContext", "Completed", "JobContext", "StepsOfRun", "TransactionBlock"]
+__all__ = ["AsyncJobContext", "Completed", "JobContext", "OpenCompletion", "StepsOfRun", "TransactionBlock"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -25,7 +25,7 @@ _warns = Once()
 
 
 class TransactionBlock(Protocol):
-    """A transaction of a handler's, to be entered with ``with`` or ``async with``."""
+    """A transaction of a handler, to be entered with ``with`` or ``async with``."""
 
     def __enter__(self) -> Any: ...
 
@@ -61,17 +61,29 @@ class StepsOfRun(Protocol):
 
 
 class Completed(NamedTuple):
-    """What a job resulted in that was completed in its handler's transaction."""
+    """The result of a job that its handler completed in a transaction."""
 
     result: bytes | None
     note: str | None
 
 
+class OpenCompletion(Protocol):
+    """A success that was written in a transaction of the handler's own connection: it counts if that is committed."""
+
+    def find_out(self) -> Completed | None:
+        """Return what the job resulted in if it was committed.  Called when the handler has ended."""
+        ...
+
+    async def afind_out(self) -> Completed | None:
+        """The same for a connection that is awaited."""
+        ...
+
+
 class JobContext:
-    """Filled in for a handler whose first parameter asks for it.
+    """What a handler knows of its run.  The worker passes it to a handler whose first parameter has this type.
 
     ``delivery`` is the fencing token: it grows with every claim of this job, so a system downstream that remembers the
-    highest it has seen can refuse a worker that woke up late.
+    highest it has seen can refuse a worker whose lease was lost.
     """
 
     id: str
@@ -92,6 +104,8 @@ class JobContext:
     """The fencing token: it grows with every claim of this job."""
     deadline: datetime | None
     """When this run is interrupted, if it has a time-out."""
+    scheduled_for: datetime | None
+    """The tick of its schedule that this run is for; of a late run that stands for others, the newest. None without one."""
 
     __slots__ = (
         "_attend",
@@ -115,7 +129,9 @@ class JobContext:
         "max_retries",
         "meta",
         "name",
+        "open_completion",
         "queue",
+        "scheduled_for",
     )
 
     def __init__(
@@ -132,7 +148,7 @@ class JobContext:
         delivery: int,
         deadline: datetime | None = None,
         report: Callable[[float, str | None], bool] | None = None,
-        transact: Callable[[JobContext], TransactionBlock] | None = None,
+        transact: Callable[[JobContext, Any], TransactionBlock] | None = None,
         scrub: Callable[[], Callable[[str], str]] | None = None,
         steps: Callable[[JobContext], StepsOfRun] | None = None,
     ) -> None:
@@ -153,9 +169,11 @@ class JobContext:
         self._steps: StepsOfRun | None = None
         self.in_transaction = False
         self._attend: Callable[[int], None] | None = None
-        self.alone = False  # whether its process is its own: then its whole group is ended
+        self.scheduled_for = None
+        self.alone = False  # whether the job has a process of its own: then that whole process group is ended
         self._began = False
         self.completed: Completed | None = None
+        self.open_completion: OpenCompletion | None = None  # until the handler has ended
         self._cancelled = False
         self._lost = False
 
@@ -182,7 +200,7 @@ class JobContext:
     def progress(self, fraction: float, note: str | None = None) -> None:
         """Note how far the run has come, between 0 and 1.  Every view of the job shows it.
 
-        It never fails the job: what cannot be noted is left out, and the log says why, once for each job name.
+        This never fails the job: progress that cannot be stored is left out, and the log says why, once for each job name.
         """
         if note is not None and not isinstance(note, str):
             self._refuse_progress("note", f"a note is text, not a {type(note).__name__}: pass str(...) of it")
@@ -194,7 +212,7 @@ class JobContext:
         try:
             if self._report is not None and not self._report(number, None if note is None else self.scrub(note)):
                 self._lost = True
-        except Exception as error:  # noqa: BLE001  whatever the store or its driver says: the job goes on
+        except Exception as error:  # noqa: BLE001  whatever the store or its driver raises, the job goes on
             self._refuse_progress("report", f"{type(error).__name__}: {_shown(error, str)}")
 
     def _refuse_progress(self, what: str, problem: str) -> None:
@@ -248,21 +266,24 @@ class JobContext:
         """Return what is wrong with the steps of a run that returned.  Called by the worker."""
         return None if self._steps is None else self._steps.left_open()
 
-    def transaction(self) -> TransactionBlock:
+    def transaction(self, connection: Any = None) -> TransactionBlock:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
         the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
         ``conn.enqueue(job, ...)`` enqueues, ``conn.complete(result)`` gives the job's result.  In an async handler it is
         ``async with``, and what talks to the store is awaited.
+
+        With a connection or session of your own to the jobs' database, in a transaction that has begun, the job is completed
+        if and only if you commit that transaction: ``with ctx.transaction(session) as tx:``, and commit after the block.
         """
         if self._transact is None:
-            raise TransactionError("there is no store here to have a transaction with: this context was made by hand")
-        return self._transact(self)
+            raise TransactionError("this context was made by hand: only that of a worker has transactions")
+        return self._transact(self, connection)
 
     def begin_transaction(self) -> None:
-        """Mark that a transaction began.  Called by its block."""
+        """Mark that a transaction began.  Only its block calls this."""
         if self._began:
             raise TransactionError(
-                "this run has had its transaction: one run is completed once, put it all in one block"
+                "this run has already had its transaction: a run is completed once, so put all of it into one block"
             )
         self._began = self.in_transaction = True
 
@@ -270,29 +291,29 @@ class JobContext:
         """Mark that the block has ended.  Called by its block."""
         self.in_transaction = False
 
-    def complete(self, result: bytes | None, note: str | None) -> None:
-        """Mark the job as completed.  Called by the block once it is committed."""
-        self.completed = Completed(result, note)
+    def complete(self, completed: Completed) -> None:
+        """Mark the job as completed.  Called when its transaction is known to be committed."""
+        self.completed = completed
 
     def scrub(self, text: str) -> str:
-        """Return a text without what this job's arguments keep secret, to be logged or shown."""
+        """Return a text to log or show, without the secrets of this job's arguments."""
         return without_credentials(text) if self._scrub is None else self._scrub()(text)
 
     def runs_program(self, pid: int) -> None:
-        """Report the program that the handler waits for, by the number of its group; 0: none any more."""
+        """Report the program that the handler waits for, by the number of its process group; 0: none any more."""
         if self._attend is not None:
             self._attend(pid)
 
     def attend(self, tell: Callable[[int], None]) -> None:
-        """Report a program that the supervisor ends if this process dies.  Called by the worker."""
+        """Pass what `runs_program` reports to this function.  The worker calls this: its supervisor kills such programs."""
         self._attend = tell
 
     def ask_to_stop(self) -> None:
-        """Mark the job as cancelled.  Called by the worker."""
+        """Mark the job as cancelled.  Only the worker calls this."""
         self._cancelled = True
 
     def lose(self) -> None:
-        """Mark the lease as lost.  Called by the worker."""
+        """Mark the lease as lost.  Only the worker calls this."""
         self._lost = True
 
     def __repr__(self) -> str:
@@ -341,7 +362,7 @@ class AsyncJobContext(JobContext):
 
 
 def _fraction(value: Any) -> float | None:
-    """Return a number between 0 and 1, of whichever type; None for anything else."""
+    """Return a number between 0 and 1, whatever its type; None for anything else."""
     if isinstance(value, str | bytes | bytearray):  # which `float` would read
         return None
     try:

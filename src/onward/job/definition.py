@@ -35,7 +35,7 @@ ExceptionTypes = type[BaseException] | tuple[type[BaseException], ...]
 
 
 class SharedOptions(TypedDict, total=False):
-    """What may be said both where a job is defined and where it is enqueued."""
+    """Options that may be given both where a job is defined and where it is enqueued."""
 
     queue: str
     """The queue that it waits in; `default` if none is named."""
@@ -127,7 +127,7 @@ class EnqueueOptions:
 
     @classmethod
     def check(cls, options: Mapping[str, Any]) -> EnqueueOptions:
-        """Read what `using` was given.  A typo or a contradiction is an error here, not a surprise in the worker."""
+        """Check the options of `using`.  A typo or a contradiction raises here, and not later in the worker."""
         _refuse_unknown(options, UsingOptions, "using()")
         if "delay" in options and "at" in options:
             raise OptionError("give delay or at, not both")
@@ -181,7 +181,7 @@ class JobDefinition:
 
 
 def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
-    """Read what `@jobs.job(...)` was given."""
+    """Check the options of `@jobs.job(...)`, and return the definition."""
     _refuse_unknown(options, JobOptions, "job()")
     checked = _shared(options)
     name = names.job_name(options.get("name", handler))
@@ -208,7 +208,7 @@ def define(handler: str, options: Mapping[str, Any]) -> JobDefinition:
 
 
 def _shared(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the options that both places know."""
+    """Return the checked options that definitions and calls share."""
     checked = {name: read(options[name]) for name, read in _READERS.items() if options.get(name) is not None}
     if "max_retries" in options or "max_attempts" in options:
         checked["max_retries"] = _budget(options)
@@ -299,14 +299,14 @@ def _meant(option: str, allowed: Collection[str]) -> str:
     if ours in allowed:
         return f": here it is called {ours!r}"
     if ours in UsingOptions.__annotations__:
-        return f": {ours!r} is said where a job is enqueued, f.using({ours}=…).enqueue(…)"
+        return f": give {ours!r} where a job is enqueued, f.using({ours}=…).enqueue(…)"
     if ours in JobOptions.__annotations__:
-        return f": {ours!r} is said where a job is defined, @jobs.job({ours}=…)"
+        return f": give {ours!r} where a job is defined, @jobs.job({ours}=…)"
     return names.suggestion(option, allowed)
 
 
 def refused_as_argument(job: str, option: str) -> str | None:
-    """Return what to say of an option that was given among the arguments of a call; None if it is no option."""
+    """Return the error text for an option that was given among the arguments of a call; None if it is no option."""
     ours = OPTIONS.get(option, option)
     if ours not in UsingOptions.__annotations__ and ours not in SharedOptions.__annotations__:
         return None

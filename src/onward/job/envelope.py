@@ -1,4 +1,4 @@
-r"""What travels: a job sealed into bytes once, by the client, and never encoded again.
+r"""The form in which a job travels: the client seals it into bytes once, and no program encodes it again.
 
     onward/1 <key-id> <signature>\n{"id": …, "queue": …, "job": …, "payload": …}
 
@@ -29,10 +29,13 @@ from onward.job.retry import PortablePolicy
 __all__ = [
     "UNSIGNED",
     "VERSION",
+    "CatchUp",
     "Encrypt",
     "Envelope",
     "Form",
     "Letter",
+    "Occurrence",
+    "Overlap",
     "Sealed",
     "Sign",
     "Verify",
@@ -40,6 +43,7 @@ __all__ = [
     "owned_key",
     "parted",
     "seal",
+    "signed",
 ]
 
 VERSION = 1
@@ -58,10 +62,29 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
 
 UniqueStrategy = Literal["ignore_new", "cancel_existing"]
 Isolation = Literal["thread", "process"]
+Overlap = Literal["allow", "queue", "skip", "cancel"]
+CatchUp = Literal["skip", "once"] | int
+
+
+class Occurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Which tick of which schedule a job is, and what its schedule says about late and overlapping runs."""
+
+    name: str
+    tick: _Instant
+    expression: str
+    zone: str = "UTC"
+    offset: int = 0  # microseconds by which every tick is shifted
+    catch_up: CatchUp = "once"
+    overlap: Overlap = "queue"
+
+    @property
+    def hold(self) -> str | None:
+        """The key that its runs hold one after the other.  No job's name has a slash in it."""
+        return None if self.overlap == "allow" else f"schedule/{self.name}"
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
-    """The sealed contents.  What is absent is decided by the worker's own definition of the job."""
+    """The sealed contents.  For what is absent the worker's own definition of the job decides."""
 
     id: str
     namespace: str
@@ -87,10 +110,18 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     meta: dict[str, Any] = {}
     secrets: tuple[str, ...] = ()  # arguments that are never shown
     enc: str | None = None  # how the payload is encrypted, and with which key
+    schedule: Occurrence | None = None
+
+    @property
+    def hold(self) -> str | None:
+        """The key that one run at a time holds, of all that name it."""
+        if self.single_instance:
+            return self.name or self.job
+        return None if self.schedule is None else self.schedule.hold
 
     @property
     def key_owner(self) -> str:
-        """The name that its keys belong to: its own, or that of its handler; none, if its keys are shared by all jobs."""
+        """The name that the job's keys belong to: its own, or its handler's; empty if all jobs share its keys."""
         return "" if self.key_scope == "global" else self.name or self.job
 
 
@@ -139,7 +170,7 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
     limit = min(limit, LARGEST)
     if len(body) > limit:
         raise PayloadTooLarge(len(body), limit)
-    data = _UNSIGNED + body if sign is None else sign(letter.queue)(body)
+    data = signed(body, letter.queue, sign)
     owner = letter.key_owner
     ttl = letter.idempotency_ttl
     return Envelope(
@@ -157,9 +188,14 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
         unique_strategy=letter.unique_strategy,
         idempotency_key=None if letter.idempotency_key is None else owned_key(owner, letter.idempotency_key),
         idempotency_ttl=86_400 * SECOND if ttl is None else round(ttl * SECOND),
-        single_instance=(letter.name or letter.job) if letter.single_instance else None,
+        single_instance=letter.hold,
         timeout=letter.timeout,
     )
+
+
+def signed(body: bytes, queue: str, sign: Sign | None) -> bytes:
+    """Put the header before sealed bytes."""
+    return _UNSIGNED + body if sign is None else sign(queue)(body)
 
 
 def owned_key(owner: str, key: str) -> str:
@@ -168,9 +204,10 @@ def owned_key(owner: str, key: str) -> str:
 
 
 class Form:
-    """A letter that lacks only what tells one job from the next: id, payload and the time of enqueueing.
+    """A letter without the parts that differ from call to call: id, payload and the time of enqueueing.
 
-    What calls of one job have in common is weighed and checked once; filling in the rest costs a quarter of sealing.
+    The parts that calls of one job have in common are checked and encoded once; filling in the rest costs a quarter of
+    `seal`.
     """
 
     __slots__ = ("_encrypt", "_envelope", "_letter", "_limit", "_sign")
@@ -196,7 +233,7 @@ class Form:
 
 
 def open_sealed(sealed: Sealed, *, namespace: str | None = None, verify: Verify | None = None) -> Letter:
-    """Read a sealed job, and check that it lay where it belongs.  Nothing is parsed before it was verified."""
+    """Read a sealed job, and check that it was found where it belongs.  Verifies the bytes before it parses any."""
     if len(sealed.data) > LARGEST:
         raise EnvelopeError(f"the sealed job has {len(sealed.data):,} bytes, and the limit is {LARGEST:,}")
     body = parted(sealed.data)[2] if verify is None else verify(sealed)

@@ -14,7 +14,7 @@ from onward.job.envelope import Sealed
 
 __all__ = ["LARGEST_COUNT", "LAST_INSTANT", "Hold", "Lease"]
 
-# What no worker could have written is outside of these: a counter grows by one at a time, an instant is a date of Python's.
+# No worker writes a value beyond these: a counter grows by one at a time, an instant is a date that Python knows.
 LARGEST_COUNT = 2**31 - 1
 LAST_INSTANT = 253_402_300_799_999_999  # the last microsecond of the year 9999
 
@@ -23,13 +23,13 @@ class Hold(StrEnum):
     """What became of the job's idempotency key and single-instance lock when it was claimed."""
 
     FREE = "free"  # it carries none
-    HELD = "held"  # ours while the lease is
+    HELD = "held"  # this lease holds it, as long as it lasts
     BUSY = "busy"  # another job's lease holds it
     DONE = "done"  # a job with this idempotency key has succeeded
 
 
 class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """Permission to run one attempt of one job, while its session lives."""
+    """The permission to run one attempt of one job, while its session is alive."""
 
     envelope: Sealed
     token: int  # the delivery number: grows with every claim, so a late writer is told apart
@@ -45,4 +45,5 @@ class Lease(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     parked_since: int | None = None
     spent: str | None = None  # why it is already dead, if only its dead letter could not be stored
     private: bool = False  # its arguments came encrypted: so what is stored of it is, too
+    tick: int | None = None  # of a schedule's job that was looked at: the newest tick that its run stands for
     receipt: object = None  # private to the backend that issued it

@@ -1,4 +1,4 @@
-"""Words that people bring along from elsewhere, and ours for the same thing: an error names ours."""
+"""Names that other libraries have for Onward's options: an error about one names Onward's own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a run means: the decision, apart from everything that carries it out."""
+"""The outcomes of a run, and the pure function that decides between them."""
 
 from __future__ import annotations
 
@@ -35,24 +35,24 @@ __all__ = [
 
 
 class Done(msgspec.Struct, frozen=True, tag=True):
-    """It succeeded."""
+    """The run succeeded."""
 
 
 class Skipped(msgspec.Struct, frozen=True, tag=True):
-    """It need not run."""
+    """The job need not run."""
 
     reason: str
 
 
 class RetryLater(msgspec.Struct, frozen=True, tag=True):
-    """It failed and is tried again after ``delay`` seconds."""
+    """The run failed; the job is tried again after ``delay`` seconds."""
 
     delay: float
     problem: str | None = None  # what was wrong with the policy that should have said how long
 
 
-# Which counters a discard moves, by its cause.  "failed" and a dead letter stored at last count as failures; the others
-# never were runs of the handler and have counters of their own.
+# Which counters a discard moves, by its cause.  "failed" and "spent" count as failures; the others were no runs of the
+# handler and have counters of their own.
 DISCARDS = {
     "failed": ("jobs_failed", "jobs_failed_permanently"),
     "spent": ("jobs_failed", "jobs_failed_permanently"),
@@ -63,20 +63,20 @@ DISCARDS = {
     "unknown": ("jobs_unknown",),
     "misfit": ("jobs_misfit",),
 }
-REJECTIONS = frozenset({"rejected", "unreadable", "undecryptable"})  # nothing of the job was read
+REJECTIONS = frozenset({"rejected", "unreadable", "undecryptable"})  # the worker read nothing of the job
 
 
 class Dead(msgspec.Struct, frozen=True, tag=True):
-    """It is not tried again.  ``cause`` says which counter knows it; ``ran``, whether a run was completed."""
+    """The job is not tried again.  ``cause`` says which counters move; ``ran``, whether a run was completed."""
 
     reason: str
     cause: str = "failed"
     ran: bool = True
-    quotes: bool = False  # whether the reason has words of the handler's in it
+    quotes: bool = False  # whether the reason quotes the handler
 
 
 class Snoozed(msgspec.Struct, frozen=True, tag=True):
-    """It comes back later; nothing was burned."""
+    """The job comes back later; no attempt is counted."""
 
     delay: float
     waits: int = 0
@@ -85,25 +85,25 @@ class Snoozed(msgspec.Struct, frozen=True, tag=True):
 
 
 class Parked(msgspec.Struct, frozen=True, tag=True):
-    """This worker cannot run it; another one may."""
+    """This worker cannot run the job; another one may."""
 
     delay: float
     reason: str
 
 
 class Cancelled(msgspec.Struct, frozen=True, tag=True):
-    """It was stopped, or expired before it started."""
+    """The job was stopped, or expired before it started."""
 
     reason: str
     ran: bool = False
 
 
 class Released(msgspec.Struct, frozen=True, tag=True):
-    """It goes back as it came."""
+    """The job goes back to its queue unchanged."""
 
 
 class Crashed(msgspec.Struct, frozen=True, tag=True):
-    """The process that it ran in, alone, died."""
+    """The job's own process died."""
 
     cause: str
 
@@ -112,7 +112,7 @@ Outcome = Done | Skipped | RetryLater | Dead | Snoozed | Parked | Cancelled | Re
 
 
 class Budget(Protocol):
-    """What `decide` must know about a job, after envelope, definition and defaults have been weighed."""
+    """What `decide` must know about a job, from its envelope, its definition and the defaults."""
 
     @property
     def max_retries(self) -> int: ...
@@ -125,19 +125,19 @@ class Budget(Protocol):
 
 
 def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) -> Outcome:
-    """Turn what happened into what happens next.  Pure: no clock, no I/O, no logging.
+    """Return the outcome of a run.  Pure: no clock, no I/O, no logging.
 
-    Raises only what a signal of the user's own making raises.
+    Raises only what a signal class of the user's raises.
     """
     if error is None:
         return Done()
     if type(error) is JobSuspended:
         return Snoozed(error.delay, awaits=error.awaits, notes=error.notes)
-    # By type, here and below: a class may answer `isinstance` with code of its own.
+    # By type, here and below: a class may override `isinstance`.
     if issubclass(type(error), Snooze):
         return Snoozed(max(1.0, seconds(error.delay, "Snooze(delay)")))  # type: ignore[attr-defined]
     if issubclass(type(error), Discard):
-        # Whole: it is scrubbed before it is cut.  A subclass of `str` may have methods of its own.
+        # The whole reason: it is scrubbed before it is cut.  A subclass of `str` may override methods.
         return Dead(str.__str__(str(error.reason)))  # type: ignore[attr-defined]
     if issubclass(type(error), Retry):
         if lease.attempts >= job.max_retries:
@@ -147,12 +147,12 @@ def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) 
 
 
 def failed(error: BaseException, lease: Lease, job: Budget, rng: Random) -> Dead | RetryLater:
-    """Return what becomes of a failure, whatever it is.  Never raises."""
+    """Return the outcome of a run that raised.  Never raises."""
     refusal, problem = None, None
     try:
         refusal = _not_retried(error, job)
     except BaseException as broken:  # noqa: BLE001  a metaclass may answer with anything
-        problem = f"discard_on and retry_on cannot be asked about {kind_of(error)}: {kind_of(broken)}"
+        problem = f"discard_on and retry_on cannot be compared with {kind_of(error)}: {kind_of(broken)}"
     if refusal is not None:
         return Dead(refusal)
     if lease.attempts >= job.max_retries:
@@ -171,7 +171,7 @@ def _not_retried(error: BaseException, job: Budget) -> str | None:
 
 
 def _is_listed(error: BaseException, kinds: tuple[type[BaseException], ...]) -> bool:
-    """Whether a list names this error; `TimeoutError` or `Exception` means the job's own time-out, too."""
+    """Return whether a list names this error; `TimeoutError` or `Exception` means the job's own time-out, too."""
     return isinstance(error, kinds) or (isinstance(error, JobTimeout) and issubclass(TimeoutError, kinds))
 
 

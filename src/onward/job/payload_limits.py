@@ -1,6 +1,6 @@
-"""How deep and how wide a payload may be: what no handler needs, and what is slow to look at.
+"""How deep and how wide a payload may be: a larger one is of no use to a handler, and slow to inspect.
 
-Its size is bounded by `max_payload`, and how many digits a number may have by Python itself.
+`max_payload` bounds its size, and Python itself how many digits a number may have.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ def misshapen(payload: bytes) -> str | None:
 
     >>> misshapen(b'{"a": [1, 2]}')
     >>> misshapen(b"[" * 65 + b"]" * 65)
-    'it is nested too deeply, more than 64 levels: pass the data flat, or store it elsewhere and pass where it is'
+    'it is nested too deeply, more than 64 levels: pass the data flat, or store it elsewhere and pass a reference'
     """
-    # Nearly always this is enough to know: there cannot be more levels than brackets, nor more names than colons.
+    # Nearly always counting is enough: there cannot be more levels than brackets, nor more names than colons.
     if payload.count(b"[") + payload.count(b"{") <= DEEPEST and payload.count(b":") <= WIDEST:
         return None
     names, level, depth = 0, [msgspec.json.decode(payload)], 0
@@ -44,7 +44,7 @@ def misshapen(payload: bytes) -> str | None:
     return None
 
 
-_ELSEWHERE = "store it elsewhere and pass where it is"
+_ELSEWHERE = "store it elsewhere and pass a reference"
 
 
 def _parts(value: dict[str, Any] | list[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Which code a name stands for.  Only what was registered here can ever run: names from a store are inert text."""
+"""The handlers of an application by name.  Only a registered handler can ever run: a name from a store is only compared."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from onward.base import names
 from onward.base.failure import describe
 from onward.base.logs import get_logger
 from onward.errors import DefinitionError, JobInterrupted, OptionError
-from onward.job.arguments import Arguments, plain
+from onward.job.arguments import Arguments
 from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import JobDefinition
 from onward.job.envelope import Letter
 from onward.job.hooks import Hook, add_hook, refuse_missed
+from onward.job.parameters import plain
 from onward.job.scrubbing import Scrub, scrubber
 from onward.job.unique_key import UniqueKey
 
@@ -32,7 +33,7 @@ logger = get_logger("onward")
 
 
 class NotAllowed(Exception):
-    """A handler refuses: it is not allowed to do that here.  Never retried."""
+    """Raised by a handler that is not allowed to run this payload here.  The job is not retried."""
 
 
 class Ran(NamedTuple):
@@ -54,7 +55,7 @@ class Handler(Protocol):
     """
 
     def check(self, payload: Any) -> None:
-        """Refuse a payload that could never run, where it is enqueued."""
+        """Raise for a payload that could never run.  Called where a job is enqueued."""
         ...
 
     def run(self, ctx: JobContext) -> Any:
@@ -63,7 +64,7 @@ class Handler(Protocol):
 
 
 class Entry(Protocol):
-    """What a name stands for."""
+    """The code that a name stands for."""
 
     definition: JobDefinition
     is_async: bool
@@ -73,7 +74,7 @@ class Entry(Protocol):
 
     @property
     def unique_key(self) -> UniqueKey | None:
-        """What works out the key of a call."""
+        """The function that makes the key of a call, if it has one."""
         ...
 
     @property
@@ -82,7 +83,7 @@ class Entry(Protocol):
         ...
 
     def decoded(self, payload: bytes | msgspec.Raw) -> Any:
-        """Return what the handler is called with, defaults included.  Raises whatever is wrong with it."""
+        """Return the arguments as the handler gets them, defaults included.  Raises if they do not fit."""
         ...
 
     def invoke(self, ctx: JobContext | None, payload: bytes | msgspec.Raw) -> Any: ...
@@ -153,7 +154,7 @@ class HandlerEntry:
         return tuple(getattr(self.handler, "secrets", ()))
 
     def admit(self, payload: Any) -> Any:
-        """Return what travels in place of what was said: only ``callable`` makes a difference."""
+        """Return the payload as it travels: only the handler ``callable`` replaces it."""
         admit: Callable[[Any], Any] | None = getattr(self.handler, "admit", None)
         return payload if admit is None else admit(payload)
 
@@ -200,8 +201,8 @@ class HandlerEntry:
         """Call the hook after a run, and log what it raises: the run itself stands."""
         try:
             yield
-        except (Exception, SystemExit, JobInterrupted) as error:  # noqa: BLE001  it is told, below
-            failure = describe(error, ctx.scrub)  # it may quote what the job keeps secret, or what the run raised
+        except (Exception, SystemExit, JobInterrupted) as error:  # noqa: BLE001  it is logged, below
+            failure = describe(error, ctx.scrub)  # it may quote a secret of the job, or what the run raised
             logger.log_traceback(
                 logging.ERROR,
                 "after_run of handler %r failed; the outcome of its run stands: %s: %s",
@@ -257,12 +258,12 @@ class Registry:
         return self._entries.get(name)
 
     def secrets_of(self, name: str) -> tuple[str, ...]:
-        """Return the places that are never shown, if the job is known here."""
+        """Return the places in a job's payload that are never shown, if the job is known here."""
         entry = self._entries.get(name)
         return () if entry is None else entry.secrets
 
     def scrubber(self, letter: Letter) -> Scrub:
-        """Return what scrubs texts about a job: by what its producer knew to be secret, and by what is known here."""
+        """Return the function that scrubs texts about a job, of the secrets that its producer or this application knows."""
         entry = self._entries.get(letter.job)
         known = () if entry is None else entry.secrets
         secrets = {*letter.secrets, *known} if letter.secrets else known
@@ -270,7 +271,7 @@ class Registry:
         return scrubber(letter.payload, secrets, decoded)
 
     def of_function(self, function: Any) -> FunctionEntry | None:
-        """Return the job that a function was made."""
+        """Return the entry of a function that was made a job; None if it was not."""
         functions = (entry for entry in self._entries.values() if isinstance(entry, FunctionEntry))
         return next((entry for entry in functions if entry.function is function), None)
 
@@ -306,7 +307,7 @@ _GENERATORS = ((inspect.isasyncgenfunction, "an async generator"), (inspect.isge
 
 
 def _is_again(first: Entry, second: Entry) -> bool:
-    """Whether the same definition was run again, as in a cell of a notebook: the later one counts."""
+    """Return whether the same definition was executed again, as in a cell of a notebook: the later one counts."""
     if not isinstance(first, FunctionEntry) or not isinstance(second, FunctionEntry):
         return False
     places = [
@@ -317,7 +318,7 @@ def _is_again(first: Entry, second: Entry) -> bool:
 
 
 def _place(entry: Entry) -> str:
-    """Return where a job was defined, to end half a sentence with."""
+    """Return where a job was defined, as the end of an error text."""
     if isinstance(entry, HandlerEntry):
         return ", as the key of a handler"
     code = getattr(plain(getattr(entry, "function", _nothing)), "__code__", None)

@@ -1,8 +1,8 @@
-"""What a handler returns, as it is stored; and a word in the log where it would come back as something else.
+"""The result of a handler as it is stored, and a log line where it would come back as another type.
 
-Arguments that change on their way are refused where they are enqueued.  A result cannot be refused: the work is done.  One
-that cannot be stored does not undo the success, and one that comes back as something else is stored all the same.  Both are
-told in the log, once for each job, with what to do about it.
+Arguments that change on their way are refused where they are enqueued.  A result cannot be refused: the work is done.  A
+result that cannot be stored does not undo the success, and one that comes back as another type is stored all the same.
+`Results` logs both, once for each job, with what to do about it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Results:
         self._once = Once()
 
     def encode(self, job: str, value: Any, scrub: Scrub) -> tuple[bytes | None, str | None]:
-        """The result as it is stored; or None, and why there is none.  ``scrub`` takes secrets out of what is told."""
+        """Return the result as it is stored; or None, and why there is none.  ``scrub`` removes secrets from log lines."""
         if value is None:
             return None, None
         try:
@@ -45,7 +45,7 @@ class Results:
         if len(encoded) > self._limit:
             return None, self._no_result(job, f"it takes {len(encoded):,} bytes and the limit is {self._limit:,}")
         if not _is_plain(value):
-            with suppress(Exception):  # comparing runs code of the value's own, and only a warning depends on it
+            with suppress(Exception):  # comparing runs code of the value's class, and only a warning depends on it
                 self._compare(job, value, encoded, scrub)
         return encoded, None
 
@@ -77,7 +77,7 @@ class _Change(NamedTuple):
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether JSON carries it as it is: nearly all there is, and told by types alone."""
+    """Return whether JSON carries a value unchanged, judged by types alone: nearly every value is of such a type."""
     kind = type(value)
     if kind is list:
         return _PLAIN.issuperset(map(type, value))

@@ -77,8 +77,8 @@ def _check(owner: msgspec.Struct, field: str, most: float) -> None:
 
 
 class _Jitter(msgspec.Struct, frozen=True, tag_field="kind"):
-    # Deterministic jitter is drawn from the job's id even where a generator is at hand: the same job and attempt
-    # always wait equally long, and jobs that fail together still spread.
+    # Deterministic jitter depends on the job's id even where a generator is given: the same job and attempt always wait
+    # equally long, and jobs that fail together still have different delays.
     deterministic: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
@@ -143,9 +143,9 @@ class Delay(NamedTuple):
 
 
 class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy"):
-    """The common part: three views, jitter, the cap.  A policy says only how its raw delay grows.
+    """The base of all policies: three views, jitter, the cap.  A policy says only how its raw delay grows.
 
-    A class of your own overrides `compute_delay`.  It belongs to the decorator or to the application: code does not travel.
+    A class of your own overrides `compute_delay`.  Give it to the decorator or to the application: code does not travel.
     """
 
     max: float | None = None
@@ -154,7 +154,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
 
     def __post_init__(self) -> None:
         if type(self) is RetryPolicy:
-            raise OptionError("RetryPolicy is what the policies share: choose one, such as Exponential(base=5)")
+            raise OptionError("RetryPolicy is the base class of policies: choose one, such as Exponential(base=5)")
         for field in self.__struct_fields__:
             if field in _MEASURES:
                 _check(self, field, durations.LONGEST)
@@ -180,18 +180,18 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
         return self._logged(max(attempt, 0) + 1, job_id, rng)
 
     def plan(self, retry_no: int, *, job_id: str | None = None, rng: _Random | None = None) -> Delay:
-        """Compute the same number without logging: the problem of a broken policy is returned instead."""
+        """Return the same delay without logging: with the problem, if the policy is broken."""
         if type(self).compute_delay is RetryPolicy.compute_delay:
             return self._planned(retry_no, job_id, rng)
-        try:  # a policy of the user's own
+        try:  # a policy class of the user's
             return Delay(_as_delay(self.compute_delay(retry_no + 1)))
-        except BaseException as error:  # noqa: BLE001  whatever it raises, the job is not lost to it
+        except BaseException as error:  # noqa: BLE001  whatever it raises, the job is retried
             return _instead(self, error, retry_no, job_id, rng)
 
     def _planned(self, retry_no: int, job_id: str | None, rng: _Random | None) -> Delay:
         try:
             return Delay(self._computed(retry_no, job_id, rng))
-        except BaseException as error:  # noqa: BLE001  a function or a jitter of the user's own may raise anything
+        except BaseException as error:  # noqa: BLE001  a function or a jitter of the user's may raise anything
             return _instead(self, error, retry_no, job_id, rng)
 
     def _computed(self, retry_no: int, job_id: str | None, rng: _Random | None) -> float:
@@ -225,9 +225,9 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
         jitter: Jitter | UnsetType | bool | None = UNSET,
         cap: Literal["hard", "soft"] | UnsetType = UNSET,
     ) -> PortablePolicy:
-        """A policy by the name of its strategy, as configuration files say it.  What is not given is the class's default.
+        """Return a policy by the name of its strategy, as a configuration file names it.  The class has the defaults.
 
-        A part that the strategy does not use is checked, and has no meaning.
+        A part that the strategy does not use is checked, and has no effect.
 
         >>> RetryPolicy.from_config(strategy="exponential", base=5, max=300, jitter=False).compute_delay(4)
         20.0
@@ -237,7 +237,7 @@ class RetryPolicy(msgspec.Struct, frozen=True, kw_only=True, tag_field="strategy
 
 
 class NoDelay(RetryPolicy, frozen=True, tag="none"):
-    """Retry at once.  The only policy that may say 0."""
+    """Retry at once.  The only policy that may return 0."""
 
     def _growth(self, retry_no: int) -> float:
         return 0
@@ -270,7 +270,9 @@ class Linear(RetryPolicy, frozen=True, tag="linear"):
 
 
 class Exponential(RetryPolicy, frozen=True, kw_only=True, tag="exponential"):
-    """Multiply the wait after every failure, up to ``max``; jitter spreads the herd.  The policy of jobs that have none.
+    """Multiply the delay after every failure, up to ``max``; with jitter, so that jobs which fail together retry apart.
+
+    The policy of jobs that name none.
 
     >>> Exponential(base=5, max=300, jitter=None).compute_delay(4)
     20.0
@@ -283,7 +285,7 @@ class Exponential(RetryPolicy, frozen=True, kw_only=True, tag="exponential"):
 
     def _growth(self, retry_no: int) -> float:
         try:
-            # As a float: a whole number to the power of a million would be computed to the last digit.
+            # As a float: Python would compute a whole number to the power of a million to the last digit.
             grown = self.base * float(self.multiplier) ** (retry_no - 1)
         except OverflowError:  # any job may be retried for years; the cap decides then
             grown = durations.LONGEST if self.base else 0
@@ -298,8 +300,8 @@ DEFAULT_POLICY = Exponential()
 class Custom(RetryPolicy, frozen=True, tag="custom"):
     """Your own function of the zero-based attempt and the base delay, in seconds.
 
-    It belongs to the decorator: functions do not travel with a job.  A function that raises, or that answers with
-    something that is not a delay, is replaced by the default policy for that retry: no job is lost to its own backoff.
+    Give it to the decorator: functions do not travel with a job.  For a function that raises, or that returns something
+    other than a delay, the default policy decides about that retry: a broken policy loses no job.
 
     >>> Custom(lambda attempt, base: [60, 120, 180][min(attempt, 2)]).delay_for(9)
     180
@@ -318,7 +320,7 @@ class Custom(RetryPolicy, frozen=True, tag="custom"):
 
 
 def planned(policy: RetryPolicy, retry_no: int, *, job_id: str | None = None, rng: _Random | None = None) -> Delay:
-    """Return what a policy plans, even if `plan` itself is the user's own: it never raises, and the answer is a delay."""
+    """Return the delay that a policy plans.  Never raises, even if the user's class overrides `plan`."""
     try:
         delay = policy.plan(retry_no, job_id=job_id, rng=rng)
         problem = None if delay.problem is None else str(delay.problem)
@@ -328,7 +330,7 @@ def planned(policy: RetryPolicy, retry_no: int, *, job_id: str | None = None, rn
 
 
 def _as_delay(value: Any) -> float:
-    """Return the seconds that a policy of the user's answered; what is no delay raises, and none is beyond a year."""
+    """Return the seconds that a policy of the user's returned, at most a year; raise if they are no delay."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < math.inf:
         raise _NoDelayAtAll(f"answered {value!r:.100}")
     delay = min(value, LONGEST)
@@ -336,23 +338,23 @@ def _as_delay(value: Any) -> float:
 
 
 class _NoDelayAtAll(Exception):
-    """What a policy answered cannot be waited for."""
+    """A policy returned something other than a delay."""
 
 
 def _instead(
     policy: RetryPolicy, error: BaseException, retry_no: int, job_id: str | None, rng: _Random | None
 ) -> Delay:
-    """Return the default policy's delay, within the cap of the one that is broken."""
+    """Return the default policy's delay, within the cap of the broken policy."""
     problem = str(error) if type(error) is _NoDelayAtAll else f"raised {kind_of(error)}"
     seconds = DEFAULT_POLICY._computed(retry_no, job_id, rng)  # noqa: SLF001  ours
-    with suppress(BaseException):  # nor is its cap to be relied on
+    with suppress(BaseException):  # its cap may be broken, too
         if policy.max is not None:
             seconds = min(seconds, _as_delay(policy.max))
-    return Delay(seconds, f"{kind_of(policy)} {problem}; the default policy decides instead")
+    return Delay(seconds, f"{kind_of(policy).rpartition('.')[2]} {problem}; the default policy decides instead")
 
 
 def _unit(jitter: Jitter, retry_no: int, job_id: str | None, rng: _Random | None) -> float:
-    """Return a number in [0, 1): from the job's id where jitter wants that or no generator was given."""
+    """Return a number in [0, 1): from the job's id where the jitter is deterministic or no generator was given."""
     if job_id is not None and (jitter.deterministic or rng is None):
         digest = hashlib.blake2b(f"{job_id}:{retry_no}".encode(), digest_size=7).digest()
         return int.from_bytes(digest, "big") / (1 << 56)
@@ -372,7 +374,7 @@ STRATEGIES: dict[str, type[PortablePolicy]] = {
 
 
 def travels(policy: RetryPolicy | None) -> typing.TypeGuard[PortablePolicy]:
-    """Whether it is plain data.  A class of the user's own is code, even if it is derived from one of ours."""
+    """Return whether a policy is plain data.  A class of the user's is code, even if it is derived from a built-in one."""
     return type(policy) in STRATEGIES.values()
 
 

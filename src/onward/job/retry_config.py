@@ -1,11 +1,11 @@
-"""A retry policy as code, a configuration file or the environment says it.
+"""A retry policy as code, a configuration file or the environment names it.
 
     Exponential(base=5, max=300)                            itself
     "exponential"                                           the name of its strategy
-    "exponential, base=5, max=5m, jitter=additive:0.25"     … with parts, as the environment says it
-    {"strategy": "exponential", "base": 5, "max": "5m"}     a table, as a file says it
+    "exponential, base=5, max=5m, jitter=additive:0.25"     … with parts, as in the environment
+    {"strategy": "exponential", "base": 5, "max": "5m"}     a table, as in a file
 
-What is not said is the default of the policy's class.
+The policy's class has the defaults of parts that are not given.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _number(text: str) -> int | float | str:
 def _from_table(table: dict[str, Any]) -> PortablePolicy:
     strategy = table.pop("strategy", None)
     if strategy is None:
-        raise OptionError("it names no strategy: add one, such as 'exponential'")
+        raise OptionError("the policy names no strategy: add one, such as 'exponential'")
     for part in table:
         if part not in _PARTS:
             raise OptionError(f"there is no part {part!r:.60}{suggestion(str(part), ('strategy', *_PARTS))}")

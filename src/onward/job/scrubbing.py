@@ -1,8 +1,8 @@
-"""The one way out for texts about a job: what its arguments keep secret is taken out, and what looks like a credential.
+"""Scrubbing texts about a job: a scrubber removes the secrets of the job's arguments, and what looks like a credential.
 
-A scrubber is made for a job when there is a text to scrub, which is seldom: a failure, a reason, a note.  It is fed by the
-arguments as they travelled, by name and by place, and as the handler gets them, with its defaults.
-Texts are scrubbed before they are cut: of a secret that a limit cuts in two nothing would be found.
+Every failure, reason and note passes through a scrubber before it is stored, logged or shown.  It knows the arguments as
+they travelled, by name and by place, and as the handler gets them, with its defaults.  Texts are scrubbed before they are
+cut: half a secret would not be found.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ __all__ = ["Scrub", "scrubber", "scrubber_of_url"]
 
 Scrub = Callable[[str], str]
 
-# A name that tells, in JSON; or a letter that may be written in another way.
+# A telling name, in JSON; or an escape, which may hide one.
 _MAY_TELL = re.compile(rb'(?:password|passwd|passphrase|secret|token|authorization|apikey|privatekey)"|\\')
 
 
@@ -33,16 +33,19 @@ def scrubber(
     secrets: Collection[str] = (),
     decoded: Callable[[], Any] | None = None,
 ) -> Scrub:
-    """What scrubs texts about a job.  ``secrets`` are places in its payload; ``decoded`` gives what its handler gets."""
+    """Return the function that scrubs texts about a job.  ``secrets`` are places in its payload.
+
+    ``decoded`` returns the arguments as the handler gets them.
+    """
     values = list(_at_places(payload, secrets))
     if decoded is not None:
-        with suppress(Exception):  # what cannot be read has no secrets to scrub
+        with suppress(Exception):  # a payload that cannot be read has no secrets to scrub
             values += [secret.reveal() for secret in secrets_in(decoded())]
     return _without(_forms(values)) if values else without_credentials
 
 
 def scrubber_of_url(forms: Iterable[str]) -> Scrub:
-    """Return what scrubs texts about a store."""
+    """Return the function that scrubs texts about a store."""
     return _without(forms)
 
 
@@ -54,7 +57,7 @@ def _at_places(payload: bytes | msgspec.Raw, secrets: Collection[str]) -> Iterat
 
 
 def _may_tell(payload: bytes) -> bool:
-    """Whether a name in it could be telling: a look at the bytes, which takes a fifth of the time of one at the names."""
+    """Return whether a payload may have a telling name: searching its bytes takes a fifth of the time of walking it."""
     return not payload.isascii() or _MAY_TELL.search(payload.translate(None, b"_- ").lower()) is not None
 
 
@@ -71,7 +74,7 @@ def _without(forms: Iterable[str]) -> Scrub:
 
 
 def _forms(values: Iterable[Any]) -> Iterator[str]:
-    """Return the ways in which a text may say them."""
+    """Yield the forms in which a text may contain these values."""
     for value in values:
         match value:
             case None | bool():
@@ -90,7 +93,7 @@ def _forms(values: Iterable[Any]) -> Iterator[str]:
                 yield from _forms(parts.values() if isinstance(parts, Mapping) else parts)
             case _:
                 yield from (str(value), repr(value))
-                with suppress(Exception):  # an instant, for one, travels in other words
+                with suppress(Exception):  # an instant, for example, travels in another form
                     yield msgspec.json.encode(value).decode().strip('"')
 
 

@@ -1,7 +1,7 @@
 """Where the secrets of a payload are: by the types of a handler's parameters, or by the values that were given.
 
-A place names its parts as they travel: an encoded name, or every item of a list.  Where that cannot be told exactly, the
-whole value is secret: a type that holds itself, a tuple, a struct that travels as a list.
+A place names its parts as they travel: an encoded name, or every item of a list.  Where places cannot be named exactly, the
+whole value is secret: for a recursive type, a tuple, a struct that travels as a list.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ def _places_of(hint: Any) -> tuple[str, ...]:
 
 
 def places_in(value: Any) -> tuple[str, ...]:
-    """Return where in a value that was given secrets are."""
+    """Return where in a given value secrets are."""
     found = sorted({place(each) for each in _given(value, ())})
     return tuple(found) if len(found) <= _MOST else ("",)
 
@@ -72,12 +72,12 @@ def _parts(text: str) -> _Place:
 
 
 def _walk(info: inspect.Type, stack: tuple[Any, ...]) -> Iterator[_Place]:
-    """Walk what holds secrets, and nothing else."""
+    """Yield the places of secrets in a type."""
     if _is_secret(info):
         yield ()
         return
     key = getattr(info, "cls", None) or id(info)
-    if key in stack:  # it holds itself
+    if key in stack:  # a recursive type
         yield ()
         return
     for part, below in _parts_of_type(info):

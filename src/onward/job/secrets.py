@@ -1,7 +1,7 @@
-"""What must not be shown of a job's arguments: what is secret by its type or by its name.
+"""Masking secrets among a job's arguments: values that are secret by their type or by their name.
 
-A job's arguments lie in the store as they were given; who may read the store reads them.  But people look at jobs
-through records, error texts and logs, and these are copied, mailed and kept.  There a mask stands in their place.
+The store has a job's arguments as they were given: a program that may read the store can read them.  But people look at jobs
+through records, error texts and logs, and these are copied, mailed and kept.  There Onward puts a mask in place of a secret.
 
     class             by                                 where
     `Secret[str]`     an annotation, at any depth        in every record and text
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 T_co = TypeVar("T_co", covariant=True)
-_Tree = dict[str, Any]  # a part of a place -> what comes below it; "" -> that is all: whatever is there is secret
+_Tree = dict[str, Any]  # a part of a place -> the parts below it; "" -> the whole value there is secret
 
 # The end of a name, so that `db_password` and `X-Api-Key` are found too.
 _TELLING = ("password", "passwd", "passphrase", "secret", "token", "authorization", "apikey", "privatekey")
@@ -74,7 +74,7 @@ class Secret(Generic[T_co]):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
-        """What makes it a field of a pydantic model.  It is dumped in the clear only where the dump is to be read back."""
+        """Let a pydantic model have a field of this type.  The model dumps it in the clear only if the dump is read back."""
         from pydantic_core import core_schema
 
         (inner,) = get_args(source) or (Any,)
@@ -93,12 +93,13 @@ def _dumped(value: Secret[Any], dump: Any, info: Any) -> Any:
 
 
 def names_secret(hint: Any) -> bool:
-    """Whether an annotation has a `Secret` in it."""
+    """Return whether an annotation has a `Secret` in it."""
     return hint is Secret or get_origin(hint) is Secret or any(map(names_secret, get_args(hint)))
 
 
 def is_telling(name: str) -> bool:
-    """
+    """Return whether a name says that its value is secret.
+
     >>> is_telling("password"), is_telling("X-Api-Key"), is_telling("db_token"), is_telling("tokens")
     (True, True, True, False)
     """
@@ -106,7 +107,7 @@ def is_telling(name: str) -> bool:
 
 
 def place(parts: Iterable[str | None]) -> str:
-    """Return where a secret is, as a letter says it.  None stands for every item.
+    """Return the place of a secret, as a letter writes it.  None stands for every item.
 
     >>> place(["orders", None, "card/no"])
     'orders/*/card~1no'
@@ -115,7 +116,7 @@ def place(parts: Iterable[str | None]) -> str:
 
 
 def within(name: str, places: Iterable[str]) -> list[str]:
-    """Return the same places, seen from an object that has it all under a name.
+    """Return the same places, as seen from an object that has the value under ``name``.
 
     >>> within("order", ["card", ""])
     ['order/card', 'order']
@@ -124,7 +125,7 @@ def within(name: str, places: Iterable[str]) -> list[str]:
 
 
 def masked(value: Any, secrets: Collection[str] = ()) -> Any:
-    """Return data as it may be shown.  ``secrets`` are places in it; what lies too deep to be looked at is masked.
+    """Return data as it may be shown.  ``secrets`` are places in it; values that are nested too deeply are masked.
 
     >>> masked({"order": {"id": 7, "card": "4242"}, "http": {"Authorization": "Basic x"}}, ["order/card"])
     {'order': {'id': 7, 'card': '***'}, 'http': {'Authorization': '***'}}
@@ -134,25 +135,25 @@ def masked(value: Any, secrets: Collection[str] = ()) -> Any:
 
 
 def secret_values(value: Any, secrets: Collection[str] = ()) -> Iterator[Any]:
-    """Return all that `masked` would not show."""
+    """Yield all values that `masked` would mask."""
     tree = _tree(tuple(secrets)) if secrets else {}
     return iter([value]) if "" in tree else _hidden(value, [tree])
 
 
 def secrets_in(value: Any) -> Iterator[Secret[Any]]:
-    """Return every `Secret` in arguments that were decoded, however deep."""
+    """Yield every `Secret` in decoded arguments, however deep."""
     waiting, seen = [value], set[int]()
     while waiting:
         each = waiting.pop()
         if isinstance(each, Secret):
             yield each
-        elif (parts := parts_of(each)) is not None and id(each) not in seen:  # a default may hold itself
+        elif (parts := parts_of(each)) is not None and id(each) not in seen:  # a default may contain itself
             seen.add(id(each))
             waiting += parts.values() if isinstance(parts, Mapping) else parts
 
 
 def parts_of(value: Any) -> Mapping[Any, Any] | Sequence[Any] | None:
-    """Return what data is made of: by name, or in a row; None if it is one piece."""
+    """Return the parts of a value, by name or in order; None if it has none."""
     match value:
         case Mapping():
             return value
@@ -214,5 +215,5 @@ def _hidden(value: Any, trees: list[_Tree]) -> Iterator[Any]:
 
 
 def _named(value: dict[Any, Any] | list[Any]) -> Iterable[tuple[Any, Any]]:
-    """Return what is in it, by name or by number."""
+    """Return the items of an object or a list, by name or by number."""
     return value.items() if isinstance(value, dict) else enumerate(value)

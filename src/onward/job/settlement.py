@@ -4,14 +4,14 @@ A settlement is applied only if the job still is where the lease left it: same i
 compared in the same statement that writes.  So a worker that lost its lease can change nothing, and a settlement repeated
 after a lost answer is recognised.
 
-`fate` says what an applied settlement does, `judge` what became of one whose fence matches nothing.  Both are pure: every
-store asks them, or says where it repeats them and why.
+`fate` returns what an applied settlement does, `judge` what became of one whose fence matches nothing.  Both are pure: every
+store calls them, or says where it repeats them and why.
 """
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
@@ -44,6 +44,14 @@ __all__ = [
 SettlingMove = Literal["ack", "skip", "nack", "abandon", "snooze", "park", "cancelled", "release", "crashed"]
 
 
+class RunRecord(TypedDict, total=False):
+    """What is put on record of the run that a settlement ends.  The fields of `Settlement`."""
+
+    failure: Failure | None
+    duration_ms: int
+    quotes: bool
+
+
 class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """An outcome as a fenced move of one job.  Built only by the named constructors below; delays are seconds."""
 
@@ -59,7 +67,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     spent: str | None = None
     keep: bool = True  # False: only a tombstone stays, no payload and no result
     dead_letter: Envelope | None = None  # enqueued in the same write
-    quotes: bool = False  # whether its reason has words of the handler's in it
+    quotes: bool = False  # whether its reason quotes the handler
     awaits: str | None = None  # the signal that makes it due before its time
     notes: tuple[tuple[str, bytes], ...] = ()  # name and value, written with the move
 
@@ -75,7 +83,7 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         keep: bool = True,
         quotes: bool = False,
     ) -> Settlement:
-        """It succeeded.  ``failure``: what is put on record beside that."""
+        """Complete the job: it succeeded.  ``failure`` is recorded besides."""
         return cls(
             lease=lease,
             move="ack",
@@ -90,32 +98,15 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def skip(cls, lease: Lease, reason: str) -> Settlement:
-        """It need not run: its idempotency key is done."""
+        """Complete the job without a run: its idempotency key is done."""
         return cls(lease=lease, move="skip", ran=False, reason=reason)
 
     @classmethod
     def nack(
-        cls,
-        lease: Lease,
-        delay: float = 0,
-        *,
-        failure: Failure | None = None,
-        duration_ms: int = 0,
-        ran: bool = True,
-        spent: str | None = None,
-        quotes: bool = False,
+        cls, lease: Lease, delay: float = 0, *, ran: bool = True, spent: str | None = None, **run: Unpack[RunRecord]
     ) -> Settlement:
-        """It failed and will be tried again.  ``spent``: it failed for good, but could not be dead-lettered yet."""
-        return cls(
-            lease=lease,
-            move="nack",
-            ran=ran,
-            delay=delay,
-            failure=failure,
-            duration_ms=duration_ms,
-            spent=spent,
-            quotes=quotes,
-        )
+        """Retry the job after a delay: it failed.  ``spent``: it failed for good, but could not be dead-lettered yet."""
+        return cls(lease=lease, move="nack", ran=ran, delay=delay, spent=spent, **run)
 
     @classmethod
     def abandon(
@@ -124,22 +115,11 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         reason: str,
         *,
         ran: bool = True,
-        failure: Failure | None = None,
-        duration_ms: int = 0,
         dead_letter: Envelope | None = None,
-        quotes: bool = False,
+        **run: Unpack[RunRecord],
     ) -> Settlement:
-        """It failed for good: dead-letter it."""
-        return cls(
-            lease=lease,
-            move="abandon",
-            ran=ran,
-            reason=reason,
-            failure=failure,
-            duration_ms=duration_ms,
-            dead_letter=dead_letter,
-            quotes=quotes,
-        )
+        """Dead-letter the job: it failed for good."""
+        return cls(lease=lease, move="abandon", ran=ran, reason=reason, dead_letter=dead_letter, **run)
 
     @classmethod
     def snooze(
@@ -151,49 +131,32 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         awaits: str | None = None,
         notes: tuple[tuple[str, bytes], ...] = (),
     ) -> Settlement:
-        """It comes back later, or when the signal comes that it awaits.  ``waits``: how often another held its key."""
+        """Put the job back until later, or until its signal comes.  ``waits``: how often another job held its key."""
         return cls(lease=lease, move="snooze", ran=False, delay=delay, waits=waits, awaits=awaits, notes=notes)
 
     @classmethod
     def park(cls, lease: Lease, delay: float, reason: str) -> Settlement:
-        """This worker does not know the job; another one may."""
+        """Put the job back for another worker: this one does not know it."""
         return cls(lease=lease, move="park", ran=False, delay=delay, reason=reason, waits=lease.waits + 1)
 
     @classmethod
-    def cancelled(
-        cls,
-        lease: Lease,
-        reason: str,
-        *,
-        ran: bool = False,
-        failure: Failure | None = None,
-        duration_ms: int = 0,
-        quotes: bool = False,
-    ) -> Settlement:
-        """It was stopped, or expired before it started."""
-        return cls(
-            lease=lease,
-            move="cancelled",
-            ran=ran,
-            reason=reason,
-            failure=failure,
-            duration_ms=duration_ms,
-            quotes=quotes,
-        )
+    def cancelled(cls, lease: Lease, reason: str, *, ran: bool = False, **run: Unpack[RunRecord]) -> Settlement:
+        """Cancel the job: it was stopped, or expired before it started."""
+        return cls(lease=lease, move="cancelled", ran=ran, reason=reason, **run)
 
     @classmethod
     def release(cls, lease: Lease) -> Settlement:
-        """It is given back unharmed, by a process that knows that its handler does not run."""
+        """Give the job back unchanged.  The caller knows that its handler does not run."""
         return cls(lease=lease, move="release", ran=False, waits=lease.waits)
 
     @classmethod
     def crashed(cls, lease: Lease, cause: str) -> Settlement:
-        """The process that it ran in, alone, died."""
+        """Count a crash: the job's own process died."""
         return cls(lease=lease, move="crashed", ran=False, reason=cause)
 
     @classmethod
     def given_back(cls, lease: Lease, cause: str, *, started: bool) -> Settlement:
-        """Its session ended: a crash if its handler had started."""
+        """Give back the job of a session that ended: with a crash if its handler had started."""
         return cls.crashed(lease, cause) if started else cls.release(lease)
 
 
@@ -244,7 +207,7 @@ GONE = Settled(Answer.GONE)
 
 
 class Leased(NamedTuple):
-    """What decides about a leased job.  A store that keeps the last three by its own statement leaves them out."""
+    """The columns of a leased job that `fate` reads.  A store whose own statement keeps the last three leaves them out."""
 
     cancel_reason: str | None = None  # why it was asked to cancel
     crashes: int = 0
@@ -271,7 +234,7 @@ class Fate(NamedTuple):
 
 
 def fate(settlement: Settlement, leased: Leased, now: int) -> Fate:
-    """Say what a settlement does to the job that it holds the lease of: the table of the contract."""
+    """Return what a settlement does to its job: the table of the contract."""
     move, to, reason = settlement.move, TARGETS[settlement.move], because(settlement)
     failure, crashes = on_record(settlement), leased.crashes + 1
     if move == "crashed":
@@ -291,7 +254,7 @@ def fate(settlement: Settlement, leased: Leased, now: int) -> Fate:
 
 
 def judge(settlement: Settlement, move: str | None, went_to: str, finished_as: str | None, traced: bool) -> Settled:
-    """Say what became of a settlement whose fence matches nothing: by the record, then by the finished job.
+    """Return what became of a settlement whose fence matches nothing: by the record, then by the finished job.
 
     ``move``, ``went_to``: of the record; ``traced``: whether the store knows the id at all.
     """
@@ -306,7 +269,7 @@ def judge(settlement: Settlement, move: str | None, went_to: str, finished_as: s
 
 
 def on_record(settlement: Settlement) -> Failure | None:
-    """Return what goes on record: every failure, every nack, every crash."""
+    """Return the failure to record: every failure, every nack and every crash has one."""
     if settlement.move == "crashed":
         return Failure("Crash", settlement.reason or UNKNOWN_CAUSE)
     return settlement.failure or (UNEXPLAINED if settlement.move == "nack" else None)
@@ -318,11 +281,11 @@ def because(settlement: Settlement) -> str | None:
 
 
 def is_due_at_once(settlement: Settlement, to: State | None) -> bool:
-    """Whether a job that went there can be claimed now, so that idle workers are woken."""
+    """Return whether a job that went there can be claimed now, so that idle workers are woken."""
     return to in WAITING and settlement.delay <= 0
 
 
-# What a nack records that was given no failure, and a crash that was given no cause.
+# The failure of a nack that was given none, and the cause of a crash that was given none.
 UNEXPLAINED = Failure("Failure", "no details were given")
 UNKNOWN_CAUSE = "its process died"
 
@@ -337,7 +300,7 @@ def crash_pause(crashes: int) -> int:
 
 
 def under(settlement: Settlement, owner: str) -> Settlement:
-    """Return the same settlement for the session that has the lease by now."""
+    """Return the same settlement for the session that holds the lease now."""
     return msgspec.structs.replace(settlement, lease=msgspec.structs.replace(settlement.lease, owner=owner))
 
 
@@ -346,4 +309,4 @@ def applied(state: State) -> Settled:
 
 
 def already_applied(state: State) -> Settled:
-    return _ALREADY.get(state) or Settled(Answer.ALREADY_APPLIED, state)  # a store may name one that is none of ours
+    return _ALREADY.get(state) or Settled(Answer.ALREADY_APPLIED, state)  # a damaged row may name an unknown state

@@ -1,6 +1,6 @@
-"""What a handler may raise or return to say something else than "done" or "failed".
+"""Signals that a handler may raise or return to say something other than "done" or "failed".
 
-These are the user's words.  What becomes of them is decided in `onward.job.outcome`.
+Users write them.  `onward.job.outcome` decides what becomes of a job that did.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ __all__ = ["Discard", "Retry", "Signal", "Snooze"]
 
 
 class Signal(Exception):
-    """Raise it or return it: both mean the same."""
+    """The base of all signals.  A handler may raise one or return it: both mean the same."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By default an exception is rebuilt from its message alone, which the constructors below take for a duration.
+        # By default pickle rebuilds an exception from its message alone, which the constructors below take for a duration.
         return revive, (type(self), *self.args), self.__dict__
 
 
 class Retry(Signal):
-    """Try again after this long instead of the policy's delay.  It is a failed attempt and burns one.
+    """Try the job again after this long instead of the policy's delay.  The run counts as a failed attempt.
 
     >>> Retry(after="10m").after
     600.0
@@ -32,7 +32,7 @@ class Retry(Signal):
 
 
 class Snooze(Signal):
-    """Come back later.  It burns no attempt; it lasts at least a second, so that a snoozing job cannot spin."""
+    """Run the job again later.  It uses up no attempt, and waits at least a second, so that it cannot run all the time."""
 
     def __init__(self, delay: Duration, message: str = "snoozed") -> None:
         super().__init__(message)
@@ -40,7 +40,7 @@ class Snooze(Signal):
 
 
 class Discard(Signal):
-    """Give up now: dead-letter the job, whatever is left of its budget."""
+    """Give the job up now: it becomes a dead letter, whatever is left of its budget."""
 
     def __init__(self, reason: str = "discarded by its handler") -> None:
         super().__init__(reason)

@@ -8,8 +8,8 @@
                     │                                       │
                     └─due── retryable ◀──nack, crash────────┘        discarded, cancelled ──replay──▶ available
 
-These tables are the single source of truth: backends store these words, the docs draw their picture from them, and the
-contract suite walks every arrow and tries every missing one.  `SETTLING` also says how each end of a lease is told: a new
+These tables are the single source of truth: backends store these words, a tool draws the picture in the docs from them, and
+the contract suite tries every arrow and every missing one.  `SETTLING` also says how each end of a lease is reported: a new
 settling move is one row there.
 """
 
@@ -38,7 +38,7 @@ __all__ = [
 
 
 class State(StrEnum):
-    """Where a job is in its life.  A ``str``, so ``record.state == "completed"`` reads well."""
+    """The state of a job.  A ``str``, so ``record.state == "completed"`` works."""
 
     SCHEDULED = "scheduled"
     AVAILABLE = "available"
@@ -50,7 +50,7 @@ class State(StrEnum):
 
 
 def state_named(word: str) -> State:
-    """Return the state that a store names.  A word that is none of ours is shown as it is, and equal to no state.
+    """Return the state that a store names.  An unknown word is shown as it is, and equal to no state.
 
     >>> state_named("completed") is State.COMPLETED, str(state_named("nonsense"))
     (True, 'nonsense')
@@ -70,7 +70,7 @@ WAITING = LIVE - {State.EXECUTING}
 
 
 class SettlingRow(NamedTuple):
-    """One end of a lease: where the job goes, and how that is told."""
+    """One end of a lease: where the job goes, and how that is reported."""
 
     target: State
     status: str  # of `process_once`
@@ -83,8 +83,7 @@ class SettlingRow(NamedTuple):
 
 _RAN = " attempt %(attempt)d in %(took)s"
 
-# Each may also end in `cancelled`: a job that was asked to cancel is turned by the store in the same write, unless its
-# success came first.
+# Each but `ack` may also end in `cancelled`: the store turns the move of a job that was asked to cancel, in the same write.
 SETTLING: dict[str, SettlingRow] = {
     "ack": SettlingRow(State.COMPLETED, "acked", ("jobs_succeeded",), "JobCompleted", "job.completed", DEBUG, _RAN),
     "skip": SettlingRow(
@@ -124,7 +123,7 @@ SETTLING: dict[str, SettlingRow] = {
         ", looked at again in %(delay)s: %(why)s",
     ),
     "release": SettlingRow(State.AVAILABLE, "released", (), None, "job.released", DEBUG, ""),
-    # Its cause says which counters move besides (`onward.job.outcome`).
+    # The cause of the discard says which counters move besides (`onward.job.outcome`).
     "abandon": SettlingRow(
         State.DISCARDED, "dead-lettered", (), "JobDiscarded", "job.discarded", CRITICAL, f"{_RAN}: %(why)s"
     ),
@@ -137,11 +136,11 @@ SETTLING: dict[str, SettlingRow] = {
         INFO,
         " attempt %(attempt)d: %(why)s",
     ),
-    # Or, once too often, `reap_poison`.  Counters, event and line are those of a reaped lease.
+    # At `max_crashes` the move is `reap_poison`.  Counters, event and line are those of a reaped lease.
     "crashed": SettlingRow(State.RETRYABLE, "requeued", (), None, "job.crashed", DEBUG, f"{_RAN}: %(why)s"),
 }
 
-# What is told instead: the store no longer held the lease for us; it refused a dead letter, for good or for now.
+# Reported instead: the lease was lost; the store refused the dead letter for good; the store refused it for now.
 LEASE_GONE = SettlingRow(
     State.EXECUTING, "lease-lost", ("leases_lost",), "JobLeaseLost", "lease.lost", WARNING, f"{_RAN}: %(why)s"
 )
@@ -177,12 +176,12 @@ MOVES: tuple[Move, ...] = (
     _move("due", frozenset({State.SCHEDULED, State.RETRYABLE}), State.AVAILABLE),
     _move("claim", State.AVAILABLE, State.EXECUTING),
     *(_move(name, State.EXECUTING, row.target) for name, row in SETTLING.items()),
-    # What happens to the leases of a session that died.
+    # The leases of a session that died.
     _move("reap_started", State.EXECUTING, State.RETRYABLE),
     _move("reap_poison", State.EXECUTING, State.DISCARDED),
     _move("reap_unstarted", State.EXECUTING, State.AVAILABLE),
     _move("reap_cancelled", State.EXECUTING, State.CANCELLED),
-    # What people ask for.
+    # Requests of people.
     _move("cancel", WAITING, State.CANCELLED),
     _move("expire", WAITING, State.CANCELLED),
     _move("retry", frozenset({State.SCHEDULED, State.RETRYABLE}), State.AVAILABLE),
@@ -194,7 +193,7 @@ TARGETS = {move.name: move.target for move in MOVES}  # a move always leads to t
 
 
 def allows(name: str, source: State | None) -> bool:
-    """Whether the table has this arrow.
+    """Return whether the table has this arrow.
 
     >>> allows("ack", State.EXECUTING), allows("ack", State.COMPLETED)
     (True, False)

@@ -1,4 +1,4 @@
-"""The unique key of a call, worked out from its arguments as `@jobs.job(unique_key=...)` says."""
+"""The unique key of a call, made from its arguments as `@jobs.job(unique_key=...)` says."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PART = re.compile(r"[.\[]")  # what follows a name in "{order.id}" and "{tags[0
 
 
 class UniqueKey:
-    """Makes keys by a template, ``"welcome:{user_id}"``, or by a function that names the parameters which it wants."""
+    """Makes keys by a template, ``"welcome:{user_id}"``, or by a function whose parameters name those that it needs."""
 
     __slots__ = ("_arguments", "_job", "_make", "_shown", "_wanted")
 
@@ -42,19 +42,19 @@ class UniqueKey:
             raise self._refusal(f"wants {name!r}, which is no parameter of the job{self._hint(name)}")
 
     def __call__(self, payload: bytes) -> str:
-        """Return the key of a call, by its payload, which was checked."""
+        """Return the key of a call, from its checked payload."""
         values = self._arguments.by_name(payload)
         try:
             key = self._make(**{name: values[name] for name in self._wanted})
-        except Exception as error:  # noqa: BLE001  it is the user's own function
+        except Exception as error:  # noqa: BLE001  the user's own function may raise anything
             told = scrubber(payload, self._arguments.secrets)(str(error))
             raise ArgumentError(
                 f"{self._job}: unique_key {self._shown} failed for these arguments: {type(error).__name__}: {told}"
             ) from (error if told == str(error) else None)
-        names.key(key, f"{self._job}: what unique_key {self._shown} makes")
+        names.key(key, f"{self._job}: the key that unique_key {self._shown} made")
         if self._arguments.secrets and (_MASKED in key or scrubber(payload, self._arguments.secrets)(key) != key):
             raise ArgumentError(
-                f"{self._job}: unique_key {self._shown} makes a key of what is secret, and keys are shown: leave it out"
+                f"{self._job}: unique_key {self._shown} puts a secret into the key, and keys are shown: leave it out"
             )
         return key
 
@@ -75,7 +75,7 @@ class UniqueKey:
 
     def _taken_by(self, function: Callable[..., str]) -> Iterator[str]:
         if inspect.iscoroutinefunction(function):
-            raise self._refusal("is awaited: give a plain function")
+            raise self._refusal("is async: give a plain function")
         try:
             parameters = inspect.signature(function).parameters.values()
         except (TypeError, ValueError) as error:
@@ -97,7 +97,8 @@ class UniqueKey:
 
 
 def _fields(template: str) -> Iterator[str]:
-    """
+    """Yield the names of the fields of a template.
+
     >>> list(_fields("{shop}:{order.id:>{width}}:{{}}"))
     ['shop', 'order.id', 'width']
     """

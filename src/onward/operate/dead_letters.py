@@ -280,7 +280,7 @@ class DeadLetters:
         )
 
     def _is_private(self, stored: StoredJob, letter: Letter | None) -> bool:
-        """Whether anything of it was encrypted: the copy quotes it in the clear."""
+        """Return whether anything of it was encrypted: the copy quotes it in the clear."""
         texts = [stored.reason or "", *(run.failure.message for run in stored.runs)]
         return (letter is not None and letter.enc is not None) or any(map(self._encryption.is_encrypted, texts))
 

@@ -103,7 +103,7 @@ class Signer:
         )
 
     def knows(self, key_id: bytes) -> bool:
-        """Whether more can be said of a key than that it is unknown here."""
+        """Return whether more can be said of a key than that it is unknown here."""
         return key_id == UNSIGNED or key_id in self._active or key_id in self._revoked
 
     def _stranger(self, key_id: bytes) -> str:

@@ -1,7 +1,7 @@
-"""A worker in a process of its own: what it reports to its supervisor, and what it does when told.
+"""The worker process's end of the channel: what it reports to its supervisor, and how it obeys.
 
-When the supervisor is gone, its end of the channel is closed.  Then the process claims nothing more, gives back what has
-not begun, renews its session by itself while it finishes its jobs, and exits at the shutdown time-out in any case.
+When the supervisor is gone, its end of the channel is closed.  Then the worker process claims nothing more, gives back what
+has not begun, renews its session by itself while it finishes its jobs, and exits at the shutdown time-out in any case.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Supervised:
         threading.Thread(target=self._listen, name="onward-messages", daemon=True).start()
         self._worker.wait()
         if self._worker.cause_of_death is not None:
-            os._exit(ENGINE_FAILED)  # at once: handlers still run, and no thread will settle them
+            os._exit(ENGINE_FAILED)  # without waiting: handlers still run, and no thread will settle them
         return 0
 
     def _listen(self) -> None:
@@ -66,7 +66,7 @@ class Supervised:
                 self._take_over(message)
 
     def _take_over(self, message: AdoptSession) -> None:
-        late = JobTimeout("it ignored its time-out, and its process was killed")
+        late = JobTimeout("the job ignored its time-out, and its process was killed")
         verdicts: dict[Held, JobTimeout | None] = dict.fromkeys(message.interrupted)
         verdicts |= dict.fromkeys(message.overdue, late)
         self._worker.take_over(

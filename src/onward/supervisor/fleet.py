@@ -1,4 +1,4 @@
-"""The worker processes: which of them has which slot, which drain, and when the next one starts."""
+"""The worker processes of a supervisor: which has which slot, which drain, and when the next one starts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.25, 30.0
 
 @dataclass(slots=True)
 class _Slot:
-    """A place for one process."""
+    """One place for a worker process; when a process ends, the fleet starts another in its slot."""
 
     options: ProcessOptions
     process: WorkerProcess | None = None
@@ -33,7 +33,7 @@ class _Slot:
     done: bool = False  # no process will be started here any more
 
     def pause(self, now: float) -> None:
-        """Start the next process at once after the first death; then after a pause that doubles."""
+        """Set when the next process starts: at once after the first death, then after a pause that doubles."""
         pause = 0.0 if self.deaths <= 1 else doubling(_FIRST_PAUSE, self.deaths - 1, _LONGEST_PAUSE)
         self.start_at = now + pause
 
@@ -77,7 +77,7 @@ class Fleet:
             if slot.process is None and not slot.done and slot.start_at <= now:
                 try:
                     process = WorkerProcess(self._started, self._program, slot.options)
-                except OSError as error:  # the system has no process, memory or file left: that may pass
+                except OSError as error:  # the system has no process, memory or file left now, and may have some later
                     slot.deaths = max(2, slot.deaths + 1)  # an immediate second try would fail too
                     slot.pause(now)
                     logger.error("a worker process cannot be started, and will be tried again: %s", error)  # noqa: TRY400
@@ -96,7 +96,8 @@ class Fleet:
     def retire(self, process: WorkerProcess, *, done: bool = False) -> None:
         """Free the slot of a process that finishes its jobs; ``done``: no other process is needed there.
 
-        Where only so many jobs are to be run, another can start when it is known how many are left, so not before its end.
+        Where the fleet runs a limited number of jobs, another process starts only after this one has ended: only then is it
+        known how many are left.
         """
         slot = self._slot_of(process)
         if slot is not None:
@@ -132,9 +133,14 @@ class Fleet:
 
 
 def _shares(options: ProcessOptions, count: int) -> Sequence[ProcessOptions]:
-    """Give each process its share, if only so many jobs are to be run."""
+    """Give each process its share of the jobs, if the fleet runs a limited number; the first one books schedules."""
+    others = msgspec.structs.replace(options, ticks=False)
     if options.max_jobs is None:
-        return [options] * count
+        return [options, *[others] * (count - 1)]
     share, rest = divmod(options.max_jobs, count)
     shares = [share + (number < rest) for number in range(count)]
-    return [msgspec.structs.replace(options, max_jobs=each) for each in shares if each]
+    return [
+        msgspec.structs.replace(options if number == 0 else others, max_jobs=each)
+        for number, each in enumerate(shares)
+        if each
+    ]

@@ -1,4 +1,4 @@
-"""Calls that other threads ask the supervisor's loop to make."""
+"""A mailbox for calls that other threads ask the supervisor's loop to make."""
 
 from __future__ import annotations
 

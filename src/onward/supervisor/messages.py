@@ -1,4 +1,4 @@
-"""What a supervisor and its worker processes tell each other."""
+"""The messages between a supervisor and its worker processes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ __all__ = [
 
 
 class Hello(IpcMessage, frozen=True, kw_only=True):
-    """The application was imported: this is its store, and this is what the process serves."""
+    """Reports that the application was imported, with its store and what the process serves."""
 
     settings: Settings
     jobs: list[str]
@@ -24,7 +24,7 @@ class Hello(IpcMessage, frozen=True, kw_only=True):
 
 
 class Failed(IpcMessage, frozen=True, kw_only=True):
-    """The application cannot be imported, or cannot be served by a worker.  ``passing``: a later try may succeed."""
+    """Reports that the application cannot be imported or served.  ``passing``: a later try may succeed."""
 
     message: str
     code: int
@@ -33,26 +33,26 @@ class Failed(IpcMessage, frozen=True, kw_only=True):
 
 
 class Draining(IpcMessage, frozen=True):
-    """The process claims nothing any more.  ``done``: it has done all it was started for; else it wants a replacement."""
+    """Reports that the process claims nothing any more.  ``done``: it needs no replacement, all its work is done."""
 
     reason: str
     done: bool = False
 
 
 class SessionAdopted(IpcMessage, frozen=True):
-    """The session of a dead process was adopted."""
+    """Reports that the process has adopted the session of a dead one."""
 
     owner: str
 
 
 class RescueReported(IpcMessage, frozen=True):
-    """The process has reported a `Rescued` of this number to subscribers."""
+    """Reports that subscribers were told of the `Rescued` of this number."""
 
     number: int
 
 
 class Renewed(IpcMessage, frozen=True, kw_only=True):
-    """The session was renewed by the supervisor, or is dead."""
+    """Tells a process that the supervisor has renewed its session, or that the session is dead."""
 
     owner: str
     asked: float  # on the boot-time clock
@@ -61,18 +61,18 @@ class Renewed(IpcMessage, frozen=True, kw_only=True):
 
 
 class Stop(IpcMessage, frozen=True):
-    """Claim nothing any more, finish what runs, exit."""
+    """Tells a process to claim nothing any more, finish what runs, and exit."""
 
 
 class Rescued(IpcMessage, frozen=True, kw_only=True):
-    """These leases of a dead process were given back: report them to subscribers, and copy dead letters."""
+    """Tells a process to report leases of a dead one, which were given back, to subscribers, and to copy dead letters."""
 
     number: int
     reaped: list[Reaped]
 
 
 class AdoptSession(IpcMessage, frozen=True, kw_only=True):
-    """Adopt the session of a process that was killed: its overdue jobs have failed, its other jobs go back."""
+    """Tells a process to adopt the session of a killed one: its overdue jobs have failed, its other jobs go back."""
 
     owner: str
     overdue: list[Held]

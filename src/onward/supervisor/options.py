@@ -1,4 +1,4 @@
-"""How a supervisor runs its processes, and what each of them is told."""
+"""The options of a supervisor, and those that it passes to each worker process."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ ENGINE_FAILED = 70  # the exit code of a process whose own threads have failed
 
 
 class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What one worker process is told on its command line."""
+    """The options of one worker process, which are on its command line."""
 
     app: str  # module:attribute
     imports: list[str] = []
-    settings: dict[str, str] = {}  # from the command line: they override the application's own
+    settings: dict[str, str] = {}  # from `onward worker`'s command line: they override the application's own
     queues: dict[str, int] = {}  # with their weights, 0: strict order; empty: those of the registered jobs
     concurrency: int = 10
     limits: dict[str, int] = {}
@@ -30,6 +30,8 @@ class ProcessOptions(msgspec.Struct, frozen=True, kw_only=True):
     log_level: int = logging.INFO
     log_format: Literal["text", "json"] = "text"
     tell_files: bool = False
+    ticks: bool = True  # books what schedules have due: one process of each supervisor does
+    deployed_at: int | None = None  # when its supervisor started
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Signals that a loop can wait for with a selector."""
+"""POSIX signals that a loop can wait for with a selector."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ __all__ = ["Signals"]
 
 
 class Signals:
-    """Collects these signals while it is entered, in the order in which they came; they have no other effect then.
+    """Collects these signals inside its ``with`` block, in the order in which they came; they have no other effect there.
 
-    Those of ``if_heeded`` are left alone if they are ignored, as `nohup` and a shell in the background arrange it.
+    Signals of ``if_heeded`` that the process ignores stay ignored, as `nohup` and a background shell arrange it.
     """
 
     def __init__(self, numbers: Sequence[signal.Signals], *, if_heeded: Sequence[signal.Signals] = ()) -> None:

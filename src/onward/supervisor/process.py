@@ -1,4 +1,4 @@
-"""One worker process as its supervisor sees it: a pid, a channel for messages, a board to read."""
+"""One worker process from its supervisor's side: a pid, a channel for messages, a run board to read."""
 
 from __future__ import annotations
 
@@ -36,16 +36,14 @@ class WorkerProcess:
         self.overdue: set[Held] = set()
         self._beats = 0
         self._beats_since = time.monotonic()
-        with (
-            ExitStack() as if_it_fails
-        ):  # a system that is short of files or memory must not lose more of them with every try
+        with ExitStack() as if_it_fails:  # each failed try must close its files: the system may be short of them
             self.board = RunBoard.create()
             if_it_fails.callback(self.board.close)
             ours, theirs = socket.socketpair()
             self.channel = IpcChannel(ours, DECODE_BELOW)
             if_it_fails.callback(self.channel.close)
             with theirs:
-                # In a group of its own: Ctrl-C on a terminal is for the supervisor, which tells its processes what to do.
+                # In a process group of its own: Ctrl-C on a terminal reaches the supervisor, which tells its processes.
                 self._popen = subprocess.Popen(  # noqa: S603  our own interpreter
                     [*program, str(theirs.fileno()), str(self.board.fd), msgspec.json.encode(options).decode()],
                     stdin=subprocess.DEVNULL,
@@ -75,7 +73,7 @@ class WorkerProcess:
     def collect_exited(self) -> int:
         """Wait for the exited process, and end all that its jobs have started.  Returns the exit code."""
         begun = self.board.begun()
-        if begun:  # programs that its handlers started
+        if begun:  # its handlers may have started programs
             kill_group(self.pid)
         code = self._popen.wait()
         for pid in (pid for each in begun for pid in (each.pid, each.program) if pid):

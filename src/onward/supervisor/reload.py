@@ -10,7 +10,7 @@ __all__ = ["Watcher"]
 
 
 class Watcher:
-    """Compares the times of files.  Enough for a person who saves one; it needs no library and no thread."""
+    """Compares the modification times of files: enough for a person who saves one, without a library or a thread."""
 
     def __init__(self) -> None:
         self._times: dict[str, int] = {}
@@ -20,7 +20,7 @@ class Watcher:
             self._times.setdefault(file, _modified(file))
 
     def changed(self) -> bool:
-        """Whether any file has changed since the last call."""
+        """Return whether any file has changed since the last call."""
         now = {file: _modified(file) for file in self._times}
         changed = now != self._times
         self._times = now

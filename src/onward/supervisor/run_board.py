@@ -1,11 +1,11 @@
-"""What a worker process has begun, in memory that its supervisor can read after its death.
+"""The run board: what a worker process has begun, in memory that its supervisor can read after the process has died.
 
     head    the pump's beats, how many jobs it has settled, the names of its session and of the successor that may have
             taken over
     cells   one for each lease whose handler was called and whose settlement has not been answered
 
-A cell is written before the handler is called.  So what is on the board of a dead process may have run, and what is not
-on it has not; a process killed in the middle of writing a cell had not called the handler yet.
+The worker process writes a cell before it calls the handler.  So a lease on the board of a dead process may have run, and a
+lease that is not on it has not; a process killed in the middle of writing a cell had not called the handler yet.
 """
 
 from __future__ import annotations
@@ -75,12 +75,12 @@ class RunBoard:
         _BEATS.pack_into(self._memory, 0, self._beats)
 
     def count(self, settled: int) -> None:
-        """Record how many more jobs were settled, for a fleet that runs only so many."""
+        """Record how many more jobs were settled, for a fleet that runs a limited number."""
         self._settled += settled
         _SETTLED.pack_into(self._memory, _SETTLED_AT, self._settled)
 
     def name(self, owner: str, successor: str = "") -> None:
-        """Record the names of the session before the store learns them: the supervisor knows any that the store knows."""
+        """Record the names of the session before the store gets them: the supervisor knows every name that the store has."""
         for place, name in zip(_NAMES, (owner, successor), strict=True):
             encoded = name.encode()
             _NAME.pack_into(self._memory, place, len(encoded), encoded)

@@ -1,8 +1,8 @@
-"""The supervisor's thread that talks to the store, so that its loop never waits for it.
+"""The supervisor's thread that talks to the store, so that the supervisor's loop never waits for the store.
 
-It renews the sessions of the worker processes, gives back the leases of processes that died, and sweeps
-(`onward.worker.sweep`).  A store that does not answer is asked again: dead sessions stay on the list until their leases are
-given back.  A session that the store refuses to end delays neither the others nor the renewals.
+The thread renews the sessions of the worker processes, gives back the leases of processes that died, and sweeps
+(`onward.worker.store_contact`).  If the store does not answer it asks again: dead sessions stay on its list until their
+leases are given back.  A session that the store refuses to end delays neither the others nor the renewals.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from onward.config import Settings
 from onward.errors import BackendError
 from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed
-from onward.worker.store_contact import StoreContact
-from onward.worker.sweep import StoreSweep
+from onward.worker.store_contact import StoreContact, StoreSweep
 
 __all__ = ["DeadSessions", "Sessions", "StoreThread"]
 
@@ -38,8 +37,8 @@ Sessions = Callable[[], Sequence[tuple[int, str]]]  # the sessions to renew, eac
 class DeadSessions(NamedTuple):
     """The sessions of a process that died.
 
-    ``owners`` are the names its session may have, the older first: an adoption that is still on its way to the store finds
-    neither once the first is gone.  ``started`` had begun and count as crashed; its other leases go back unharmed.
+    ``owners`` are the names that its session may have, the older first: an adoption that reaches the store late finds
+    neither once the first is gone.  ``started`` had begun and count as crashed; its other leases go back without a crash.
     """
 
     owners: Sequence[str]
@@ -102,12 +101,12 @@ class StoreThread:
         self._thread.join(_LONGEST_PAUSE)
         if (
             self._store is not None and not self._thread.is_alive()
-        ):  # else it waits for an answer, and closing would wait too
+        ):  # else the thread waits for an answer, and closing would wait too
             self._store.close()
 
     @property
     def _backend(self) -> Backend:
-        """The store.  Opened by this thread when first needed: that may take long, and may have to be tried again."""
+        """The store.  This thread opens it when first needed: that may take long, and may have to be tried again."""
         if self._store is None:
             store = self._open_store(self._settings)
             try:
@@ -177,7 +176,7 @@ class StoreThread:
 
     def _prune(self) -> Iterator[object]:
         if not isinstance(self._backend, Inspection):
-            return iter(())  # it keeps no finished jobs
+            return iter(())  # this store has no finished jobs to prune
         clock = getattr(self._backend, "clock", None) or SystemClock()
         return prune(self._backend, cutoffs(self._settings.retention, clock.micros()))
 

@@ -1,4 +1,4 @@
-"""Processes whose parent dies: becoming their parent, so that their end can be waited for; or being killed with it."""
+"""Processes whose parent dies: the supervisor adopts them, to wait for their end; or the kernel kills them."""
 
 from __future__ import annotations
 

@@ -6,19 +6,20 @@
 exited, and checks the running ones once a second.  Only the store thread (`onward.supervisor.store_thread`) calls the
 store; it renews the sessions of the processes, so a handler that holds the interpreter's lock for minutes keeps its leases.
 
-**A process that died** is waited for before any of its leases is given back: until then its code may run.  A job that it had
-begun (`onward.supervisor.run_board`) gets a crash and the cause, its other jobs go back unharmed.  If the supervisor killed
-it, to stop or to recycle, nothing crashed: all of its jobs go back as interrupted.  A process that cannot be started, or
-cannot import the application while others can, is tried again after a pause that grows.
+**A process that died.**  The supervisor waits for it before it gives back any of its leases: until then its code may run.
+A job that the process had begun (`onward.supervisor.run_board`) gets a crash and the cause, its other jobs go back without
+one.  If the supervisor killed the process, to stop or to recycle it, no job crashed: all go back as interrupted.  If a
+process cannot be started, or cannot import the application while others can, the supervisor tries again after a pause that
+grows.
 
-**A job that ignores its time-out** past a grace has its process recycled: a replacement starts, the process claims nothing
-more and its other jobs finish; then it is killed, and another process adopts its session, where the overdue job is a failed
-attempt like any other (`onward.supervisor.handovers`).  If the pump stands still as well, the other jobs cannot finish and
-are not waited for.
+**A job that ignores its time-out** past a grace makes the supervisor recycle its process: a replacement starts, the process
+claims nothing more and its other jobs finish; then the supervisor kills it, and another process adopts its session, where
+the overdue job is a failed attempt like any other (`onward.supervisor.pending_messages`).  If the pump has stopped as
+well, the other jobs cannot finish, and the supervisor does not wait for them.
 
-**Stopping.**  The first signal drains: what has not begun is released, what runs is awaited until the shutdown time-out,
-then killed and given back.  The second kills at once.  The third exits, and leases expire.  Processes that lose
-their supervisor drain by themselves.
+**Stopping.**  After the first signal the processes drain: they release what has not begun and finish what runs; at the
+shutdown time-out the supervisor kills them and gives their jobs back.  After the second it kills them at once.  After the
+third it exits, and leases expire.  Processes that lose their supervisor drain by themselves.
 """
 
 from __future__ import annotations
@@ -36,11 +37,10 @@ from onward.base.ipc import IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
 from onward.config import Settings
 from onward.supervisor.fleet import Fleet
-from onward.supervisor.handovers import SessionHandovers
 from onward.supervisor.mailbox import Mailbox
 from onward.supervisor.messages import Draining, Failed, Hello, Renewed, Rescued, RescueReported, SessionAdopted
 from onward.supervisor.options import ENGINE_FAILED, SupervisorOptions
-from onward.supervisor.pending_messages import PendingMessages
+from onward.supervisor.pending_messages import PendingMessages, SessionHandovers
 from onward.supervisor.posix_signals import Signals
 from onward.supervisor.process import WorkerProcess, oom_kills
 from onward.supervisor.reload import Watcher
@@ -84,7 +84,7 @@ class Supervisor:
         self._code = 0
 
     def run(self) -> int:
-        """Run until the end.  Returns the exit code.  If this raises, the worker processes see that, and drain."""
+        """Run until the end.  Returns the exit code.  If this raises, the worker processes notice it, and drain."""
         become_subreaper()
         with (
             Signals((signal.SIGTERM, signal.SIGCHLD), if_heeded=(signal.SIGINT, signal.SIGHUP)) as signals,
@@ -235,10 +235,10 @@ class Supervisor:
     def _collect_exited(self) -> None:
         while (pid := _next_exited()) is not None:
             process = self._fleet.by_pid(pid)
-            if process is None:  # an orphan, which became a child of this process
+            if process is None:  # a process whose parent died, and which became a child of this process
                 os.waitpid(pid, 0)
                 continue
-            self._read_messages(process)  # what it said before its end
+            self._read_messages(process)  # those that it sent before its end
             self._stop_reading(process)
             self._on_exit(process, process.collect_exited())
 
@@ -254,7 +254,7 @@ class Supervisor:
             owners, begun = process.board.owners(), process.board.begun()
             self._fleet.remove(process, polite=polite)
             process.forget()
-        # A job in a process of its own was killed when this process was collected: it was interrupted, and did not crash.
+        # `collect_exited` has killed a job that had a process of its own: it was interrupted, and did not crash.
         held: list[Held] = [(each.id, each.token) for each in begun if not each.pid]
         overdue = [each for each in held if each in process.overdue]
         if overdue:
@@ -305,7 +305,7 @@ class Supervisor:
     def _check_silence(self, process: WorkerProcess) -> None:
         silence = process.silent_for()
         if silence > self._options.max_silence:
-            process.kill(f"its pump stood still for {silence:.0f} s", crash=True)
+            process.kill(f"its pump made no turn for {silence:.0f} s", crash=True)
 
     def _check_overdue(self, process: WorkerProcess) -> None:
         overdue = process.look_for_overdue(self._options.timeout_grace)
@@ -325,7 +325,7 @@ class Supervisor:
             self._recycle(process)
 
     def _recycle(self, process: WorkerProcess) -> None:
-        """Start another in its place.  No job is interrupted: the process ends after its jobs, however long that takes."""
+        """Start another process in its place.  No job is interrupted: this one ends after its jobs, whenever that is."""
         process.stop()
         self._fleet.retire(process)
 
@@ -380,6 +380,6 @@ def _next_exited() -> int | None:
 
 
 def _die(error: BaseException) -> None:
-    """Exit: the store thread died.  The worker processes see that the supervisor is gone, and drain."""
-    logger.critical("the supervisor dies: %s: %s", type(error).__name__, error, exc_info=error)
+    """Exit: the store thread died.  The worker processes notice that the supervisor is gone, and drain."""
+    logger.critical("the supervisor ends, its store thread died: %s: %s", type(error).__name__, error, exc_info=error)
     os._exit(ENGINE_FAILED)

@@ -145,7 +145,7 @@ class _Wanted:
                     yield from _missing(value, record.reveal(), "")
 
     def _same_call(self, payload: Any) -> bool:
-        """Whether the handler would be called with the same: as it was stored, or after its own defaults."""
+        """Return whether the handler would be called with the same: as it was stored, or after its own defaults."""
         if payload == self._call:
             return True
         if self._arguments is None:

@@ -1,7 +1,8 @@
-"""How long to leave a store alone: after five errors in a row it is not called for a minute, then called once.
+"""Pausing calls of a store that fails: after five errors in a row the pump does not call it for a minute, then calls it
+once.
 
-Only a store that answers with errors opens the circuit.  A store that cannot be reached has no load
-to be spared, and work should go on within seconds of its return, so reconnecting has a short back-off of its own.
+Only a store that answers with errors opens the circuit.  A store that cannot be reached has no load that a pause could
+reduce, and work should go on within seconds of its return, so reconnecting has a short back-off of its own.
 Failures of handlers never count.
 """
 
@@ -33,7 +34,7 @@ class Breaker:
         self._errors = self._outages = 0
 
     def failure(self, error: BackendError) -> float:
-        """Count an error.  Returns the seconds until the next try, jittered: a fleet must not come back in step."""
+        """Count an error.  Returns the seconds until the next try, jittered: workers must not all try at the same moment."""
         if not isinstance(error, BackendUnavailable):
             self._errors += 1
             if self.open:

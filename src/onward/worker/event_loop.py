@@ -1,7 +1,7 @@
 """One event loop on a thread of its own, for async handlers called from code that is not async.
 
-Whatever a handler does to the loop, it goes on: a handler that stops it, or leaves a callback behind that exits, must not
-leave the caller waiting for ever.
+Whatever a handler does to the loop, the loop goes on: a handler that stops it, or leaves a callback behind that exits, must
+not leave the caller waiting for ever.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class LoopThread:
         self._pid = 0
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end and return its result.  Ctrl-C cancels it, and its end is awaited all the same."""
+        """Run a coroutine to its end and return its result.  Ctrl-C cancels the coroutine; this still waits for its end."""
         loop, end = self._running(), Future[None]()
         tasks: list[asyncio.Task[T]] = []
 

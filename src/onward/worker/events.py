@@ -1,4 +1,4 @@
-"""What the parts of a worker report to it, from any thread (`Worker` implements it); and an event that happens once."""
+"""The events that the parts of a worker report to it, from any thread (`Worker` implements them); and a one-time event."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ class WorkerEvents(SessionEvents, Protocol):
 class OneTimeEvent:
     """An event that happens once.
 
-    An `Event` is not enough: a signal's handler that waits on it, while the thread it came to is about to wait on it too,
-    waits for a lock that its own thread holds.
+    An `Event` is not enough: a signal handler that waits on it may have interrupted a thread that was about to wait on it
+    too, and then waits for a lock that its own thread holds.
     """
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class OneTimeEvent:
                 self._turnstile.release()
 
     def wait(self, timeout: float) -> bool:
-        """Wait until it has happened, at most so many seconds."""
+        """Wait until the event has happened, at most ``timeout`` seconds."""
         if not self._happened and self._turnstile.acquire(timeout=max(0.0, min(timeout, threading.TIMEOUT_MAX))):
             self._turnstile.release()
         return self._happened

@@ -1,4 +1,4 @@
-"""One event loop on one thread for all async handlers; it is woken once for a batch of works, not for each."""
+"""One event loop on one thread for all async handlers.  The pump wakes it once for a batch of works, not for each."""
 
 from __future__ import annotations
 

@@ -1,13 +1,13 @@
 """Calling sync handlers, in threads of a worker or in that of its caller, and stopping one that runs.
 
-**Threads.**  They begin works of one line and block when there is none; the thread that adds works or frees a slot wakes as
-many as can begin one.  A queue with a future for each job costs more than the store does; this costs a fraction of a
-microsecond.
+**Threads.**  Handler threads begin works of one line and block when there is none; the thread that adds works or frees a
+slot wakes as many as can begin one.  A queue with a future for each job costs more than the store does; this costs a
+fraction of a microsecond.
 
-**Stopping.**  At its deadline, or because the job was cancelled, a handler gets an exception at its next byte-code, in a
-worker's thread or in that of the caller of `process_once`; `onward.base.interruption` keeps it away from our own code and
-from the next job.  A handler that still runs seconds later gets another one: a bare `except` may have swallowed the first,
-or a callback of the garbage collector.  (An async handler's task is cancelled: `onward.worker.handler_tasks`.)
+**Stopping.**  At its deadline, or when the job is cancelled, a handler gets an exception at its next byte-code, in a
+worker's thread or in that of the caller of `process_once`; `onward.base.interruption` keeps it out of Onward's own code and
+of the next job.  A handler that still runs seconds later gets another one: a bare `except`, or a callback of the garbage
+collector, may have swallowed the first.  (`onward.worker.handler_tasks` cancels the task of an async handler.)
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Deadlines", "HandlerThreads", "InterruptSlot", "TimedCalls"]
 logger = get_logger("onward.worker")
 
 _SOON = 0.001
-_AGAIN = 5.0  # seconds to tidy up
+_AGAIN = 5.0  # seconds in which an interrupted handler may clean up
 
 
 class HandlerThreads:
@@ -75,7 +75,7 @@ class HandlerThreads:
             self._start(missing)
 
     def _wake(self, count: int) -> int:
-        """Wake so many threads.  Returns how many were blocked."""
+        """Wake ``count`` threads.  Returns how many of them were blocked."""
         for woken in range(count):
             try:
                 wakeup = self._parked.pop()
@@ -137,8 +137,8 @@ class HandlerThreads:
 class Deadlines:
     """Interrupts handlers that run past their deadline, from a thread that starts with the first deadline.
 
-    There is no list of deadlines: the running jobs are searched whenever the earliest known deadline has come.  So a job
-    that ends in time leaves nothing behind, and costs nothing more.
+    There is no list of deadlines: the thread searches the running jobs whenever the earliest known deadline has come.  So a
+    job that ends in time leaves nothing behind, and costs nothing more.
     """
 
     def __init__(self, running: Mapping[Held, Work], *, died: Callable[[BaseException], None]) -> None:
@@ -146,14 +146,7 @@ class Deadlines:
         self._died = died
         self._closed = False
         self._begin_anew()
-        forks.watch(self)
-
-    def before_fork(self) -> None:
-        """Do nothing: the child begins anew."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()
+        forks.call_in_child(self._begin_anew)
 
     def _begin_anew(self) -> None:
         self._next = float("inf")
@@ -161,7 +154,7 @@ class Deadlines:
         self._thread: threading.Thread | None = None
 
     def watch(self, work: Work, deadline: float, kind: type[BaseException]) -> None:
-        """Interrupt a handler then, if it still runs, unless it is to be interrupted before."""
+        """Interrupt a handler at its deadline if it still runs, unless it has an earlier one."""
         with self._changed:
             if work.deadline is None or deadline < work.deadline:
                 work.deadline, work.interruption = deadline, kind
@@ -188,7 +181,7 @@ class Deadlines:
             self._died(error)
 
     def _interrupt_what_is_due(self) -> float:
-        """Return the next deadline."""
+        """Interrupt the handlers whose deadline has come.  Returns the next deadline."""
         now, after = time.monotonic(), float("inf")
         for work in list(self._running.values()):
             if work.deadline is None:
@@ -236,21 +229,17 @@ class InterruptSlot:
 class TimedCalls:
     """Calls sync handlers, and interrupts them at their time-outs in the thread of the caller.
 
-    If the caller is itself a handler, its slot is put aside until this call has ended.
+    If the caller is itself a handler, it cannot be interrupted until this call has ended.
     """
 
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._running: dict[Held, Work] = {}
         self._deadlines = Deadlines(self._running, died=_no_more_time_outs)
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
-    def before_fork(self) -> None:
-        """Do nothing: what other threads run stays with the parent."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._running.clear()
+    def _begin_anew(self) -> None:
+        self._running.clear()  # what other threads run stays with the parent
 
     def run(self, ready: Ready) -> Attempt:
         """Call a sync handler."""

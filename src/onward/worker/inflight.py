@@ -5,12 +5,12 @@ them begins it or the pump takes it back; either happens under one lock, so neve
 worker's slots.  The last free slot goes to the oldest work: neither line can starve the other, and a line that does not use
 it (a blocked event loop) keeps one slot from the other line and no more.
 
-While jobs take microseconds most slots are closed: ten threads that pass the interpreter to each other at every job do less
-than one that keeps it.  They are opened again as soon as jobs take longer, or when no job ends any more.
+While jobs take microseconds `Inflight` closes most slots: ten threads that pass the interpreter to each other at every job
+do less than one that keeps it.  It opens them again as soon as jobs take longer, or when no job ends any more.
 
 Beyond those that run a worker claims about as many as end in a tenth of a second (`Prefetch`), never more than its quota.
-Fast jobs are claimed in batches that hide the cost of a turn; slow jobs one by one, so that none waits behind another while
-a second worker is idle.
+The pump claims fast jobs in batches that make the cost of a turn small, and slow jobs one by one, so that none waits behind
+another while a second worker is idle.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ __all__ = ["Inflight", "Prefetch", "Quota", "WaitingLine", "Work"]
 _SWITCH = 20e-6  # seconds: about what it costs to pass the interpreter to another thread and get it back
 _SAMPLE = 8  # one of so many jobs is timed
 _ENOUGH = 16  # timed jobs from which the usual time is taken
-_STRAYS = 1  # of them, the longest are left out: the machine may have been busy with other work
+_STRAYS = 1  # so many of them, the longest, are left out: the machine may have been busy with other work
 _AHEAD = 0.1  # seconds
 _SHORTEST_LOOK = 0.005  # seconds over which a rate means something
 _LARGEST_CLAIM = 500
@@ -45,7 +45,7 @@ class Work(msgspec.Struct, eq=False):
 
     ready: Ready
     key: Held
-    order: int  # in which the leases were claimed
+    order: int  # its number in the order in which leases were claimed
     claimed: float
     begun: float | None = None  # when, if this job is timed
     isolated: bool = False  # whether it runs in a process of its own, for which a thread waits
@@ -88,7 +88,7 @@ class Inflight:
         isolates: bool = False,
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """``isolates``: whether jobs can be given processes of their own."""
+        """Make one for a worker.  ``isolates``: whether jobs can be given processes of their own."""
         self.concurrency = concurrency
         self._isolates = isolates
         self.unsettled: dict[
@@ -156,7 +156,7 @@ class Inflight:
 
     @property
     def holds_back(self) -> bool:
-        """Whether a work waits only because jobs were quick."""
+        """Whether a work waits only because jobs were quick and slots are closed."""
         return self._open < self.concurrency and bool(self.calls.works or self.coroutines.works)
 
     def open_all(self) -> None:
@@ -233,7 +233,7 @@ class Prefetch:
     """Measures how fast jobs end, and says how many to claim."""
 
     def __init__(self, concurrency: int, *, ahead: bool = True) -> None:
-        """``ahead``: False for a store that counts a crash for every job that a dead process had claimed."""
+        """Make one.  ``ahead``: False for a store that counts a crash for every job that a dead process had claimed."""
         self._concurrency = concurrency
         self._ahead = _AHEAD if ahead else 0.0
         self._rate = 0.0
@@ -247,10 +247,10 @@ class Prefetch:
             self._since = now
 
     def finished(self, count: int, took: float, now: float) -> None:
-        """Count jobs that have ended, which took so many seconds together.
+        """Count jobs that have ended and took ``took`` seconds together.
 
-        The rate follows at once when it rises and slowly when it falls.  However many happen to end at the same moment, no
-        more end in a second than the slots and the time that one job takes allow.
+        The rate rises at once and falls slowly.  However many jobs end at the same moment, the rate is never more than the
+        slots and the time that one job takes allow.
         """
         if self._since is None:
             self._since = now
@@ -270,7 +270,7 @@ class Prefetch:
         self._since, self._finished, self._took = None, 0, 0.0
 
     def wanted(self, inflight: int, now: float) -> int:
-        """Return how many jobs to claim now, when so many are claimed and have not ended."""
+        """Return how many jobs to claim now, when ``inflight`` jobs are claimed and have not ended."""
         rate = self._rate
         if self._since is not None and now - self._since > _AHEAD:
             # When no job ends, `finished` is not called and cannot lower the rate.
@@ -279,9 +279,9 @@ class Prefetch:
 
 
 class Quota:
-    """When a worker ends by itself: after so many jobs, or when there is nothing to do.  By default it does not.
+    """When a worker ends by itself: after a number of jobs, or when there is nothing to do.  By default it does not.
 
-    ``jobs``: how many to run in all.  ``recycle_after``: after so many another process should take its place.
+    ``jobs``: how many to run in all.  ``recycle_after``: after how many another process should replace this one.
     """
 
     def __init__(self, jobs: int | None = None, *, recycle_after: int | None = None, until_empty: bool = False) -> None:
@@ -290,7 +290,7 @@ class Quota:
         self._until_empty = until_empty
         self._done = 0
         self.recycles = self._at_most < self._jobs
-        # Called with the reason and whether nothing is left to do; and with how many jobs were settled.
+        # The quota calls the first with the reason and whether nothing is left to do, the second with how many were settled.
         self.reached: Callable[[str, bool], None] | None = None
         self.count: Callable[[int], None] | None = None
 
@@ -299,7 +299,7 @@ class Quota:
         return self._at_most - self._done - inflight
 
     def all_begun(self, inflight: int) -> None:
-        """Ask for a replacement if no more jobs may be claimed: all that were claimed run, however long that takes."""
+        """Ask for a replacement if no more jobs may be claimed.  The claimed ones still run, however long that takes."""
         if self.recycles and self.left(inflight) <= 0:
             self._reach(f"it has begun {counted(int(self._at_most), 'job')}", False)  # noqa: FBT003
 
@@ -312,7 +312,7 @@ class Quota:
             self._reach(f"it has run {counted(self._done, 'job')}", self._done >= self._jobs)
 
     def found_nothing(self) -> None:
-        """End if that was asked for: no job is claimed, and the store is empty."""
+        """End the worker if it was asked to end here: no job is claimed, and the store is empty."""
         if self._until_empty:
             self._reach("nothing is left to do", True)  # noqa: FBT003
 

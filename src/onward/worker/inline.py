@@ -1,17 +1,17 @@
-"""Running jobs one by one in the caller's thread: `process_once` and `drain`, through the real pipeline.
+"""Running jobs one by one in the caller's thread: `process_once` and `drain`, with the same steps as a worker.
 
-Time-outs hold here as in a worker: a handler is interrupted where it stands.  If the caller is itself a handler, its own
-interruption waits until the cycle has ended.
+A handler is interrupted at its time-out as in a worker.  If the caller is itself a handler, its own interruption waits until
+the cycle has ended.
 
-A runner has one session.  It is opened by the first claim; while a handler runs, a thread renews it, so that a job may
-take longer than a lease; and if it was reaped in between, the next claim opens a new one under a new name.
+A runner has one session.  The first claim opens it; while a handler runs, a thread renews it, so that a job may take longer
+than a lease.  If the session was reaped in between, the next claim opens a new one under a new name.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -46,7 +46,7 @@ __all__ = ["InlineRunner", "WorkerResult"]
 logger = get_logger("onward")
 
 _JUMPS = 10_000
-_PATIENCE = 5.0  # seconds in which a settlement whose fate is unknown is repeated
+_PATIENCE = 5.0  # seconds for which a settlement without an answer is repeated
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +75,10 @@ class InlineRunner:
         settler: Settler,
         *,
         lease_for: timedelta,
+        tick: Callable[[], object] = int,
     ) -> None:
+        """``tick``: books what schedules have due, if it is time to look."""
+        self._tick = tick
         self._backend = backend
         self._runtime = runtime
         self._reporter = reporter
@@ -84,15 +87,20 @@ class InlineRunner:
         self._sessions = _InlineSessions(backend, runtime.clock, lease_for)
         self._loop = LoopThread()
         self._calls = TimedCalls(runtime)
-        # Follows a handler to the event loop and to its helper threads, as no lock could.
+        # A context variable, not a lock: a handler on the event loop, or in a helper thread, has the caller's context.
         self._inline = ContextVar("onward-inline", default=False)
 
     def process_once(self, queue: str) -> WorkerResult:
         """Claim one job, run one attempt, settle it."""
+        self._tick()
         return self._next(queue_name(queue)) or WorkerResult("empty")
 
     def drain(self, queues: Sequence[str] | None = None, *, raising: bool = False) -> int:
-        """Run what is due, everywhere unless told where, until nothing is.  Never waits.  Returns the number of cycles."""
+        """Run what is due, in all queues unless some are named, until nothing is.  Never waits.  Returns how many ran."""
+        self._tick()
+        return self._drain(queues, raising=raising)
+
+    def _drain(self, queues: Sequence[str] | None = None, *, raising: bool = False) -> int:
         cycles = 0
         watch = FirstError() if raising else None
         named = None if queues is None else [queue_name(queue) for queue in queues]
@@ -115,7 +123,7 @@ class InlineRunner:
         inside = self._inline.set(True)
         try:
             for _ in range(_JUMPS):
-                self.drain()
+                self._drain()  # no ticks: it would jump from one to the next for ever
                 if not self._backend.jump():
                     return
             raise OnwardError(
@@ -194,7 +202,7 @@ class InlineRunner:
         )
 
     def _persistently(self, owner: str, item: Settlement) -> Exchange:
-        """Repeat a settlement whose fate is unknown; its fence makes that harmless."""
+        """Repeat a settlement until the store answers; its fence makes that harmless."""
         deadline = time.monotonic() + _PATIENCE
         pause = 0.01
         while True:
@@ -210,9 +218,9 @@ class InlineRunner:
 class _InlineSessions:
     """The session that the runner claims under, and those before it that a thread still uses.
 
-    When anything goes wrong between a claim and its settlement, an answer of the store may have been lost, and with it a
-    lease that this process does not know of.  The session is *retired* then: nothing more is claimed under it, other
-    threads finish what they run, and then it is ended, which gives back what it still holds.
+    When a call fails between a claim and its settlement, an answer of the store may have been lost, and with it a lease that
+    this process does not know of.  The runner then *retires* the session: it claims nothing more under it, other threads
+    finish what they run, and then it ends the session, which gives back what that still holds.
     """
 
     def __init__(self, backend: Backend, clock: Clock, lease_for: timedelta) -> None:
@@ -221,14 +229,7 @@ class _InlineSessions:
         self._lease_for = lease_for
         self._closed = False
         self._begin_anew()
-        forks.watch(self)
-
-    def before_fork(self) -> None:
-        """Do nothing: the child begins anew."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()
+        forks.call_in_child(self._begin_anew)
 
     def _begin_anew(self) -> None:
         self._current: SessionKeeper | None = None
@@ -255,7 +256,7 @@ class _InlineSessions:
 
     @contextmanager
     def running(self, ready: Ready) -> Iterator[None]:
-        """Pass a cancellation or the loss of the lease on to the handler that runs inside."""
+        """Pass a cancellation or the loss of the lease on to the handler that runs inside the block."""
         key = (ready.lease.envelope.id, ready.lease.token)
         if ready.context is not None:
             self._running[key] = (ready.lease.owner, ready.context)
@@ -291,8 +292,8 @@ class _InlineSessions:
             self._retired.discard(session)
 
     def _living(self) -> SessionKeeper:
-        # Asking costs a write, so only when a good part of the lease is over: by the clock on the wall, which a machine's
-        # sleep does not stop.
+        # Asking costs a write, so only when a good part of the lease is over, by the wall clock: it goes on while a machine
+        # is suspended.
         session = self._current
         if session is not None and session.is_old():
             session.ask()

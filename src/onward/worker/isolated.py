@@ -1,9 +1,9 @@
 """Jobs in processes of their own: those that ask for it, and those that had begun when a process died.
 
-A process of its own can be killed, at the job's time-out or when the job is cancelled, whatever it is doing; and if it dies
-by itself, only this job can have caused it.  It is a fresh interpreter with the application imported.  It gets one lease at
-a time, runs one attempt and reports how that ended; the worker that holds the lease settles it.  A job with crashes gets a
-new process, which is not used again.
+A worker can kill such a process, at the job's time-out or when the job is cancelled, whatever it is doing; and if the
+process dies by itself, only this job can have caused it.  It is a fresh interpreter with the application imported.  It gets
+one lease at a time, runs one attempt and reports how that ended; the worker that holds the lease settles it.  A job with
+crashes gets a new process, which is not used again.
 
 The recorder has the pid before the process has the job: if the worker dies, its supervisor kills the process before the
 lease is given back.  A process that dies before it reports that the job has begun counts as no crash.  The other end is
@@ -46,13 +46,13 @@ _GRACE = 0.5  # seconds in which an async handler can still be cancelled by its 
 
 
 class RunLease(IpcMessage, frozen=True):
-    """Run one attempt of this lease."""
+    """Asks the process to run one attempt of this lease."""
 
     lease: Lease
 
 
 class LeaseIsLost(IpcMessage, frozen=True):
-    """The lease is lost."""
+    """Tells the process that the lease is lost."""
 
 
 class NoteAnswered(IpcMessage, frozen=True):
@@ -64,17 +64,17 @@ class NoteAnswered(IpcMessage, frozen=True):
 
 
 class Imported(IpcMessage, frozen=True):
-    """The application was imported; or the problem why not."""
+    """Reports that the application was imported; or the problem why not."""
 
     problem: str | None = None
 
 
 class HandlerBegins(IpcMessage, frozen=True):
-    """The handler is about to be called."""
+    """Reports that the handler is about to be called."""
 
 
 class HandlerProgress(IpcMessage, frozen=True):
-    """What the handler says of how far it is."""
+    """Reports how far the handler has come, in its own words."""
 
     fraction: float
     note: str | None
@@ -89,7 +89,7 @@ class WriteNote(IpcMessage, frozen=True):
 
 
 class AttemptEnded(IpcMessage, frozen=True, kw_only=True):
-    """How the attempt ended."""
+    """Reports how the attempt ended."""
 
     outcome: Outcome
     failure: Failure | None
@@ -209,7 +209,8 @@ class IsolatedProcesses:
         match process.killed_because:
             case "timeout":
                 limit = work.ready.terms.timeout
-                return self._failed(work, JobTimeout(f"it was killed at its time-out of {limit:g} s"), started)
+                late = JobTimeout(f"the job's process was killed at its time-out of {limit:g} s")
+                return self._failed(work, late, started)
             case "cancelled":
                 return self._failed(work, JobStopped("its process was killed"), started)
         if not process.begun:
@@ -323,7 +324,7 @@ class _Process:
         self._channel.send(LeaseIsLost())
 
     def end(self) -> int:
-        """Close the channel, on which the process exits, and kill what is left of its group.  Returns the exit code."""
+        """Close the channel, so that the process exits, and kill what is left of its group.  Returns the exit code."""
         self._channel.close()
         deadline = time.monotonic() + _EXITS_WITHIN
         while not self.has_ended:
@@ -340,7 +341,7 @@ class _Process:
             try:
                 arrived = self._channel.arrived()
             except MalformedMessage as error:
-                self.kill("garbled")
+                self.kill("it sent a malformed message")
                 self.end()
                 raise _ProcessEnded(f"sent a malformed message: {error}") from None
             if arrived is None:

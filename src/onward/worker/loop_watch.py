@@ -1,8 +1,8 @@
-"""Naming an async handler that blocks the event loop, on which all other async handlers wait.
+"""Logging the name of an async handler that blocks the event loop, so that all other async handlers wait.
 
-While coroutines run, a thread asks the loop whether it still turns, a few times a second; it parks when none runs.  A loop
-that has not answered in four parts of one limit is blocked.  Four parts, so that a process which was paused as a whole is
-not taken for one whose loop is blocked.  Code that holds the interpreter's lock keeps this thread from looking, too.
+While coroutines run, a thread asks the loop a few times a second whether it still turns; the thread parks when none runs.  A
+loop that has not answered in four parts of one limit is blocked.  Four parts, so that the thread does not take a process
+which was paused as a whole for one whose loop is blocked.  Code that holds the interpreter's lock stops this thread, too.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class LoopWatch:
         try:
             self._tell(time.monotonic() - asked, turned)
         except Exception:
-            logger.exception("an async job blocks the event loop, and it could not be found out which")
+            logger.exception("an async job blocks the event loop; the search for that job failed")
         while not turned.wait(self._part) and not self._ended.is_set():
             pass
 
@@ -114,7 +114,7 @@ def _event_fields(work: Work | None) -> dict[str, Any]:
 
 
 def _below_the_loop(frames: list[Frame]) -> list[Frame]:
-    """Leave out the frames of the event loop, which stand above the code of a task that is not a handler's own."""
+    """Leave out the frames of the event loop, which are above the code of a task that is not a handler's own."""
     calls = [
         at for at, frame in enumerate(frames) if frame.file == asyncio.events.__file__ and frame.function == "_run"
     ]
@@ -122,7 +122,7 @@ def _below_the_loop(frames: list[Frame]) -> list[Frame]:
 
 
 def _place(frames: list[Frame]) -> str:
-    """Describe the innermost line in the file of the handler, and the line that this has called."""
+    """Return the innermost line in the file of the handler, and the line that it has called."""
     own = next(frame for frame in reversed(frames) if frame.file == frames[0].file)
     place = f"{own.file}, line {own.line}, in {own.function}: {own.code}"
     inner = frames[-1]

@@ -1,4 +1,4 @@
-"""What a worker gets from its application, its options, and the order in which it serves queues."""
+"""The parts that a worker gets from its application, its options, and the order in which it serves queues."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["QueuePlan", "WorkerOptions", "WorkerParts"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerParts:
-    """What a worker needs from its application."""
+    """The parts of an application that a worker needs."""
 
     backend: Backend
     runtime: Runtime
@@ -32,6 +32,8 @@ class WorkerParts:
     rescued: Callable[[Sequence[Reaped]], None]
     reap: Callable[[], object]
     prune: Callable[[], object]
+    tick: Callable[[], object] | None = None  # books what schedules have due; None: another process does
+    tick_every: float = 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +62,7 @@ class WorkerOptions:
         shutdown_timeout: Duration,
         blocked_loop_after: Duration = 1,
     ) -> WorkerOptions:
-        """Read what `jobs.worker(...)` was given."""
+        """Check the arguments of `jobs.worker(...)`, and return them as options."""
         if isinstance(queues, str):
             raise OptionError(f"queues must be a list of names, not the text {queues!r}")
         served = list(dict.fromkeys(_served_name(queue) for queue in queues))

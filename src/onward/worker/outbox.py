@@ -1,8 +1,8 @@
 """The outbox: attempts that have ended, until the store has answered their settlements.
 
-An attempt leaves it when a turn was answered, never before.  After a turn without an answer all of it is sent again, under
-the name of the successor session (`onward.worker.recovery`): the store says `already_applied` of what the lost turn had
-settled.
+An attempt leaves the outbox when a turn was answered, never before.  After a turn without an answer the pump sends all of it
+again, under the name of the successor session (`onward.worker.recovery`): the store answers `already_applied` for what the
+lost turn had settled.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ logger = get_logger("onward.worker")
 
 
 class Outbox:
-    """What has ended and is not settled.  Only the pump's thread uses it, except for `finished`."""
+    """The attempts that have ended and are not settled.  Only the pump's thread uses it, except for `finished`."""
 
     def __init__(self, parts: WorkerParts, session: SessionKeeper) -> None:
         self._parts = parts
@@ -96,12 +96,12 @@ class Outbox:
         if crashed:
             try:
                 self._parts.rescued(crashed)
-            except Exception:  # it is settled: a failing subscriber does not end a worker
+            except Exception:  # the job is settled: a failing subscriber does not end a worker
                 logger.exception("no event could be made of %s that crashed", counted(len(crashed), "job"))
 
     def adopted(self, owner: str, held: Sequence[Lease]) -> None:
         """Send everything again under the name of a successor session, which holds these leases."""
-        # There was a session to adopt, so it had lived; and the one way out of a living session is a settlement.
+        # There was a session to adopt, so it had not been reaped; and a lease leaves such a session only by a settlement.
         self._applied = self._sent - {key_of(lease) for lease in held}
         self.items = [
             (attempt, msgspec.structs.replace(item, lease=_renamed(item.lease, owner))) for attempt, item in self.items

@@ -1,8 +1,8 @@
 """Queues by pattern: ``tenant.*`` stands for every queue whose name fits, also for queues that come later.
 
-The store is asked which queues have work, by name and page by page (`Inspection.queues_with_work`): before a claim, if what
-was last seen was emptied or is older than half a second.  An idle worker looks about once a second, and a queue that it has
-served lately wakes it at once.  A worker without patterns asks nothing.
+The pump asks the store which queues have work, by name and page by page (`Inspection.queues_with_work`): before a claim, if
+the last answer is older than half a second or its queues are empty.  An idle worker looks about once a second, and a queue
+that it has served lately wakes it at once.  A worker without patterns asks nothing.
 
 A pattern has one place in the order, or one weight.  Its queues take turns: each claim begins with another of them, and
 names at most a hundred.  A limit of a pattern holds for each of its queues.

@@ -7,8 +7,8 @@
                recovering           recovering
 
 **Pumping.**  One turn after the other: the pump settles what has ended since the last turn (`onward.worker.outbox`) and
-claims for the slots that are free, in one exchange.  While a turn is in flight results pile up and ride in the next: one
-job at a time costs one turn to claim it and one to settle it, ten thousand a second cost a few dozen.  There are no timers.
+claims for the slots that are free, in one exchange.  Results that come during a turn are sent with the next one: one job at
+a time costs one turn to claim it and one to settle it, ten thousand a second cost a few dozen turns.  There are no timers.
 A claim that got less than it asked for has emptied the store; after one that got all, or a turn that promoted or put back
 jobs that are due, the pump claims again.  Otherwise it parks, and is woken by a result, by the wake thread
 (`backend.wait`), by a session that is fresh again, or by the order to stop.
@@ -49,7 +49,7 @@ __all__ = ["Pump"]
 
 _LONGEST_WAIT = 1.0  # seconds that a claimed job waits for a slot
 _NO_LIMIT = 1_000_000  # leases
-_LARGEST_SURPRISE = 1000  # leases that an adoption may bring
+_MOST_ADOPTED = 1000  # leases that an adoption may bring
 _PARKED_AT_MOST = 1.0
 _QUICK_JOBS_TAKE_LESS = 0.002
 
@@ -99,10 +99,10 @@ class Pump:
         self.draining = False
         self.idle = threading.Event()  # set while only the store can bring new work
         self.listening: tuple[str, ...] = plan.queues  # from which queues
-        self.hears_all = True  # whether none is left out, for being at its limit
+        self.listens_to_all = True  # False: a queue at its limit is left out
         self._listens = False
 
-    # From other threads
+    # Called by other threads
 
     def finished(self, attempt: Attempt) -> None:
         """Settle an attempt in the next turn."""
@@ -127,7 +127,7 @@ class Pump:
 
     def drain(self) -> None:
         """Claim nothing any more, settle what is unsettled, then end."""
-        if self.draining:  # a signal's handler may call this in the middle of itself: no lock is taken twice
+        if self.draining:  # a signal handler may call this during another call of it: no lock is taken twice
             return
         self.draining = True
         self._wakeup.set()
@@ -146,7 +146,7 @@ class Pump:
     # The loop
 
     def run(self) -> None:
-        """Take turn after turn, until all is settled after the order to drain."""
+        """Make turn after turn, until all is settled after the order to drain."""
         while not self._quit and not (self.draining and not self._unsettled):
             if self._recorder is not None:
                 self._recorder.beat()
@@ -189,24 +189,24 @@ class Pump:
         if self._quota.recycles and self._inflight.oldest() is None:
             self._quota.all_begun(unsettled)
         wanted = self._prefetch.wanted(unsettled - len(self._outbox.items), time.monotonic())
-        room = self._capacity - unsettled - _LARGEST_SURPRISE
+        room = self._capacity - unsettled - _MOST_ADOPTED
         wanted = min(wanted, room, self._quota.left(unsettled))
         if wanted <= 0:
             return None
         may_be_work = self._may_be_work
         if may_be_work and self._plan.open_ended:
-            self._may_be_work = False  # what comes from now on may be too late for this look
+            self._may_be_work = False  # this look may miss a job that is enqueued from now on
             self._plan.look(self._parts.backend)
         at_most = self._room() if self._plan.limited else {}
         ordered = self._plan.fixed_order or self._plan.order()
         queues = tuple(queue for queue in ordered if at_most.get(queue, 1) > 0)
         if queues and (may_be_work or self._outbox.items):
             if not self._plan.open_ended:
-                self._may_be_work = False  # what comes from now on may be too late for this claim
+                self._may_be_work = False  # this claim may miss a job that is enqueued from now on
             return Claim(queues=queues, limit=wanted, at_most=at_most)
         if queues or self._plan.open_ended:
             self.listening, self._listens = self._plan.listened(queues), True
-            self.hears_all = len(queues) == len(ordered)
+            self.listens_to_all = len(queues) == len(ordered)
         return None
 
     def _room(self) -> dict[str, int]:

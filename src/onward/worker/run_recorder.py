@@ -1,4 +1,4 @@
-"""Where a worker process writes down what it has begun, for its supervisor to read after its death."""
+"""The record of the runs that a worker process has begun, for its supervisor to read after the process has died."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A session in the store: opened, renewed by a thread while it is used, adopted by a successor after a lost answer.
 
-In a worker a lease may be started only while the session is fresh (`onward.worker.store_contact`).  After a pause or an
-outage, then, nothing starts before the store has said that the session lives.
+A worker may start a lease only while the session is fresh (`onward.worker.store_contact`).  So after a pause or an outage it
+starts nothing before the store has answered that the session is alive.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class SessionKeeper:
         self.contact = contact or StoreContact(lease_for.total_seconds())
         self._clock = self.contact.clock
         self._recorder = recorder
-        # A supervisor renews every third of a lease; this thread does if it has heard of no renewal for half of one.
+        # A supervisor renews every third of a lease; this thread does if it was told of no renewal for half of one.
         self._renew_after = self.contact.length / (2 if supervised else 3)
         self._renew_at = time.monotonic() + self._renew_after
         self._answered = float("-inf")  # when a renewal was asked for that was answered
@@ -102,7 +102,7 @@ class SessionKeeper:
         return True
 
     def fresh(self) -> bool:
-        """Whether a lease may be started.  If not, this asks for a renewal."""
+        """Return whether a lease may be started.  If not, this asks for a renewal."""
         if self._clock() < self.contact.fresh_until:
             return True
         if not self._asked and not self.is_dead:
@@ -153,7 +153,7 @@ class SessionKeeper:
             self._changed.notify_all()
 
     def renew(self) -> bool:
-        """Ask the store whether the session lives, and make it live longer.  False if the store did not answer."""
+        """Renew the session, and learn whether it is alive.  False if the store did not answer."""
         try:
             self.ask()
         except BackendError:

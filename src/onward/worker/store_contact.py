@@ -1,21 +1,21 @@
-"""How long the store has answered without a gap: when a lease may be started, and who may declare other workers dead.
+"""How long the store has answered without a gap: when a worker may start a lease, and which process may reap others.
 
 A lease may be started only while the contact is *fresh*: the last answered renewal is younger than a lease less a margin, on
 a clock that also runs while the machine sleeps, and no call has failed since.
 
 Only a process in contact for one whole lease may give back what dead workers held.  After an outage, a suspended machine or
-a step of the clock every session has expired by the store's clock, and the first process to come back would reap the
-living.  So a failed call, a pause of this process and a step of its clock each start that lease anew.
+a step of the clock every session has expired by the store's clock, and the first process to come back would reap processes
+that still run.  So a failed call, a pause of this process and a step of its clock each start that lease anew.
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from onward.base.clock import boottime
 
-__all__ = ["StoreContact"]
+__all__ = ["StoreContact", "StoreSweep"]
 
 _NEVER = float("-inf")
 
@@ -55,6 +55,38 @@ class StoreContact:
         self.fresh_until = _NEVER
 
     def may_reap(self) -> bool:
-        """Whether a session that has expired by the store's clock is dead."""
+        """Return whether a session that has expired by the store's clock is dead."""
         now = self.clock()
         return self._since is not None and now < self.fresh_until and now - self._since >= self.length
+
+
+class StoreSweep:
+    """The sweep that one process does for all workers: it gives back what dead workers held, removes jobs past retention.
+
+    It reaps at most every quarter of a lease and prunes once a minute, while the contact with the store allows it.
+    """
+
+    def __init__(
+        self,
+        contact: StoreContact,
+        *,
+        reap: Callable[[], object],
+        prune: Callable[[], Iterable[object]],
+        prune_every: float = 60.0,
+    ) -> None:
+        self._contact = contact
+        self._reap = reap
+        self._prune = prune
+        self._prune_every = prune_every
+        self._next_reap = self._next_prune = 0.0
+
+    def run(self) -> Iterator[None]:
+        """Reap and prune if that is due.  Yields between two batches, so that the caller can renew sessions in time."""
+        now = self._contact.clock()
+        if now >= self._next_reap and self._contact.may_reap():
+            self._next_reap = now + self._contact.length / 4  # callers look every third
+            self._reap()
+        if now >= self._next_prune and self._contact.may_reap():
+            self._next_prune = now + self._prune_every
+            for _ in self._prune():
+                yield

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import os
@@ -35,8 +36,8 @@ from onward.worker.pump import Pump
 from onward.worker.recovery import SessionHandover
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import SessionKeeper
-from onward.worker.store_contact import StoreContact
-from onward.worker.sweep import StoreSweep
+from onward.worker.store_contact import StoreContact, StoreSweep
+from onward.worker.ticker import Ticker
 
 __all__ = ["Worker", "WorkerParts", "stop_all"]
 
@@ -60,7 +61,7 @@ class Worker:
         quota: Quota | None = None,
         isolated_program: Sequence[str] | None = None,
     ) -> None:
-        """``recorder``: of a supervisor, which then renews the session and sweeps.  ``quota``: when to end by itself.
+        """Make a worker.  ``recorder``: of a supervisor, which then renews the session and sweeps.  ``quota``: when to end.
 
         ``isolated_program``: the command that starts a process for a single job; without it such jobs run here.
         """
@@ -112,6 +113,8 @@ class Worker:
             targets = [(self._pumping, "onward-pump"), (self._waking, "onward-wake")]
             if self._recorder is None:
                 targets.append((self._sweeping, "onward-sweep"))
+            if self._parts.tick is not None:
+                targets.append((self._ticking, "onward-ticker"))
             for target, name in targets:
                 threading.Thread(target=self._until_the_end, args=(target,), name=name, daemon=True).start()
         except BaseException:  # Ctrl-C: the caller will not stop a worker that did not start
@@ -120,13 +123,13 @@ class Worker:
         return self
 
     def stop(self, timeout: float | None = None) -> list[str]:
-        """Stop politely: claim nothing, give back what has not begun, wait for what runs.
+        """Stop the worker: it claims nothing, gives back what has not begun, and waits for what runs.
 
         Returns the ids of jobs that are not settled at the deadline: they still run, or the store does not answer.  A
-        thread cannot be killed: they stay renewed and are settled when they end, as long as the process lives.  Called by
-        a handler of this worker it does not wait, for that would be for itself.
+        thread cannot be killed: while the process runs, such jobs stay leased, and they are settled when they end.  A
+        handler of this worker that calls this does not wait: it would wait for itself.
         """
-        if self._pid != os.getpid():  # never started, or started before a fork: then it is our parent's
+        if self._pid != os.getpid():  # never started, or started before a fork, by the parent
             return []
         self.drain()
         here = threading.get_ident()
@@ -143,8 +146,8 @@ class Worker:
 
     def wait(self, timeout: float | None = None) -> bool:
         """Wait until the worker has ended."""
-        # Not in one call: Python runs a signal's handler between two steps of the main thread, and a signal that comes just
-        # before an endless step is handled when that step ends.
+        # Not in one call: Python runs a signal handler between two steps of the main thread.  A signal that comes just
+        # before an endless step would be handled when that step ends, so never.
         deadline = float("inf") if timeout is None else time.monotonic() + timeout
         while not self._ended.wait(min(_WAIT, deadline - time.monotonic())):
             if time.monotonic() >= deadline:
@@ -158,7 +161,15 @@ class Worker:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    # Called for its supervisor
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        # To stop may take as long as `shutdown_timeout`, in which the event loop goes on.
+        await asyncio.shield(asyncio.to_thread(self.stop))
+
+    # Called by the link to its supervisor
 
     def renewed(self, owner: str, asked: float, renewal: Renewal) -> None:
         """Act on a renewal that the supervisor made for this worker."""
@@ -208,8 +219,8 @@ class Worker:
             queues = self._pump.listening
             try:
                 # A queue at its limit is not listened to, and may fall below the limit at any moment.
-                longest = _WAIT if self._pump.hears_all else _SHORT_WAIT
-                # Afterwards the pump looks for work in any case: workers that started together must not do so in step.
+                longest = _WAIT if self._pump.listens_to_all else _SHORT_WAIT
+                # Afterwards the pump looks for work in any case: workers that started together must not all do so at once.
                 length = jittered(longest)
                 if queues:
                     self._parts.backend.wait(queues, length)
@@ -231,6 +242,12 @@ class Worker:
                     logger.warning("the sweep failed and will be tried again: %s", error)
             else:
                 self.milestones.note("swept")
+
+    def _ticking(self) -> None:
+        assert self._parts.tick is not None
+        outage = self._pump.recovery.outage
+        every = self._parts.tick_every
+        Ticker(self._parts.tick, self._ended.wait, is_outage=lambda: outage.lasts, every=every).run()
 
     def _end(self) -> None:
         """End the session and the threads: all is settled, or the worker died."""
@@ -327,7 +344,7 @@ class Worker:
         for work in self._inflight.everything():
             if work.ready.context is not None:
                 work.ready.context.lose()
-        logger.critical("the worker dies: %s: %s", type(error).__name__, error, exc_info=error)
+        logger.critical("the worker ends, one of its threads died: %s: %s", type(error).__name__, error, exc_info=error)
 
     def _fenced(self, lease: Lease, write: Callable[[Lease], bool]) -> bool | None:
         """Write under the present name of the session: the lease may have been adopted since it was claimed."""

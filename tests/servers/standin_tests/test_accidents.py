@@ -16,10 +16,7 @@ from tests.servers.servicebus_standin.performatives import Transfer
 from tests.servers.standin_tests.conftest import LOCK
 from tests.servers.standin_tests.peer import Peer, message
 
-pytestmark = [
-    pytest.mark.xdist_group("servicebus-accidents"),  # links are slow to open: one process has them
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # sockets that the SDK forgets
-]
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # sockets that the SDK forgets
 
 SEND_FOREVER = """
 import sys

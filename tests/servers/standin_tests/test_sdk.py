@@ -21,10 +21,7 @@ from tests.servers.servicebus_standin.codec import Described, ULong, encode
 from tests.servers.servicebus_standin.message import Content
 from tests.servers.standin_tests.conftest import LOCK, MOST_DELIVERIES
 
-pytestmark = [
-    pytest.mark.xdist_group("servicebus-sdk"),  # links are slow to open: one process has them
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # sockets that the SDK forgets
-]
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # sockets that the SDK forgets
 
 SOON = 5  # seconds that the SDK may wait for a message that is there
 BRIEFLY = 0.2  # and for one that is not

@@ -17,10 +17,7 @@ from tests.servers.servicebus_standin.certificate import Certificate
 from tests.servers.servicebus_standin.errors import Unauthorized
 from tests.servers.servicebus_standin.sas import Keys
 
-pytestmark = [
-    pytest.mark.xdist_group("servicebus-security"),  # links are slow to open: one process has them
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),  # sockets that the SDK forgets
-]
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # sockets that the SDK forgets
 
 OPTIONS = QueueOptions(lock_duration=30, max_delivery_count=2000)
 

@@ -65,27 +65,27 @@ def translated(place: str) -> Translated:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the very same transaction may go through if it is run again."""
+    """Return whether the very same transaction may go through if it is run again."""
     return code(error) in _TRANSIENT
 
 
 def is_duplicate(error: BaseException) -> bool:
-    """Whether an id or a key is taken."""
+    """Return whether an id or a key is taken."""
     return code(error) == _DUPLICATE
 
 
 def is_late(error: BaseException) -> bool:
-    """Whether a lock was not given back in time."""
+    """Return whether a lock was not given back in time."""
     return code(error) == _LATE
 
 
 def is_denied(error: BaseException) -> bool:
-    """Whether this user may not do that."""
+    """Return whether this user may not do that."""
     return code(error) in _DENIED
 
 
 def is_from_server(error: BaseException) -> bool:
-    """Whether the server said so, in full: then the connection still is in step."""
+    """Return whether the server said so, in full: then the connection still is in step."""
     return isinstance(error, pymysql.err.MySQLError) and (1000 <= code(error) < 2000 or code(error) >= 3000)
 
 

@@ -146,7 +146,7 @@ class Connections(Pool[Connection]):
         return _is_quiet(connection)
 
     def _is_reusable(self, connection: Connection) -> bool:
-        """Whether nothing is left in it: no transaction, no unread answer, no statement prepared where none should be."""
+        """Return whether a connection is clean: no transaction, no unread answer, no stray prepared statement."""
         state = connection.pgconn
         return (
             state.transaction_status == psycopg.pq.TransactionStatus.IDLE
@@ -214,7 +214,7 @@ def _options(settings: dict[str, str], info: dict[str, str]) -> str:
 
 
 def _is_quiet(connection: Connection) -> bool:
-    """Whether an idle connection is still open: a server that sends something unasked is about to close it."""
+    """Return whether an idle connection is still open: a server that sends something unasked is about to close it."""
     try:
         poll = select.poll()
         poll.register(connection.fileno(), select.POLLIN)

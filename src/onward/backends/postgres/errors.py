@@ -46,12 +46,12 @@ def translated(place: str) -> Translated:
 
 
 def is_transient(error: BaseException) -> bool:
-    """Whether the very same transaction may go through if it is run again."""
+    """Return whether the very same transaction may go through if it is run again."""
     return _code(error) in _TRANSIENT
 
 
 def is_pooler(error: BaseException) -> bool:
-    """Whether prepared statements cannot be relied upon here."""
+    """Return whether prepared statements cannot be relied upon here."""
     return _code(error) in _POOLER
 
 
@@ -76,7 +76,7 @@ def translation(error: Exception, place: str) -> BackendError:
 
 
 def refuses_settings(error: psycopg.Error) -> bool:
-    """Whether it was a pooler that answered: it cannot promise that a session keeps its settings."""
+    """Return whether it was a pooler that answered: it cannot promise that a session keeps its settings."""
     return "unsupported startup parameter" in str(error)
 
 

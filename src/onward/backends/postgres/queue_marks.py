@@ -47,7 +47,7 @@ class QueueMarks:
         self._looking: tuple[float, list[str]] | None = None  # since when, and at which queues
 
     def wants_to_know(self) -> bool:
-        """Whether it is time to ask for old snapshots."""
+        """Return whether it is time to ask for old snapshots."""
         now = self._seconds()
         if now - self._asked_at < _LOOK_EVERY:
             return False

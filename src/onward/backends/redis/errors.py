@@ -54,7 +54,7 @@ def translated(place: str) -> Iterator[None]:
 
 
 def is_read_only(error: BaseException) -> bool:
-    """Whether a replica was asked to write: it wrote nothing."""
+    """Return whether a replica was asked to write: it wrote nothing."""
     return _code(error) == "READONLY"
 
 

@@ -19,7 +19,7 @@ class StartOver(Exception):
 
 
 def is_simple(envelopes: Sequence[Envelope], *, retried: bool) -> bool:
-    """Whether nothing but its own id can keep any of them from being stored: then one statement stores all."""
+    """Return whether nothing but its own id can keep any of them from being stored: then one statement stores all."""
     if len(envelopes) == 1:
         return not retried and envelopes[0].unique_key is None
     return (

@@ -26,7 +26,7 @@ class Make(Protocol):
 
 
 def is_parted(turn: Turn) -> bool:
-    """Whether it may both end keys and take keys."""
+    """Return whether it may both end keys and take keys."""
     return turn.claim is not None and any(each.lease.hold is not Hold.FREE for each in turn.settlements)
 
 

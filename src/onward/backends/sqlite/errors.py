@@ -31,12 +31,12 @@ _UNBINDABLE = (sqlite3.InterfaceError, sqlite3.DataError, sqlite3.ProgrammingErr
 
 
 def is_busy(error: sqlite3.Error) -> bool:
-    """Whether another connection is writing, or opening or closing the file: wait a little."""
+    """Return whether another connection is writing, or opening or closing the file: wait a little."""
     return _code(error).startswith(_BUSY)
 
 
 def is_broken(error: BaseException) -> bool:
-    """Whether the connection should not be used again."""
+    """Return whether the connection should not be used again."""
     return isinstance(error, sqlite3.Error) and _code(error).startswith(_BROKEN)
 
 

@@ -115,7 +115,7 @@ class Sleeper:
         self.woken = 0  # how many sleepers have read the byte that woke this one; 0: it was not woken
 
     def is_over(self, due: int, until_due: float) -> bool:
-        """Whether to go: there is work for this sleeper, or the time is up.  ``due``: 0 if a byte was written for it."""
+        """Return whether this worker must look: there is work for it, or the time is up.  ``due``: 0 if it was woken."""
         still_there = self._until_due <= 0 and due == self._due
         self._due, self._until_due = due, until_due
         if until_due <= 0:

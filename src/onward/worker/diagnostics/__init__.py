@@ -1,4 +1,4 @@
-"""Looking into a running worker process: which line of code a job has reached.
+"""Asking a running worker process which line of code a job has reached.
 
 Here: `frames` (the stack of one handler), `stacks` (requests and answers), `private_socket` (only the same user may ask).
 Called by `worker` and `entry`, which answer, and by the command line, which asks.  Read `stacks` first.

@@ -17,7 +17,7 @@ from onward.job.registry import FunctionEntry, HandlerEntry
 
 __all__ = ["AsTask", "Frame", "InProcess", "InThread", "Whereabouts", "stack_of"]
 
-# Frames above these are ours, frames below are the handler's.
+# Frames above these are Onward's, frames below are the handler's.
 _ENTRANCES = {FunctionEntry.invoke.__code__, HandlerEntry.invoke.__code__, run_async.__code__}
 
 
@@ -53,7 +53,7 @@ class Frame(msgspec.Struct, frozen=True):
 def stack_of(place: InThread | AsTask) -> tuple[str, list[Frame]]:
     """Return the place in words, and the frames of the handler, the outermost first.
 
-    Without values: they may be secrets.
+    Frames have no values of variables: these may be secrets.
     """
     where, frames = _thread(place.ident) if isinstance(place, InThread) else _task(place.task, place.thread)
     summaries = traceback.StackSummary.extract((frame, frame.f_lineno) for frame in _of_handler(frames))
@@ -82,7 +82,7 @@ def _frames_of_thread(ident: int) -> list[FrameType]:
 
 
 def _awaited(coroutine: object) -> Iterator[FrameType]:
-    """Yield the frames of a suspended coroutine: it has no stack, but a chain of what each awaits."""
+    """Yield the frames of a suspended coroutine, which has no stack: each awaits the next."""
     while coroutine is not None:
         frame = _first(coroutine, "cr_frame", "gi_frame", "ag_frame")
         if frame is not None:

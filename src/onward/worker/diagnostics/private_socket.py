@@ -1,7 +1,7 @@
 """A socket of one process, found by its pid, to which only processes of the same user can connect.
 
-On Linux it has no file, and the kernel names the process at the other end.  Its name holds the process namespace too:
-containers may share a network, and have the same pids in it.  Elsewhere it is a file in a folder of its user's own.
+On Linux the socket has no file, and the kernel names the process at the other end.  The socket's name holds the process
+namespace too: containers may share a network, and have the same pids in it.  Elsewhere it is a file in a folder of its user.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def listen(*, in_files: bool = IN_FILES) -> socket.socket:
     listener = socket.socket(socket.AF_UNIX)
     try:
         if in_files:
-            Path(address).unlink(missing_ok=True)  # of an earlier process with this pid
+            Path(address).unlink(missing_ok=True)  # an earlier process with this pid may have left it
         listener.bind(address)
         if in_files:
             Path(address).chmod(0o600)
@@ -49,7 +49,7 @@ def close(listener: socket.socket) -> None:
 
 
 def may_talk(peer_socket: socket.socket) -> bool:
-    """Whether the other end runs as the same user, or as root, which may see everything anyway."""
+    """Return whether the other end runs as the same user, or as root, which may see everything anyway."""
     peer = _peer(peer_socket)
     return peer is None or peer[1] in (0, os.geteuid())
 
@@ -62,7 +62,7 @@ def connect(end: socket.socket, pid: int, *, in_files: bool = IN_FILES) -> None:
         raise ConnectionRefusedError(str(error)) from None
     peer = _peer(end)
     if peer is not None and peer[0] != pid:
-        raise ConnectionRefusedError(f"another process, {peer[0]}, has taken the name of {pid}")
+        raise ConnectionRefusedError(f"another process, {peer[0]}, listens under the name of process {pid}")
 
 
 def _address(pid: int, *, in_files: bool) -> str:

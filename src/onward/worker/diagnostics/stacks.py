@@ -31,13 +31,13 @@ _QUESTION_WITHIN = 1.0
 
 
 class StackRequest(IpcMessage, frozen=True):
-    """Where does this job run?"""
+    """Asks where a job runs."""
 
     job_id: str
 
 
 class Stack(IpcMessage, frozen=True):
-    """The job runs at these frames."""
+    """Answers with the frames at which the job runs."""
 
     pid: int
     where: str
@@ -45,17 +45,17 @@ class Stack(IpcMessage, frozen=True):
 
 
 class RunsInProcess(IpcMessage, frozen=True):
-    """The job runs in another process: ask that one."""
+    """Answers that the job runs in another process: ask that one."""
 
     pid: int
 
 
 class NotRunningHere(IpcMessage, frozen=True):
-    """The job does not run here, or not any more."""
+    """Answers that the job does not run here, or not any more."""
 
 
 class OtherUser(IpcMessage, frozen=True):
-    """The request came from another user."""
+    """Answers that the request came from another user."""
 
 
 _request_decoder: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(StackRequest)
@@ -76,7 +76,7 @@ class Stacks:
         self._ended = threading.Event()
 
     def __enter__(self) -> Self:
-        """Listen.  A process that cannot goes on without: no job depends on it."""
+        """Listen for requests.  A process that cannot listen goes on without it: no job depends on it."""
         try:
             self._listener = private_socket.listen(in_files=self._in_files)
         except OSError as error:
@@ -94,7 +94,7 @@ class Stacks:
         while not self._ended.is_set():
             try:
                 peer, _ = listener.accept()
-            except OSError:  # the socket was closed; or the process has too many open files, which may pass
+            except OSError:  # the socket was closed; or the process has too many open files, and may have fewer later
                 self._ended.wait(_QUESTION_WITHIN)
                 continue
             with peer:

@@ -1,0 +1,81 @@
+"""A test run whose processes take tests from both ends of one queue."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+TESTS = """
+import json, os, time
+from pathlib import Path
+
+import pytest
+
+
+def note(**test):
+    with open("ran", "a") as ran:
+        ran.write(json.dumps({"process": os.environ["PYTEST_XDIST_WORKER"], **test}) + "\\n")
+    # No process is to do the work of all: the first waits until the other has begun.
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline and len({json.loads(line)["process"] for line in Path("ran").open()}) < 2:
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("n", range(10))
+def test_it(request, n):
+    file = str(request.path.relative_to(request.config.rootpath))
+    note(file=file, n=n)
+    if os.environ.get("ENDS_ITS_PROCESS") == f"{file} {n}":
+        os._exit(1)
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    for folder in ("tests", "tests/supervisor"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "test_it.py").write_text(TESTS)
+
+    def run(*options, **environment):
+        """Run computing tests and waiting ones in two processes; give the output, and the tests of each process."""
+        own = ["-n", "2", "-p", "tests.scheduling", "-p", "no:cacheprovider"]
+        ended = subprocess.run(
+            [sys.executable, "-m", "pytest", *own, *options, "--import-mode=importlib", "--rootdir", str(tmp_path)],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), **environment},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=100,
+            check=False,
+        )
+        ran = [json.loads(line) for line in (tmp_path / "ran").read_text().splitlines()]
+        return ended.stdout, ran
+
+    return run
+
+
+def test_one_process_begins_with_what_waits_and_the_other_with_what_computes(run):
+    output, ran = run()
+
+    first = {process: next(line for line in ran if line["process"] == process) for process in ("gw0", "gw1")}
+    assert {process: (line["file"], line["n"]) for process, line in first.items()} == {
+        "gw0": ("tests/supervisor/test_it.py", 0),
+        "gw1": ("tests/test_it.py", 9),
+    }
+    assert "20 passed" in output
+
+
+def test_the_test_that_a_process_died_in_is_not_run_again_and_all_others_are_run_once(run):
+    output, ran = run(ENDS_ITS_PROCESS="tests/test_it.py 8")
+
+    assert "1 failed, 19 passed" in output
+    assert "crashed while running 'tests/test_it.py::test_it[8]'" in output
+    assert len(ran) == len({(line["file"], line["n"]) for line in ran}) == 20
+
+
+def test_this_run_has_it(request):
+    assert request.config.pluginmanager.has_plugin("tests.scheduling")
