@@ -129,7 +129,7 @@ def test_a_step_that_was_tampered_with_fails_the_run_and_is_not_called_again(ope
     jobs.drain()
 
     error = last_error(jobs, handle)
-    assert (handle.state(), error.kind) == ("discarded", "NoteRejected")
+    assert (handle.state(), error.kind) == ("discarded", "onward.errors.NoteRejected")
     assert error.message.startswith(f"the note '=say' of job {handle.id} cannot be trusted: ")
     assert len(work.calls) == 1
 
@@ -158,7 +158,7 @@ def test_a_stranger_cannot_signal_where_signatures_are_required(open_app):
     open_app().signal(handle.id, "go", "forged")
     jobs.drain()
 
-    assert last_error(jobs, handle).kind == "NoteRejected"
+    assert last_error(jobs, handle).kind == "onward.errors.NoteRejected"
     assert "it is not signed" in last_error(jobs, handle).message
 
 
