@@ -57,7 +57,7 @@ def group_of(lane: str) -> str:
     >>> group_of("render/822bacme"), group_of("/822bacme")
     ('render/', '/')
     """
-    return lane[: lane.index("/") + 1]
+    return lane.partition("/")[0] + "/"
 
 
 def key_of(lane: str) -> str | None:
@@ -66,7 +66,7 @@ def key_of(lane: str) -> str | None:
     >>> key_of("render/822ba/b"), key_of("render/")
     ('a/b', None)
     """
-    digits = lane[lane.index("/") + 1 :]
+    digits = lane.partition("/")[2]
     return digits[_DIGITS:] if digits else None
 
 

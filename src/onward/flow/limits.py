@@ -10,14 +10,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from onward.base.clock import SECOND
 from onward.errors import InvalidLimit
 
-__all__ = ["LARGEST_COST", "Bounds", "Limit", "Rate", "limits_of", "merged", "rate_of"]
+__all__ = ["LARGEST_COST", "Bounds", "Kind", "Limit", "Rate", "limits_of", "merged", "rate_of"]
+
+Kind = Literal["queue", "job", "key"]  # what a limit counts: the latter for each key of a job
 
 LARGEST_COST = 1_000_000  # tokens of one start
 _MOST_RUNNING = 1_000_000

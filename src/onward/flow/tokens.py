@@ -11,7 +11,7 @@ import msgspec
 
 from onward.flow.limits import Rate
 
-__all__ = ["FULL", "Bucket", "charged", "next_token", "tokens_left"]
+__all__ = ["FULL", "Bucket", "charged", "next_token", "rebased", "tokens_left"]
 
 
 class Bucket(msgspec.Struct, frozen=True):
@@ -50,6 +50,10 @@ def next_token(rate: Rate, bucket: Bucket, now: int, number: int = 1) -> int:
     return max(now, _full_at(bucket, now) - (rate.burst - number) * rate.interval)
 
 
+def rebased(bucket: Bucket, now: int) -> Bucket:
+    """Return the bucket of a clock that was set back since it was written: moved along, it has neither more nor less."""
+    return Bucket(_full_at(bucket, now), now)
+
+
 def _full_at(bucket: Bucket, now: int) -> int:
-    """Return when the bucket is full.  A clock that is set back moves the bucket along: it adds and takes none."""
     return max(now, bucket.full_at - max(0, bucket.at - now))
