@@ -245,7 +245,7 @@ class Onward:
         return self._inspector.queues()
 
     def overview(self, at_most: int = 10_000) -> Overview:
-        """Return states and queues at a glance, nothing counted beyond ``at_most``: cheap enough for every second."""
+        """Return states and queues in a summary, nothing counted beyond ``at_most``: cheap enough for every second."""
         return self._inspector.overview(at_most)
 
     def sessions(self) -> Sequence[SessionRecord]:

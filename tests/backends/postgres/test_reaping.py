@@ -56,7 +56,7 @@ def test_one_that_cannot_be_given_back_keeps_no_other(backend, clock, refuse, sq
 
     assert {each.id for each in reaped} == {lease.envelope.id for lease in leases[1:]}
     (told,) = [record.getMessage() for record in caplog.records]
-    assert told.startswith(f"job {stuck} cannot be taken back: ")
+    assert told.startswith(f"job {stuck} cannot be given back: ")
     assert "not this one" in told
     sql("DROP FUNCTION refuse CASCADE")
     assert [each.id for each in backend.reap()] == [stuck]

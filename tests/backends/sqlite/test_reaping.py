@@ -65,6 +65,6 @@ def test_one_that_cannot_be_given_back_keeps_no_other(backend, clock, refuse, re
         reaped = backend.reap()
 
     assert {each.id for each in reaped} == {lease.envelope.id for lease in leases[1:]}
-    assert [record.getMessage() for record in caplog.records] == [f"job {stuck} cannot be taken back: not this one"]
+    assert [record.getMessage() for record in caplog.records] == [f"job {stuck} cannot be given back: not this one"]
     relent()
     assert [each.id for each in backend.reap()] == [stuck]

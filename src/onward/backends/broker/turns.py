@@ -1,4 +1,4 @@
-"""The order of a turn on a broker, which does one thing to one job in one command."""
+"""The order of a turn on a broker, where one command acts on one job."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["in_order"]
 
 
 def in_order(turn: Turn, settle: Callable[[Settlement], Settled], claim: Callable[[Claim], list[Lease]]) -> TurnResult:
-    """Releases come last: what was released must not be claimed by the same turn."""
+    """Settle, claim, then release: a turn must not claim what it released."""
     settled: list[Settled | None] = [None] * len(turn.settlements)
     order = sorted(range(len(settled)), key=lambda at: turn.settlements[at].move == "release")
     first_release = sum(settlement.move != "release" for settlement in turn.settlements)

@@ -1,4 +1,4 @@
-"""What a broker's companion must be able to do."""
+"""The type of a store beside a broker."""
 
 from __future__ import annotations
 
@@ -11,4 +11,4 @@ __all__ = ["CompanionStore"]
 
 
 class CompanionStore(Backend, Companion, ABC):
-    """A backend that can be asked for jobs by their ids.  A type: stores have these verbs and do not derive from it."""
+    """A backend from which jobs can be claimed by their ids.  Only a type: stores do not derive from it."""

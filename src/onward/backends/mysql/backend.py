@@ -47,7 +47,7 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 
 _AS_BYTES = "CAST({} AS BINARY)"
-_LATE = 2  # so often a lock may come too late, for each of which a transaction has waited long already
+_LATE = 2  # how often a lock may time out: each time a transaction has waited long already
 
 
 class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
@@ -92,7 +92,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
         return self._write(renew)
 
     def begin(self, *, at_most: float) -> MySQLCompletion:
-        """Open a transaction for a handler.  No other process has to wait for it, so it may take its time."""
+        """Open a transaction for a handler.  No other process has to wait for it, so it has no time limit."""
         return MySQLCompletion(self._connections, self._sql, moved=self._moved, wake=self._waiting.wake)
 
     def completed(self, lease: Lease) -> bool:
@@ -121,10 +121,10 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         return self._for_caller(joining(envelopes), style)
 
-    # What a server's backend asks of its dialect
+    # The parts of `ServerBackend` that depend on the dialect
 
     def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
-        """What does not need an answer is asked before the first one is read."""
+        """Make a turn.  Sends all statements that do not depend on an answer before it reads the first answer."""
         session, to_cancel = tx.ask("lock_session", owner=turn.owner), tx.ask("asked_to_cancel", owner=turn.owner)
         settlements = Settling(tx, turn.owner, turn.settlements, careful=careful)
         if not settlements.plain:
@@ -159,7 +159,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
         return foreign(self._sql, steps, self._moved)
 
     def _may_repeat(self, failures: Sequence[Exception]) -> bool:
-        # A duplicate is an id or a key that was free when we looked.
+        # A duplicate is an id or a key that was free when this transaction looked.
         repeatable = errors.is_transient(failures[-1]) or errors.is_duplicate(failures[-1])
         return repeatable and sum(map(errors.is_late, failures)) < _LATE
 
@@ -169,7 +169,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
     # Transactions
 
     def _write(self, act: Callable[[Transaction], Result]) -> Result:
-        """Run it as one transaction, which is durable when this returns, and rolled back if it raises."""
+        """Run ``act`` as one transaction, which is durable when this returns, and rolled back if it raises."""
 
         def run(connection: Connection) -> tuple[Result, bool]:
             tx = self._transaction(connection)
@@ -205,7 +205,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
 
     @set_aside_and_repeat
     def _read(self, act: Callable[[Transaction], Result]) -> Result:
-        """Run it in one snapshot, whatever is written meanwhile."""
+        """Run ``act`` in one snapshot, whatever is written meanwhile."""
 
         def run(connection: Connection) -> Result:
             tx = self._transaction(connection)
@@ -243,7 +243,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
         return stored
 
     def _look(self, queues: Sequence[str]) -> float:
-        """Seconds until one of these queues has work."""
+        """Return the seconds until one of these queues has work."""
 
         def look(connection: Connection) -> list[tuple[int | None, int]]:
             tx = self._transaction(connection)
@@ -257,7 +257,7 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
 
 
 def _alive(session: Reply) -> tuple[int, int]:
-    """When the session expires, and the time."""
+    """Return when the session expires, and the store's time."""
     found = session.row()
     if found is None:
         raise SessionLost

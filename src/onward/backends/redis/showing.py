@@ -1,4 +1,4 @@
-"""Jobs, runs and sessions as they are shown.  What cannot be read is shown as that."""
+"""Jobs, runs and sessions as they are shown.  An unreadable one is shown as unreadable."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
-    """Return a job from what `shown` of the scripts answers."""
+    """Return a job from an answer of the scripts' `shown`."""
     job_id, raw, sealed, progress, result, runs, is_live = shown
     patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
     fixed = record.fixed
@@ -54,7 +54,7 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
 
 
 def shown_job(shown: Sequence[Any]) -> StoredJob:
-    """Return a job like `stored_job`; one whose record cannot be read is shown as that, with its bytes."""
+    """Return a job like `stored_job`; an unreadable one with a reason that says so, and its bytes."""
     try:
         return stored_job(shown)
     except UNREADABLE:
@@ -77,7 +77,7 @@ def shown_job(shown: Sequence[Any]) -> StoredJob:
 
 
 def carried(shown: Sequence[Any]) -> tuple[FixedFields, str | None]:
-    """Return the fields of such a job that `StoredJob` does not have."""
+    """Return the fields of an answer that `StoredJob` does not have."""
     record = opened(shown[1], is_live=shown[6]).rest
     return record.fixed, record.spent
 
@@ -87,20 +87,20 @@ def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
 
 
 def _noted_run(raw: bytes) -> Run:
-    """A run; one that cannot be read is shown as that."""
+    """Return the record of a run; an unreadable one has a failure that says so."""
     try:
         token, attempt, move, to, at, duration_ms, *failure = _run(raw)
         state = STATES[to]
     except UNREADABLE:
         token, attempt, move, at, duration_ms, state = 0, 0, "unknown", 0, 0, state_named("damaged")
-        failure = ["UnreadableRun", f"what is noted of this run cannot be read: {raw[:100]!r}", ""]
+        failure = ["UnreadableRun", f"the record of this run cannot be read: {raw[:100]!r}", ""]
     return Run(
         token=token, attempt=attempt, move=move, to=state, failure=Failure(*failure), at=at, duration_ms=duration_ms
     )
 
 
 def session_state(owner: bytes, about: bytes, expires_at: bytes | None, leases_held: int) -> SessionState:
-    """A session; one of which nothing can be read is shown as that."""
+    """Return the state of a session; of an unreadable one, what is known."""
     try:
         lease_for, host, pid, version = _session(about)
         length = timedelta(microseconds=lease_for)
@@ -118,10 +118,10 @@ def session_state(owner: bytes, about: bytes, expires_at: bytes | None, leases_h
 
 
 def instant(score: bytes) -> int:
-    """A score that is a time; one that no script writes is the nearest that it could."""
+    """Return the instant of a score; for one that no script writes, the nearest valid one."""
     return int(min(max(float(score), 0.0), LAST_INSTANT))
 
 
 def shown_name(raw: bytes) -> str:
-    """A name; bytes that are no text are escaped."""
+    """Return a name; bytes that are no text are escaped."""
     return raw.decode("utf-8", "backslashreplace")

@@ -1,4 +1,4 @@
-"""Taking leases back one by one, where the store refuses to take back all of them together."""
+"""Giving leases back one by one, where the store refuses to give back all of them together."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ Give = Callable[[Any, Sequence[Lost]], list[Reaped]]
 def singly(
     lost: Sequence[Lost], write: Callable[[Callable[[Any], list[Reaped]]], list[Reaped]], give: Give
 ) -> list[Reaped]:
-    """Give each back in a transaction of its own; one that is refused stays an orphan for the next sweep.
+    """Give each back in a transaction of its own; a job that the store refuses stays an orphan for the next sweep.
 
-    Their sessions were ended before.  A session that was opened again since has its leases.
+    Their sessions were ended before.  A session that was opened again since keeps its leases.
     """
 
     def alone(tx: Any, lease: Lost) -> list[Reaped]:
@@ -33,5 +33,5 @@ def singly(
         try:
             reaped += write(lambda tx, lease=lease: alone(tx, lease))  # type: ignore[misc]
         except BackendRefused as error:
-            _logger.exception("job %s cannot be taken back: %s", lease.id, str(error).split("\n", 1)[0])
+            _logger.exception("job %s cannot be given back: %s", lease.id, str(error).split("\n", 1)[0])
     return reaped

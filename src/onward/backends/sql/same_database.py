@@ -1,4 +1,4 @@
-"""Whether a caller's connection leads to the tables that workers look at."""
+"""Checking that a caller's connection leads to the tables that workers look at."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["same_database"]
 
 
 def same_database(ours: Sequence[Any] | None) -> NamedSteps[None]:
-    """Refuse another database, and one of the same name on another server or in another schema."""
+    """Raise for another database, and for one of the same name on another server or in another schema."""
     if ours is None:
         return
     ((theirs, since),) = yield from ask("this_database")

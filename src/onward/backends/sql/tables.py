@@ -1,4 +1,4 @@
-"""The tables that hold what a store knows of its jobs, under the same names in every database."""
+"""The tables of a store, which have the same names in every database."""
 
 from __future__ import annotations
 
@@ -8,5 +8,5 @@ TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes"
 
 
 def emptying(prefix: str) -> list[str]:
-    """The statements that leave nothing in them."""
+    """Return the statements that empty all tables."""
     return [f"DELETE FROM {prefix}{table}" for table in TABLES]  # noqa: S608  a prefix is a namespace, and was checked

@@ -15,7 +15,7 @@ _NUMBERED = re.compile(r"\?(\d+)")
 
 
 def foreign(sql: str, values: Row, style: Style) -> Statement:
-    """The statement with its values, for a driver of this style."""
+    """Return a statement with its values, for a driver of this style."""
     if style == "qmark":
         return Statement(sql, values)
     formatted, order = _formatted(sql)
@@ -24,7 +24,8 @@ def foreign(sql: str, values: Row, style: Style) -> Statement:
 
 @cache
 def _formatted(sql: str) -> tuple[str, Sequence[int]]:
-    """
+    """Return SQL with ``%s`` for parameters, and which value each stands for.
+
     >>> _formatted("?1, ?2 % ?1")
     ('%s, %s %% %s', (0, 1, 0))
     """

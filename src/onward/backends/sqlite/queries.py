@@ -11,5 +11,5 @@ __all__ = ["load", "prefixed"]
 
 
 def load(prefix: str) -> Mapping[str, str]:
-    """Every statement by its name, for the tables that start with ``prefix``."""
+    """Return every statement by its name, for the tables that start with ``prefix``."""
     return sections.load("onward.backends.sqlite", prefix)
