@@ -1,4 +1,4 @@
-"""The application: what a program calls.  Every method hands its call to one of the `Parts` that the wiring made."""
+"""The application: the API that a program calls.  Every method calls one of the `Parts` that the wiring made."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ S = TypeVar("S", bound=Stamp)
 
 
 class Onward:
-    """An application: its jobs, its store and how they meet.
+    """An application: its jobs, its store and its settings.
 
     Making one reaches no server and creates no file: the first use of the store does, or `connect`.
     Settings not given here come from the environment, then from the configuration file, then from the defaults
@@ -69,7 +69,7 @@ class Onward:
         self._closed = False
 
     def connect(self) -> Self:
-        """Reach the store now, check it and bring its tables up to date; else the first use of it does.
+        """Reach the store now, check it and bring its tables up to date; without this the first use does.
 
         For programs that must not start without their store: ``jobs = Onward(url).connect()``.
         """
@@ -257,7 +257,7 @@ class Onward:
         return self._inspector.cancel(job_id, reason)
 
     def retry(self, job_id: str) -> bool:
-        """Run a waiting job now, or give a discarded or cancelled one another life."""
+        """Run a waiting job now, or put a discarded or cancelled one back in its queue."""
         return self._inspector.retry(job_id)
 
     def forget(self, key: str, *, job: Job[..., Any, Any, Any] | str | None = None) -> bool:
@@ -302,7 +302,7 @@ class Onward:
         return self._inspector.prune(older_than=older_than, queue=queue, state=state, dry_run=dry_run)
 
     def health(self) -> Sequence[Check]:
-        """Check the store, line by line."""
+        """Check the store.  Returns one `Check` for each line."""
         return self._inspector.health()
 
     # Running

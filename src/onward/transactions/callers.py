@@ -1,7 +1,7 @@
-"""Connections that callers bring along: which driver they are of, and how to run a statement in their transaction.
+"""Connections of callers: recognising their driver, and running a statement in their transaction.
 
-No driver is imported here.  A driver that is not imported has no connections.  Nothing here begins, commits or
-rolls back, and errors of a driver go to the caller as they are: they are about the caller's transaction.
+This module imports no driver: a driver that is not imported has no connections.  It never begins, commits or rolls back, and
+errors of a driver go to the caller as they are: they are about the caller's transaction.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _IDLE = 0  # libpq's word for a connection that is in no transaction
 _IN_TRANSACTION = 1  # MySQL's bit for one that is
 
 
-class Speech(NamedTuple):
-    """What a connection speaks."""
+class ConnectionKind(NamedTuple):
+    """The database of a connection, and the style of its parameters."""
 
     dialect: Dialect
     style: Style
@@ -32,10 +32,10 @@ class Caller(Protocol):
     """A connection that blocks."""
 
     waits: Literal[False]
-    speech: Speech
+    kind: ConnectionKind
 
     def check(self) -> None:
-        """Refuse if what is run here would be committed at once."""
+        """Raise if a statement would be committed at once."""
         ...
 
     def run(self, statement: Statement) -> Rows: ...
@@ -45,7 +45,7 @@ class AsyncCaller(Protocol):
     """A connection to be awaited."""
 
     waits: Literal[True]
-    speech: Speech
+    kind: ConnectionKind
 
     async def check(self) -> None: ...
 
@@ -54,7 +54,7 @@ class AsyncCaller(Protocol):
 
 class _Sync:
     waits: Literal[False] = False
-    speech: Speech
+    kind: ConnectionKind
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -62,7 +62,7 @@ class _Sync:
 
 class _Async:
     waits: Literal[True] = True
-    speech: Speech
+    kind: ConnectionKind
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection
@@ -72,7 +72,7 @@ class _Async:
 
 
 class _Psycopg(_Sync):
-    speech = Speech("postgresql", "format")
+    kind = ConnectionKind("postgresql", "format")
 
     def check(self) -> None:
         connection = self._connection
@@ -87,7 +87,7 @@ class _Psycopg(_Sync):
 
 
 class _AsyncPsycopg(_Async):
-    speech = Speech("postgresql", "format")
+    kind = ConnectionKind("postgresql", "format")
 
     async def check(self) -> None:
         connection = self._connection
@@ -103,7 +103,7 @@ class _AsyncPsycopg(_Async):
 
 
 class _Psycopg2(_Sync):
-    speech = Speech("postgresql", "format")
+    kind = ConnectionKind("postgresql", "format")
 
     def check(self) -> None:
         if self._connection.autocommit and self._connection.info.transaction_status == _IDLE:
@@ -117,7 +117,7 @@ class _Psycopg2(_Sync):
 
 
 class _Asyncpg(_Async):
-    speech = Speech("postgresql", "dollar")
+    kind = ConnectionKind("postgresql", "dollar")
 
     async def check(self) -> None:
         if not self._connection.is_in_transaction():
@@ -131,7 +131,7 @@ class _Asyncpg(_Async):
 
 
 class _PyMySQL(_Sync):
-    speech = Speech("mysql", "format")
+    kind = ConnectionKind("mysql", "format")
 
     def check(self) -> None:
         if self._connection.get_autocommit() and not self._connection.server_status & _IN_TRANSACTION:
@@ -144,7 +144,7 @@ class _PyMySQL(_Sync):
 
 
 class _Mysqlclient(_Sync):
-    speech = Speech("mysql", "format")
+    kind = ConnectionKind("mysql", "format")
 
     def check(self) -> None:
         if self._connection.get_autocommit() and not self._has_begun():
@@ -156,7 +156,7 @@ class _Mysqlclient(_Sync):
             return _rows(cursor)
 
     def _has_begun(self) -> bool:
-        """Ask whether a transaction has begun: the driver does not say, MariaDB does, and MySQL cannot be asked."""
+        """Return whether a transaction has begun: the driver does not know, MariaDB does, and MySQL cannot be asked."""
         try:
             ((begun,),) = self.run(Statement("SELECT @@in_transaction"))
         except sys.modules["MySQLdb"].Error:
@@ -168,7 +168,7 @@ class _Mysqlclient(_Sync):
 
 
 class _Sqlite(_Sync):
-    speech = Speech("sqlite", "qmark")
+    kind = ConnectionKind("sqlite", "qmark")
 
     def check(self) -> None:
         _check_sqlite(self._connection)
@@ -181,7 +181,7 @@ class _Sqlite(_Sync):
 
 
 class _Aiosqlite(_Async):
-    speech = Speech("sqlite", "qmark")
+    kind = ConnectionKind("sqlite", "qmark")
 
     async def check(self) -> None:
         _check_sqlite(self._connection)
@@ -192,14 +192,14 @@ class _Aiosqlite(_Async):
 
 
 def _check_sqlite(connection: Any) -> None:
-    # From 3.12 on a connection may also say it with a word of its own: False has a transaction open at all times.
+    # From 3.12 on a connection has an attribute for it: with False a transaction is open at all times.
     autocommit = getattr(connection, "autocommit", -1)
     on_its_own = autocommit is True or (autocommit == -1 and connection.isolation_level is None)
     if on_its_own and not connection.in_transaction:
         _refuse('connection.execute("BEGIN IMMEDIATE")')
 
 
-# Those that stand before a driver
+# Libraries on top of a driver
 
 
 class _Alchemy(_Sync):
@@ -207,7 +207,7 @@ class _Alchemy(_Sync):
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection.connection() if hasattr(connection, "add_all") else connection)
-        self.speech = _spoken_by(self._connection.dialect)
+        self.kind = _kind_of_dialect(self._connection.dialect)
 
     def check(self) -> None:
         if _commits_by_itself(self._connection):
@@ -222,7 +222,7 @@ class _AsyncAlchemy(_Async):
 
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
-        self.speech = _spoken_by((connection.get_bind() if hasattr(connection, "add_all") else connection).dialect)
+        self.kind = _kind_of_dialect((connection.get_bind() if hasattr(connection, "add_all") else connection).dialect)
 
     async def check(self) -> None:
         if hasattr(self._connection, "add_all"):
@@ -238,18 +238,18 @@ def _commits_by_itself(connection: Any) -> bool:
     if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
         return True
     driver = connection.connection.dbapi_connection
-    if getattr(driver, "in_transaction", False) is True:  # SQLite: whatever its settings are, it has begun
+    if getattr(driver, "in_transaction", False) is True:  # SQLite: a transaction has begun, whatever the settings are
         return False
     try:
         return bool(connection.dialect.detect_autocommit_setting(driver))
-    except (AttributeError, NotImplementedError):  # an old SQLAlchemy, or a driver that cannot say
+    except (AttributeError, NotImplementedError):  # an old SQLAlchemy, or a driver without this attribute
         return False
 
 
 class _Django(_Sync):
     def __init__(self, connection: Any) -> None:
         super().__init__(connection)
-        self.speech = Speech(_ours(connection.vendor), "format")
+        self.kind = ConnectionKind(_ours(connection.vendor), "format")
 
     def check(self) -> None:
         if self._connection.get_autocommit() and not self._connection.in_atomic_block:
@@ -261,7 +261,7 @@ class _Django(_Sync):
             return _rows(cursor)
 
 
-# Telling them apart
+# Recognising connections
 
 _KINDS: Sequence[tuple[str, str, Callable[[Any], Caller | AsyncCaller]]] = (
     ("psycopg", "Connection", _Psycopg),
@@ -283,7 +283,7 @@ _KINDS: Sequence[tuple[str, str, Callable[[Any], Caller | AsyncCaller]]] = (
 
 
 def caller_of(connection: Any) -> Caller | AsyncCaller:
-    """Return what runs statements on this connection."""
+    """Return the object that runs statements on this connection."""
     for module, name, caller in _KINDS:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(connection, kind):
@@ -291,19 +291,19 @@ def caller_of(connection: Any) -> Caller | AsyncCaller:
     if hasattr(connection, "vendor") and hasattr(connection, "in_atomic_block"):  # Django's own is a proxy
         return _Django(connection)
     if hasattr(type(connection), "enqueue") and hasattr(type(connection), "complete"):
-        raise TransactionError("this is the transaction of a handler: it enqueues by itself, `conn.enqueue(...)`")
+        raise TransactionError("this is the transaction of a handler: enqueue with `conn.enqueue(...)`")
     raise TransactionError(
-        f"{a(type(connection).__module__)}.{type(connection).__qualname__} is no connection that can be joined: pass one of "
-        f"psycopg, asyncpg, psycopg2, PyMySQL, mysqlclient, sqlite3, aiosqlite, SQLAlchemy (Connection, Session, "
+        f"{a(type(connection).__module__)}.{type(connection).__qualname__} is not a connection that can be joined: pass one "
+        f"of psycopg, asyncpg, psycopg2, PyMySQL, mysqlclient, sqlite3, aiosqlite, SQLAlchemy (Connection, Session, "
         f"AsyncConnection, AsyncSession) or Django (django.db.connection)"
     )
 
 
-def _spoken_by(dialect: Any) -> Speech:
+def _kind_of_dialect(dialect: Any) -> ConnectionKind:
     if dialect.driver == "asyncpg":
-        return Speech("postgresql", "dollar")
+        return ConnectionKind("postgresql", "dollar")
     ours = _ours(dialect.name)
-    return Speech(ours, "qmark" if ours == "sqlite" else "format")
+    return ConnectionKind(ours, "qmark" if ours == "sqlite" else "format")
 
 
 def _ours(database: str) -> Dialect:
@@ -327,6 +327,6 @@ def _result(result: Any) -> Rows:
 
 def _refuse(instead: str) -> None:
     raise TransactionError(
-        f"this connection is in no transaction and commits every statement at once, so there is nothing to join: begin one "
+        f"this connection is in no transaction and commits every statement at once: begin a transaction "
         f"first ({instead}), or enqueue without `jobs.transaction`"
     )

@@ -128,8 +128,8 @@ class BackendContract(
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 
     ``backend`` is a store that is empty and goes by ``clock``; ``open_client()`` opens another client on the same store
-    (a store that lives in one process returns the same object).  ``lose_session(owner)``, where given, removes a
-    session's row behind the store's back.
+    (a store in one process's memory returns the same object).  ``lose_session(owner)``, where given, deletes a session's
+    row without the backend.
     """
 
     @pytest.fixture
