@@ -1,5 +1,6 @@
 """What all tests share: how hard Hypothesis tries, and a place to report what a run has shown."""
 
+import gc
 import os
 
 import pytest
@@ -10,7 +11,8 @@ from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.redis import PRODUCTS, redis_server
 
-pytest.register_assert_rewrite("tests.backends.broker_workers")
+for module in ("broker_workers", "contention", "forking", "restarting", "sweeping"):
+    pytest.register_assert_rewrite(f"tests.backends.{module}")
 pytest_plugins = ["tests.ignored_signals", "tests.scheduling", "tests.standstill"]
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.
@@ -22,6 +24,12 @@ RERUNS = 3
 collect_ignore = ["hostile.py"]  # whatever looks for examples in there meets what it is made of
 
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def pytest_collection_finish():
+    """Spare the collector the tests and modules, which stay for ever: to walk them took it up to half of the run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture

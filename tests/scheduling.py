@@ -1,14 +1,15 @@
 """Which test a process of the run takes next: from one queue, which is taken from both of its ends.
 
-In front are the tests that wait for processes, leases and clocks and leave the processors to others, the longest first.
-Behind them are those that compute.  Every second process begins in front and the others at the back, so that both kinds run
-at the same time: no processor is idle while tests wait, and no more than half of the processes start programs at once.
+In front are the tests that wait for processes, leases and clocks and leave the processors to others; at the back are those
+that compute, with the longest behind all others.  Every second process begins in front and the others at the back, so that
+both kinds run at the same time: no processor is idle while tests wait, and no more than half of the processes start programs
+at once.  They meet at short tests, so that no process is long at work when the others have ended.
 """
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
 
-WAITING = (
+FRONT = (  # those that wait, the longest first
     "tests/proof/test_kills.py",
     "tests/supervisor/",
     "tests/proof/",
@@ -17,6 +18,7 @@ WAITING = (
     "tests/cli/test_demo.py",
     "tests/worker/test_soak.py",
 )
+BACK = ("tests/typing/", "tests/model/")  # those that compute for long, the longest last
 
 
 class FromBothEnds(LoadScopeScheduling):
@@ -71,7 +73,10 @@ class FromBothEnds(LoadScopeScheduling):
 
 
 def _place(test):
-    return next((place for place, files in enumerate(WAITING) if test.startswith(files)), len(WAITING))
+    for place, files in enumerate(FRONT):
+        if test.startswith(files):
+            return place - len(FRONT)
+    return next((place for place, files in enumerate(BACK, start=1) if test.startswith(files)), 0)
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -28,6 +28,7 @@ SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
+ON_REDIS = "tests/contract/test_redis.py::TestRedis"
 POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
@@ -35,6 +36,7 @@ DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
+INTERRUPTIONS = "tests/operate/test_interruptions.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
 PROGRAMS = "tests/proof/test_programs.py"
@@ -184,14 +186,14 @@ MUTANTS: tuple[Mutant, ...] = (
                 """\
 UPDATE onward_jobs
    SET state = ?4, available_at = ?5, attempts = attempts + ?6, waits = ?7, spent = coalesce(?8, spent),
-       parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, owner = NULL
+       parked_since = CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, awaits = ?10, owner = NULL
 """,
                 """\
 REPLACE INTO onward_jobs (
        id, queue, state, rank, available_at, expires_at, attempts, max_crashes, enqueued_at, waits, spent,
-       parked_since, unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
+       parked_since, awaits, unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed)
 SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued_at, ?7, ?8,
-       CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END,
+       CASE WHEN ?9 IS NOT NULL THEN coalesce(parked_since, ?9) END, ?10,
        unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, job, sealed
   FROM onward_jobs
 """,
@@ -220,6 +222,48 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             f"{ON_MEMORY}::test_a_discarded_job_keeps_the_record_of_every_failed_run",
             f"{ON_MEMORY}::test_a_settlement_moves_the_counters_of_its_line_and_no_others",
         ),
+    ),
+    Mutant(
+        "M49",
+        "a note is written without its fence (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "SELECT id, ?4, ?5, ?6 FROM onward_jobs WHERE id = ?1 AND delivery = ?2 AND owner = ?3",
+                "SELECT id, ?4, ?5, ?6 FROM onward_jobs WHERE id = ?1 AND ?2 IS NOT NULL AND ?3 IS NOT NULL",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_note_without_the_lease_is_refused_and_changes_nothing",),
+    ),
+    Mutant(
+        "M49",
+        "a note is written without its fence (memory)",
+        (
+            Edit(
+                f"{MEMORY}/notes.py",
+                "if job is None or (job.state, job.delivery, job.owner) != (State.EXECUTING, lease.token, lease.owner):",
+                "if job is None:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_note_without_the_lease_is_refused_and_changes_nothing",),
+    ),
+    Mutant(
+        "M50",
+        "a snooze does not look for the signal that it awaits (sqlite)",
+        (Edit(f"{SQLITE}/settling.py", "        if matched and self._awaiting:\n", "        if False:\n"),),
+        (f"{ON_SQLITE}::test_a_signal_that_came_before_the_wait_makes_it_due_at_once",),
+    ),
+    Mutant(
+        "M50",
+        "a snooze does not look for the signal that it awaits (memory)",
+        (
+            Edit(
+                f"{MEMORY}/notes.py",
+                "Note(name=name, value=value, at=now))\n    _wake(store, job, now)\n",
+                "Note(name=name, value=value, at=now))\n",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_a_signal_that_came_before_the_wait_makes_it_due_at_once",),
     ),
     Mutant(
         "M8",
@@ -644,5 +688,62 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "which users may read a key file does not matter",
         (Edit("src/onward/security/key_ring.py", "            _refuse_open_to_others(path, where)\n", ""),),
         ("tests/base/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
+    ),
+    Mutant(
+        "M51",
+        "people can resume a queue in the middle of a transfer (sqlite)",
+        (Edit(f"{SQLITE}/queries.sql", "paused_at IS NOT NULL AND reserved_for IS NULL;", "paused_at IS NOT NULL;"),),
+        (f"{ON_SQLITE}::test_no_worker_claims_from_a_reserved_queue_whatever_people_resume",),
+    ),
+    Mutant(
+        "M52",
+        "a transfer removes jobs that have changed since they were read",
+        (
+            Edit(
+                "src/onward/backends/sql/transfer.py",
+                "seen.get((job.id, job.is_finished)) == version_of(job)",
+                "(job.id, job.is_finished) in seen",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_only_a_job_that_is_still_what_was_read_is_removed",),
+    ),
+    Mutant(
+        "M53",
+        "a transfer that was taken over still writes",
+        (Edit("src/onward/contract/transfer.py", "    if found != transfer:\n", "    if not found:\n"),),
+        (
+            f"{ON_SQLITE}::test_a_transfer_without_the_reservation_neither_restores_nor_removes",
+            f"{ON_MEMORY}::test_a_transfer_without_the_reservation_neither_restores_nor_removes",
+        ),
+    ),
+    Mutant(
+        "M54",
+        "a transfer that may have copied goes on to another store",
+        (
+            Edit(
+                "src/onward/operate/transfer.py",
+                'if source is not None and source.role == "sends" and target is None:',
+                "if False:",
+            ),
+        ),
+        (f"{INTERRUPTIONS}::test_a_transfer_that_may_have_copied_goes_on_to_the_same_store_only",),
+    ),
+    Mutant(
+        "M55",
+        "a job that is cancelled while it is in both stores runs at the target",
+        (Edit("src/onward/operate/transfer.py", "            run.withdraw_cancelled()\n", "            pass\n"),),
+        (f"{INTERRUPTIONS}::test_every_job_runs_once_wherever_the_transfer_is_killed[memory-people_retry_and_cancel]",),
+    ),
+    Mutant(
+        "M56",
+        "a claim that began before a reservation takes a job after it",
+        (Edit("src/onward/backends/sql/transfer.py", "            self._await_claims()\n", "            pass\n"),),
+        (f"{INTERRUPTIONS}::test_a_reservation_waits_for_claims_that_began_before_it[postgres]",),
+    ),
+    Mutant(
+        "M57",
+        "a restored job brings no records of its runs (redis)",
+        (Edit(f"{REDIS}/scripts/restore.lua", "for _, run in ipairs(each[S_RUNS])", "for _, run in ipairs({})"),),
+        (f"{ON_REDIS}::test_a_restored_job_is_what_it_was",),
     ),
 )

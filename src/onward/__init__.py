@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         BackendMisconfigured,
         BackendUnavailable,
         InvalidName,
+        InvalidSchedule,
         JobCancelledError,
         JobDiscardedError,
         JobStopped,
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
         ResultUnreadable,
         SchemaTooNew,
     )
-    from onward.job.context import JobContext
+    from onward.flow.cron import daily_at, every, hourly_at, weekly_on
+    from onward.job.context import AsyncJobContext, JobContext
     from onward.job.retry import (
         Additive,
         Custom,
@@ -55,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Additive",
     "ArgumentError",
+    "AsyncJobContext",
     "BackendError",
     "BackendMisconfigured",
     "BackendUnavailable",
@@ -65,6 +68,7 @@ __all__ = [
     "Fixed",
     "Full",
     "InvalidName",
+    "InvalidSchedule",
     "Job",
     "JobCancelledError",
     "JobContext",
@@ -90,16 +94,21 @@ __all__ = [
     "State",
     "WorkerResult",
     "__version__",
+    "daily_at",
+    "every",
+    "hourly_at",
+    "weekly_on",
 ]
 
 _HOMES = {
     "onward.app": "Onward",
-    "onward.job.context": "JobContext",
+    "onward.job.context": "AsyncJobContext JobContext",
     "onward.errors": (
-        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName JobCancelledError "
+        "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName InvalidSchedule JobCancelledError "
         "JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "
         "ResultUnreadable SchemaTooNew"
     ),
+    "onward.flow.cron": "daily_at every hourly_at weekly_on",
     "onward.client.bound_job": "Job JobHandle",
     "onward.job.secrets": "Secret",
     "onward.client.record": "JobRecord",

@@ -57,6 +57,7 @@ class SettingsOptions(TypedDict, total=False):
 
     store: str | None
     namespace: str
+    environment: str | None
     max_crashes: int
     default_max_retries: int
     default_retry: PolicyLike | None
@@ -83,6 +84,7 @@ class Settings:
     url: str = "sqlite:///onward.db"
     store: str | None = None  # the database beside a broker
     namespace: str = "default"
+    environment: str | None = None  # which of the schedules with environments= count here
     max_crashes: int = 3
     default_max_retries: int = 0
     default_retry: RetryPolicy | None = None  # None: Exponential()
@@ -291,8 +293,8 @@ def _overlay(settings: Settings, values: Mapping[str, Any], source: str) -> Sett
 def _checked(name: str, value: Any, settings: Settings, source: str) -> Any:
     where = f"{source}: {name}"
     match name:
-        case "url" | "store":
-            return None if name == "store" and value in (None, "") else _of_type(str, value, where)
+        case "url" | "store" | "environment":
+            return None if name != "url" and value in (None, "") else _of_type(str, value, where)
         case "namespace":
             return names.namespace_name(value)
         case "dead_letter_queue" | "signing_keys" | "signing" | "default_retry" if value is None:

@@ -5,9 +5,15 @@
     ├── OptionError (TypeError)          an option that does not exist, or two that disagree
     ├── InvalidName (ValueError)         a queue, job or namespace name that no backend could carry
     ├── InvalidTime (ValueError)         a naive datetime, a negative delay, an unreadable duration
+    ├── InvalidSchedule (ValueError)     a cron text, a time zone or a policy that cannot be read
+    ├── ScheduleTaken (ValueError)       a name that another schedule has, or a change that only the code may make
+    ├── ScheduleNotFound (LookupError)   no schedule of this name
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
     ├── DefinitionError (TypeError)      a handler that cannot become a job
     ├── HookError (RuntimeError)         a hook around attempts that does not yield exactly once
+    ├── StepError (RuntimeError)         a step that cannot be told from another, or whose result cannot be noted
+    ├── NotesFull (ValueError)           a note that is too large, or one too many for its job
+    ├── NoteRejected (ValueError)        a note that no worker or signaller of ours has written
     ├── JobUnfinished
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
     │   └── NoWorker                     no worker could ever finish it
@@ -32,6 +38,7 @@
         │   ├── BackendUnreachable       … and nothing was sent to it
         │   └── StoreFull                no space left; nothing was half-written
         ├── BackendRefused               the store is fine but refuses this very item
+        ├── QueueReserved                the queue belongs to a transfer between stores that has not ended
         ├── BackendMisconfigured         do not start: the message says what to change
         │   ├── SchemaTooNew             migrated by a newer Onward
         │   └── StoreCorrupt             the file is damaged or is not ours
@@ -44,6 +51,10 @@ What a running handler is interrupted by is no `Exception`, so that no ``except 
     JobInterrupted (BaseException)
     ├── JobTimeout                       the job ran past its time-out
     └── JobStopped                       the job was cancelled while it ran
+
+Nor is that by which ``ctx.sleep`` and ``ctx.wait_for`` end a run that goes on later:
+
+    JobSuspended (BaseException)
 """
 
 from __future__ import annotations
@@ -65,6 +76,7 @@ __all__ = [
     "EnvelopeTooNew",
     "HookError",
     "InvalidName",
+    "InvalidSchedule",
     "InvalidTime",
     "JobCancelledError",
     "JobDiscardedError",
@@ -72,19 +84,26 @@ __all__ = [
     "JobInterrupted",
     "JobNotFound",
     "JobStopped",
+    "JobSuspended",
     "JobTimeout",
     "JobUnfinished",
     "KeyInUse",
     "LeaseLost",
     "NoWorker",
+    "NoteRejected",
+    "NotesFull",
     "OnwardError",
     "OptionError",
     "PayloadTooLarge",
+    "QueueReserved",
     "ResultTimeout",
     "ResultUnreadable",
+    "ScheduleNotFound",
+    "ScheduleTaken",
     "SchemaTooNew",
     "SignatureRejected",
     "SigningKeyMissing",
+    "StepError",
     "StoreCorrupt",
     "StoreFull",
     "TransactionError",
@@ -122,6 +141,18 @@ class InvalidTime(OnwardError, ValueError):
     """A naive datetime, a negative delay or a duration that cannot be read."""
 
 
+class InvalidSchedule(OnwardError, ValueError):
+    """A cron text, a time zone or a policy of a schedule that cannot be read.  Nothing was stored."""
+
+
+class ScheduleTaken(OnwardError, ValueError):
+    """Another schedule has this name, or the code declares it and only the code may change it.  Nothing was changed."""
+
+
+class ScheduleNotFound(OnwardError, LookupError):
+    """There is no schedule of this name."""
+
+
 class PayloadTooLarge(OnwardError, ValueError):
     """The sealed job is larger than the limit.  Store the data elsewhere and pass a reference to it."""
 
@@ -140,6 +171,18 @@ class DefinitionError(OnwardError, TypeError):
 
 class HookError(OnwardError, RuntimeError):
     """A hook around the attempts of jobs that does not yield exactly once."""
+
+
+class StepError(OnwardError, RuntimeError):
+    """A step, sleep or wait that was called where its note would mean nothing.  The message says what to do."""
+
+
+class NotesFull(OnwardError, ValueError):
+    """The note is too large, or the job has as many as it may have.  Nothing was stored."""
+
+
+class NoteRejected(OnwardError, ValueError):
+    """What lies in the store under the name of a note was not sealed by a worker or signaller that is trusted here."""
 
 
 class JobUnfinished(OnwardError):
@@ -202,7 +245,7 @@ class TransactionError(OnwardError):
 
 
 class LeaseLost(TransactionError):
-    """This worker has lost the lease of the job.  Its transaction was rolled back: nothing of it was committed."""
+    """The job is no longer this worker's.  Its transaction was rolled back, or the result of its step was not stored."""
 
 
 class TransactionTooLong(TransactionError):
@@ -262,6 +305,18 @@ class BackendRefused(BackendError):
     """The store works but refuses this very data; sending it again would not help."""
 
 
+class QueueReserved(BackendError):
+    """A transfer between stores that has not ended has reserved this queue.  Until it ends, no job of it may run here."""
+
+    def __init__(self, queue: str, reserved_for: str) -> None:
+        super().__init__(
+            f"queue {queue!r} is reserved for a transfer that has not ended ({reserved_for}): run the same `onward move` "
+            f"again, to its end; if the other store is gone for good, `onward queue resume {queue} --force`"
+        )
+        self.queue = queue
+        self.reserved_for = reserved_for
+
+
 class BackendMisconfigured(BackendError):
     """The store cannot keep its promises as it is set up.  The message says what to change."""
 
@@ -284,6 +339,19 @@ class StoreCorrupt(BackendMisconfigured):
 
 class Unsupported(BackendError):
     """This backend declares that it cannot do that."""
+
+
+class JobSuspended(BaseException):
+    """Raised by ``ctx.sleep`` and ``ctx.wait_for``: this run is over, and the job goes on in a later one.
+
+    ``finally`` blocks of the handler run.  A handler that catches it must raise it again.
+    """
+
+    def __init__(self, delay: float, awaits: str | None = None, notes: tuple[tuple[str, bytes], ...] = ()) -> None:
+        super().__init__("the run is suspended, and the job goes on later")
+        self.delay = delay
+        self.awaits = awaits
+        self.notes = notes
 
 
 class JobInterrupted(BaseException):

@@ -40,7 +40,9 @@ __all__ = [
     "Milestones",
     "QueuePaused",
     "QueueResumed",
+    "ScheduleRejected",
     "Telemetry",
+    "TicksMissed",
 ]
 
 logger = get_logger("onward")
@@ -58,6 +60,20 @@ class QueuePaused(Event, frozen=True, kw_only=True):
 
 class QueueResumed(Event, frozen=True, kw_only=True):
     queue: str
+
+
+class TicksMissed(Event, frozen=True, kw_only=True):
+    """Ticks of a schedule had passed for so long that no job is booked for them: ``catch_up`` says how many run late."""
+
+    schedule: str
+    missed: int
+
+
+class ScheduleRejected(Event, frozen=True, kw_only=True):
+    """The specification of a schedule cannot be trusted, or not be read: nothing is booked for it."""
+
+    schedule: str
+    problem: str
 
 
 class JobEvent(Event, frozen=True, kw_only=True):
@@ -220,16 +236,10 @@ class Telemetry:
         self.dropped = 0
         self._complaints: Counter[str] = Counter()
         self._begin_anew()
-        forks.watch(self)
-
-    def before_fork(self) -> None:
-        """Do nothing: the child begins anew."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()  # the parent delivers the events in the queue
+        forks.call_in_child(self._begin_anew)
 
     def _begin_anew(self) -> None:
+        """Forget the events on their way: after a fork they are the parent's to tell."""
         self._queue: queue.Queue[Event | None] = queue.Queue(_BACKLOG)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()

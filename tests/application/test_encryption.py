@@ -19,7 +19,7 @@ from onward.errors import DecryptionFailed, EncryptionUnavailable, OptionError
 from onward.job.envelope import Letter, Sealed, open_sealed, seal
 from onward.job.lease import Lease
 from onward.job.settlement import Settlement
-from onward.operate.transfer import Mover
+from onward.operate.transfer import Transfer
 from onward.security.encryption import Encryption
 from onward.security.key_ring import KeyRing
 from onward.security.signing import Signer
@@ -339,9 +339,7 @@ def test_it_survives_a_move_to_another_store(private, store, tmp_path):
     there = Onward(f"sqlite:///{tmp_path / 'there.db'}", signing_keys=RING, encryption=True, clock=jobs.backend.clock)
     with there:
         with_work(there, ran)
-        mover = Mover(jobs.backend, there.backend)
-        with mover.at_work():
-            assert mover.move("default").is_complete
+        assert Transfer(jobs.backend, there.backend).move("default").is_complete
         there.resume("default")
         there.drain()
 
@@ -426,8 +424,8 @@ def test_what_does_not_decrypt_runs_nothing_and_is_kept_counted_and_told(private
     assert jobs.process_once(forged.queue).status == "rejected"
     record = jobs.get(forged.id)
     assert (ran, record.state, record.raw) == ([], State.DISCARDED, forged.data)
-    assert record.reason.startswith(f"the text does not decrypt with key {found.get('enc', 'A256GCM k2')[8:]}: ")
-    assert record.errors[0].kind == "DecryptionFailed"
+    assert record.reason.startswith(f"it does not decrypt with key {found.get('enc', 'A256GCM k2')[8:]}: ")
+    assert record.errors[0].kind == "onward.errors.DecryptionFailed"
     assert record.payload in ("<encrypted with key k2>", "<encrypted with key k1>")
     assert (jobs.metrics.count("jobs_undecryptable"), jobs.metrics.count("jobs_rejected_signature")) == (1, 0)
 

@@ -301,7 +301,7 @@ def test_the_failure_of_each_listener_is_visible_and_the_others_are_told_all_the
 
     assert heard == ["stock"]
     (error,) = record.errors
-    assert error.kind == "ListenersFailed"
+    assert error.kind == "onward.handlers.event.ListenersFailed"
     assert (
         "2 of 3 listeners of 'order.paid' failed: receipt: OSError: no\\nmail; ledger: KeyError: 'account'"
         in error.message
@@ -329,7 +329,7 @@ def test_when_the_job_is_to_stop_the_others_are_not_called(events):
     def second():
         heard.append("second")
 
-    assert dispatch(events, "event", {"name": "order.paid"}).errors[-1].kind == "Stopped"
+    assert dispatch(events, "event", {"name": "order.paid"}).errors[-1].kind == "onward.handlers.time_left.Stopped"
     assert heard == []
 
 

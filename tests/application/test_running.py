@@ -204,7 +204,10 @@ class TestAsyncHandlers:
         assert jobs.process_once().status == "requeued"
         assert cancelled == [True]
         error = jobs.get(handle.id).errors[-1]
-        assert (error.kind, error.message) == ("JobTimeout", "the job's task was cancelled at its time-out of 0.05 s")
+        assert (error.kind, error.message) == (
+            "onward.errors.JobTimeout",
+            "the job's task was cancelled at its time-out of 0.05 s",
+        )
 
     def test_its_own_time_out_is_its_own(self, jobs):
         @jobs.job(timeout=60)

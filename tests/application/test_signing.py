@@ -11,7 +11,7 @@ import pytest
 from onward import JobContext, NoDelay, Onward, Snooze
 from onward.errors import SigningKeyMissing
 from onward.job.envelope import Letter, seal
-from onward.operate.transfer import Mover
+from onward.operate.transfer import Transfer
 from onward.security.key_ring import KeyRing
 from onward.security.signing import Signer
 from onward.telemetry import JobDiscarded
@@ -139,9 +139,7 @@ def test_a_job_that_moves_to_another_store_keeps_its_signature(open_app, store, 
     handle = with_work(here, ran).enqueue()
     with Onward(f"sqlite:///{folder / 'there.db'}", clock=clock, signing_keys=RING, signing="require") as there:
         with_work(there, ran)
-        mover = Mover(here.backend, there.backend)
-        with mover.at_work():
-            assert mover.move("default").moved == 1
+        assert Transfer(here.backend, there.backend).move("default").moved == 1
         there.resume("default")
         there.drain()
 

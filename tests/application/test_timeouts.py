@@ -50,7 +50,7 @@ def test_a_sync_handler_is_interrupted_at_its_time_out(run):
 
     assert record.state == "discarded"
     assert (record.errors[-1].kind, record.errors[-1].message) == (
-        "JobTimeout",
+        "onward.errors.JobTimeout",
         "the job was interrupted at its time-out",
     )
     assert "spin" in record.errors[-1].traceback
@@ -66,7 +66,7 @@ def test_an_async_handler_is_cancelled_at_its_time_out(run):
 
     record, _ = run(define)
 
-    assert (record.state, record.errors[-1].kind) == ("discarded", "JobTimeout")
+    assert (record.state, record.errors[-1].kind) == ("discarded", "onward.errors.JobTimeout")
 
 
 def test_a_time_out_that_is_swallowed_is_on_record_counted_and_logged(run, caplog):
@@ -95,7 +95,7 @@ def test_the_caller_is_told_of_a_time_out_that_was_swallowed(jobs):
     work.enqueue()
     result = jobs.process_once()
 
-    assert (result.status, result.error.kind) == ("acked", "JobTimeout")
+    assert (result.status, result.error.kind) == ("acked", "onward.errors.JobTimeout")
 
 
 def test_a_retry_has_a_time_out_of_its_own(jobs):
@@ -108,7 +108,7 @@ def test_a_retry_has_a_time_out_of_its_own(jobs):
     jobs.drain()
 
     record = handle.record()
-    assert (record.state, [error.kind for error in record.errors]) == ("completed", ["JobTimeout"] * 2)
+    assert (record.state, [error.kind for error in record.errors]) == ("completed", ["onward.errors.JobTimeout"] * 2)
 
 
 def test_interrupt_false_is_not_interrupted(jobs):
@@ -137,7 +137,7 @@ def test_code_after_the_run_is_never_hit(jobs, monkeypatch):
 
     states = {handle.state() for handle in handles}
     assert states <= {"completed", "discarded"}
-    assert {error.kind for handle in handles for error in handle.record().errors} <= {"JobTimeout"}
+    assert {error.kind for handle in handles for error in handle.record().errors} <= {"onward.errors.JobTimeout"}
     assert interruption._own.guard is None
 
 
@@ -196,7 +196,7 @@ class TestAHandlerThatRunsOtherJobs:
 
         (within,) = seen
         assert within.result() == "whole"
-        assert (handle.state(), handle.record().errors[-1].kind) == ("discarded", "JobTimeout")
+        assert (handle.state(), handle.record().errors[-1].kind) == ("discarded", "onward.errors.JobTimeout")
 
     def test_a_job_of_another_application_that_runs_at_once_does_not_take_the_time_out(self, jobs):
         with Onward("sync://") as at_once:
@@ -308,4 +308,4 @@ def test_a_child_process_keeps_its_own_time_outs(jobs):
 
     other = work.enqueue()
     jobs.process_once("other")
-    assert other.record().errors[-1].kind == "JobTimeout"
+    assert other.record().errors[-1].kind == "onward.errors.JobTimeout"

@@ -431,7 +431,11 @@ class TestArgumentsOfAnotherVersion:
 
         assert jobs.process_once().status == "dead-lettered"
         record = handle.record()
-        assert (record.state, record.attempts, record.errors[-1].kind) == ("discarded", 0, "DoesNotFit")
+        assert (record.state, record.attempts, record.errors[-1].kind) == (
+            "discarded",
+            0,
+            "onward.job.arguments.DoesNotFit",
+        )
         assert record.reason.startswith(reason)
         count = jobs.metrics.count
         assert (count("jobs_parked"), count("jobs_misfit"), count("jobs_failed")) == (1, 1, 0)
@@ -480,7 +484,7 @@ class TestArgumentsOfAnotherVersion:
         handle = charge.enqueue(1)
 
         assert jobs.process_once().status == "dead-lettered"
-        assert handle.record().errors[-1].kind == "ValidationError"
+        assert handle.record().errors[-1].kind == "msgspec.ValidationError"
 
     def test_a_validator_that_breaks_is_a_failure(self, jobs):
         """It does not say that the value does not fit."""

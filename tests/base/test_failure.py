@@ -1,5 +1,7 @@
 """What is kept of an exception: storable, bounded text, whatever the exception is like."""
 
+import asyncio
+import decimal
 import sys
 
 import pytest
@@ -107,13 +109,13 @@ class Odd(str):
 def test_an_exception_whose_text_raises_has_a_message(raised):
     failure = describe(caught(fails, raised, Silent))
 
-    assert failure.kind == "Silent"
-    assert failure.message == "<Silent whose text cannot be read>"
+    assert failure.kind == f"{__name__}.Silent"
+    assert failure.message == f"<{__name__}.Silent whose text cannot be had>"
 
 
 @pytest.mark.promise("F60")
 def test_an_exception_whose_text_is_no_text_has_a_message():
-    assert describe(caught(fails, "", Liar)).message == "<Liar whose text cannot be read>"
+    assert describe(caught(fails, "", Liar)).message == f"<{__name__}.Liar whose text cannot be had>"
 
 
 @pytest.mark.promise("F60")
@@ -136,6 +138,14 @@ def test_an_exception_with_an_impossible_name_has_a_kind():
 
     assert is_storable(failure.kind)
     assert len(failure.kind) <= 200
+
+
+def test_the_kind_of_a_class_that_is_not_pythons_own_has_its_module():
+    class Weird(Exception): ...
+
+    assert describe(Weird()).kind == f"{__name__}.{Weird.__qualname__}"
+    assert describe(decimal.Inexact()).kind == "decimal.Inexact"
+    assert describe(asyncio.CancelledError()).kind == "asyncio.exceptions.CancelledError"
 
 
 def test_the_kind_is_the_class_and_the_message_the_text():

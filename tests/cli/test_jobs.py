@@ -139,7 +139,7 @@ class TestShow:
         jobs.drain()
 
         shown = onward("job", "show", handle.id).out
-        assert "JobTimeout: the job ran past its time-out of 0.05 s" in shown
+        assert "onward.errors.JobTimeout: the job ran past its time-out of 0.05 s" in shown
         assert "run 1 succeeded after" in shown
         assert "failed" not in shown
 

@@ -29,3 +29,13 @@ class TestMySQL(BackendContract):
                 cursor.execute("DELETE FROM onward_sessions WHERE owner = %s", (owner,))
 
         return lose
+
+    @pytest.fixture
+    def damage_schedule(self, mariadb, url):
+        def damage(name):
+            with closing(mariadb.connect("jobs")) as connection, connection.cursor() as cursor:
+                cursor.execute(
+                    "UPDATE onward_schedules SET version = 1 << 62, booked_until = -1 WHERE name = %s", (name.encode(),)
+                )
+
+        return damage

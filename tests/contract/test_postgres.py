@@ -36,3 +36,13 @@ class TestPostgres(BackendContract):
                 connection.execute("DELETE FROM onward_sessions WHERE owner = %s", (owner,))
 
         return lose
+
+    @pytest.fixture
+    def damage_schedule(self, url):
+        def damage(name):
+            with psycopg.connect(url) as connection:
+                connection.execute(
+                    "UPDATE onward_schedules SET version = 2 ^ 62, seen_at = -1 WHERE name = %s", (name,)
+                )
+
+        return damage

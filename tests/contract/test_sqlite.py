@@ -39,3 +39,12 @@ class TestSqlite(BackendContract):
                 connection.execute("DELETE FROM onward_sessions WHERE owner = ?", (owner,))
 
         return lose
+
+    @pytest.fixture
+    def damage_schedule(self, file):
+        def damage(name):
+            with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+                connection.execute("PRAGMA ignore_check_constraints = ON")
+                connection.execute("UPDATE onward_schedules SET version = 0, booked_until = -1 WHERE name = ?", (name,))
+
+        return damage

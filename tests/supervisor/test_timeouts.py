@@ -68,7 +68,7 @@ def test_an_interruption_never_hits_the_next_job(shop, start):
 
     assert {record.state for record in records[:200]} == {State.COMPLETED}
     assert {record.state for record in records[200:]} <= {State.COMPLETED, State.DISCARDED}
-    assert {error.kind for record in records for error in record.errors} <= {"JobTimeout"}
+    assert {error.kind for record in records for error in record.errors} <= {"onward.errors.JobTimeout"}
     assert fleet.log.count("died") == 0
     assert fleet.stop() == 0
 

@@ -11,6 +11,7 @@ import pytest
 
 from onward import JobContext, JobTimeout, Onward, OptionError, State
 from onward.backend import Session
+from onward.base.failure import name_of
 from onward.contract.transactions import in_the_way
 from onward.errors import LeaseLost, TransactionError, TransactionTooLong
 from tests.servers.databases import is_locked
@@ -105,7 +106,7 @@ class TestOneCommit:
         record = handle.record()
         assert (record.state, record.result, record.attempts) == (State.COMPLETED, "paid", 1)
         (error,) = record.errors
-        assert (error.kind, error.attempt) == ("JobTimeout", 1)
+        assert (error.kind, error.attempt) == ("onward.errors.JobTimeout", 1)
         assert error.message.startswith("the job ran past its time-out of 0.5 s")
         assert jobs.metrics.count("jobs_overran") == 1
         assert database.effects() == ["paid"]
@@ -258,7 +259,7 @@ class TestAwaited:
         jobs.drain()
 
         assert (handle.state(), database.effects()) == (State.DISCARDED, [])
-        assert handle.record().errors[0].kind == "JobTimeout"
+        assert handle.record().errors[0].kind == "onward.errors.JobTimeout"
 
     @pytest.mark.parametrize("step", ["begin", "commit"])
     def test_a_cancellation_in_the_middle_of_our_own_code_waits_for_its_end(self, jobs, database, step):
@@ -307,7 +308,7 @@ class TestAwaited:
         happened = step == "commit"
         assert handle.state() is (State.COMPLETED if happened else State.DISCARDED)
         assert database.effects() == (["x"] if happened else [])
-        assert [error.kind for error in handle.record().errors] == ["CancelledError"]
+        assert [error.kind for error in handle.record().errors] == ["asyncio.exceptions.CancelledError"]
         del jobs.backend.begin
         jobs.enqueue("note")  # nobody has kept the lock
 
@@ -390,7 +391,7 @@ class TestSqlite:
 
         assert told == ["went on"]
         record = handle.record()
-        assert (record.state, record.errors[0].kind) == (State.DISCARDED, TransactionTooLong.__name__)
+        assert (record.state, record.errors[0].kind) == (State.DISCARDED, name_of(TransactionTooLong))
         assert "0.2 s" in record.errors[0].message
         assert "transaction_timeout" in record.errors[0].message
         assert database.effects() == []
@@ -408,7 +409,7 @@ class TestSqlite:
         handle = pay.enqueue()
         jobs.drain()
 
-        assert handle.record().errors[0].kind == TransactionTooLong.__name__
+        assert handle.record().errors[0].kind == name_of(TransactionTooLong)
 
     def test_its_length_is_at_most_a_third_of_a_lease(self, open_app, told):
         jobs = open_app(transaction_timeout=60, lease_for=1.2)
@@ -627,7 +628,7 @@ class TestServers:
             handle = pay.enqueue()
             jobs.drain()
             record = handle.record()
-            assert (record.state, record.errors[0].kind) == (State.RETRYABLE, "BackendUnavailable")
+            assert (record.state, record.errors[0].kind) == (State.RETRYABLE, "onward.errors.BackendUnavailable")
             assert database.effects() == []
             jobs.retry(handle.id)
             jobs.drain()
@@ -720,7 +721,7 @@ class TestPostgres:
         jobs.drain()
 
         record = handle.record()
-        assert (record.state, record.errors[0].kind) == (State.DISCARDED, "BackendRefused")
+        assert (record.state, record.errors[0].kind) == (State.DISCARDED, "onward.errors.BackendRefused")
         assert database.query("SELECT count(*) FROM once") == [(0,)]
 
     def test_nothing_that_a_handler_does_to_its_session_reaches_the_next(self, jobs, told):

@@ -46,7 +46,7 @@ TABLE = {
 @pytest.mark.parametrize(("driver", "where"), TABLE, ids="-".join)
 def test_the_job_exists_if_and_only_if_the_transaction_commits(driver, where, request, tmp_path, report):
     database = request.getfixturevalue(f"{where}_database")
-    program = _start(driver, database, TABLE[driver, where], _extra_drivers(driver, where, tmp_path))
+    program = _start(*command_of(driver, where, database, tmp_path))
     try:
         assert program.stdout.readline() == "in the middle\n", program.communicate()[1]
     finally:
@@ -73,18 +73,19 @@ def _extra_drivers(driver, where, folder):
     return importable_from(folder) if needs_it else None
 
 
-def _start(driver, database, address, extra):
+def command_of(driver, where, database, folder):
+    """The program of a driver, and the environment that it needs."""
+    address, extra = TABLE[driver, where], _extra_drivers(driver, where, folder)
     chosen = database.address[address]
     told = chosen if address == "driver" else {_word(address): chosen}
+    path = os.pathsep.join([*map(str, filter(None, [extra, Path.cwd()])), *sys.path])
     command = [sys.executable, "-m", "tests.transactions.program", driver, database.url, json.dumps(told)]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join([*map(str, filter(None, [extra, Path.cwd()])), *sys.path])},
-    )
+    return command, {**os.environ, "PYTHONPATH": path}
+
+
+def _start(command, environment):
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return subprocess.Popen(command, text=True, env=environment, **pipes)
 
 
 def _word(address):

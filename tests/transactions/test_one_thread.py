@@ -16,6 +16,7 @@ import pytest
 import onward
 from onward import JobContext, State
 from onward.backends.sqlite.handler_connection import HandlerConnection, HandlerCursor
+from onward.base.failure import name_of
 from onward.errors import TransactionError, TransactionTooLong
 from tests.servers.databases import is_locked
 from tests.waiting import eventually
@@ -111,7 +112,7 @@ class TestTheLimit:
         jobs.drain()
 
         assert (told, database.effects()) == (["let go"], [])
-        assert handle.record().errors[0].kind == TransactionTooLong.__name__
+        assert handle.record().errors[0].kind == name_of(TransactionTooLong)
 
     def test_ends_a_statement_that_begins_just_as_it_is_reached(self, jobs, database):
         """An interruption that meets no statement has no effect, so it is repeated."""
@@ -131,7 +132,7 @@ class TestTheLimit:
         handle = pay.enqueue()
         jobs.drain()
 
-        assert handle.record().errors[0].kind == TransactionTooLong.__name__
+        assert handle.record().errors[0].kind == name_of(TransactionTooLong)
 
     def test_is_named_by_every_later_use(self, jobs, database, told):
         @jobs.job

@@ -247,7 +247,7 @@ def test_a_cancellation_that_a_handler_swallowed_is_logged_counted_and_on_record
     assert ended(jobs, handle) == ["completed"]
     (error,) = handle.record().errors
     told = "the job was cancelled while it ran: its handler was told to stop, and went on"
-    assert (error.kind, error.message) == ("JobStopped", told)
+    assert (error.kind, error.message) == ("onward.errors.JobStopped", told)
     worker.milestones.wait_for("settled")
     assert counters(jobs) == {"jobs_fetched": 1, "jobs_succeeded": 1, "jobs_cancel_ignored": 1}
     assert f"job.cancel_ignored work {handle.id} attempt 1: {told}" in caplog.text

@@ -37,7 +37,7 @@ def test_a_sync_handler_is_interrupted_at_its_next_byte_code(jobs, work_on, ende
     assert ended(jobs, handle) == ["discarded"]
     assert time.monotonic() - began < 10
     error = last_error(jobs, handle)
-    assert (error.kind, error.message) == ("JobTimeout", "the job was interrupted at its time-out")
+    assert (error.kind, error.message) == ("onward.errors.JobTimeout", "the job was interrupted at its time-out")
     assert "spin" in error.traceback
 
 
@@ -58,7 +58,10 @@ def test_an_async_handler_is_cancelled(jobs, work_on, ended):
     assert ended(jobs, handle) == ["discarded"]
     assert seen == ["cancelled"]
     error = last_error(jobs, handle)
-    assert (error.kind, error.message) == ("JobTimeout", "the job's task was cancelled at its time-out of 0.05 s")
+    assert (error.kind, error.message) == (
+        "onward.errors.JobTimeout",
+        "the job's task was cancelled at its time-out of 0.05 s",
+    )
 
 
 def test_a_time_out_is_a_failure_that_is_retried(jobs, work_on, ended):
@@ -135,7 +138,7 @@ def test_a_time_out_that_python_swallowed_comes_again(jobs, work_on, ended, monk
 
     assert ended(jobs, handle) == ["discarded"]
     assert swallowed == [JobTimeout]
-    assert last_error(jobs, handle).kind == "JobTimeout"
+    assert last_error(jobs, handle).kind == "onward.errors.JobTimeout"
 
 
 def test_except_exception_does_not_swallow_a_time_out(jobs, work_on, ended):
@@ -186,7 +189,7 @@ def test_a_time_out_that_a_handler_swallowed_is_logged_counted_and_on_record(
     assert ended(jobs, handle) == ["completed"]
     assert handle.result() == "half of it"
     error = last_error(jobs, handle)
-    assert (error.kind, error.attempt) == ("JobTimeout", 1)
+    assert (error.kind, error.attempt) == ("onward.errors.JobTimeout", 1)
     assert error.message.startswith("the job ran past its time-out of 0.05 s and ended after 0.")
     assert error.message.endswith(f": its handler caught {caught} and went on")
     worker.milestones.wait_for("settled")
@@ -340,7 +343,7 @@ def test_a_time_out_never_hits_anybody_else(jobs, work_on, restless, count_of, c
     assert states["completed"] + states["discarded"] == runs + len(bystanders)
     assert counters(jobs)["jobs_succeeded"] == states["completed"]
     kinds = {record.errors[-1].kind for record in jobs.list(state="discarded", limit=runs)}
-    assert kinds == {"JobTimeout"}
+    assert kinds == {"onward.errors.JobTimeout"}
     report(
         f"time-outs close to the end of a run: {states['discarded']:,} of {runs:,} interrupted, "
         f"{len(bystanders)} bystanders untouched"

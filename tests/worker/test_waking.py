@@ -38,11 +38,10 @@ def claims():
     turns = []
 
     class Claims:
-        def _idle(self, turn):
-            answer = super()._idle(turn)
-            if answer is None and turn.claim is not None:
+        def _turn(self, turn, **how):
+            if turn.claim is not None and not turn.settlements:
                 turns.append(turn.owner)
-            return answer
+            return super()._turn(turn, **how)
 
     return SimpleNamespace(mixin=Claims, turns=turns)
 
@@ -77,7 +76,7 @@ def test_one_job_does_not_wake_fifty_workers(open_app_on, work_on, only_woken, c
 
     report(f"one job, fifty idle workers of one process: at most {most} claims took the write lock")
     assert done == list(range(10))
-    assert most <= 3
+    assert 1 <= most <= 3
 
 
 @pytest.mark.promise("F40")
@@ -101,7 +100,7 @@ def test_nor_does_one_that_falls_due(open_app_on, work_on, only_woken, claims, r
         most = max(most, len(claims.turns))
 
     report(f"one job that falls due, fifty idle workers: at most {most} claims took the write lock")
-    assert most <= 3
+    assert 1 <= most <= 3
 
 
 _IDLE = """
@@ -112,15 +111,14 @@ _IDLE = """
     worker._WAIT = 3600  # it looks when it is woken, and not every second besides
     claims = 0
     with Onward(sys.argv[1], lease_for="10m") as jobs:
-        real = type(jobs.backend)._idle
+        real = type(jobs.backend)._turn
 
-        def idle(self, turn):
+        def take_turn(self, turn, **how):
             global claims
-            answer = real(self, turn)
-            claims += answer is None and turn.claim is not None
-            return answer
+            claims += turn.claim is not None and not turn.settlements
+            return real(self, turn, **how)
 
-        type(jobs.backend)._idle = idle
+        type(jobs.backend)._turn = take_turn
 
         @jobs.job
         def work():

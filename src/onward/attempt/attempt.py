@@ -21,12 +21,15 @@ from typing import Any, Protocol
 
 import msgspec
 
+from onward.attempt.commits import afound_out, found_out
+from onward.attempt.occurrences import Occurrences
 from onward.attempt.overrun import swallowed, told_to_a_task
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock
-from onward.base.failure import Failure, describe, kind_of, message_of, storable
+from onward.base.failure import Failure, describe, describe_behind, kind_of, message_of, storable
 from onward.base.logs import get_logger
 from onward.base.wording import a
+from onward.contract.notes import Notes
 from onward.errors import (
     JobTimeout,
 )
@@ -40,8 +43,9 @@ from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY, RetryPolicy
 from onward.job.scrubbing import Scrub
 from onward.job.secrets import MASK
-from onward.job.signals import Discard, Signal
+from onward.job.signals import Discard, Retry, Signal
 from onward.security.encryption import Encryption
+from onward.security.note_seals import NoteSeals
 
 __all__ = [
     "Attempt",
@@ -65,7 +69,7 @@ _UNRUN = (Awaitable, Generator, AsyncGenerator)
 _DONE = Done()
 
 Report = Callable[[Lease, float, str | None], bool]
-Transact = Callable[[Lease, JobContext], TransactionBlock]
+Transact = Callable[[Lease, JobContext, Any], TransactionBlock]
 Fenced = Callable[[Lease, Callable[[Lease], bool]], bool | None]
 
 
@@ -90,6 +94,10 @@ class Runtime:
     transact: Transact
     note_after_completion: Callable[[Attempt], None]  # an error that a run met after its job was completed
     encryption: Encryption
+    notes: Notes
+    note_seals: NoteSeals
+    patience: float  # seconds for which a note is tried again while the store is away
+    occurrences: Occurrences
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
     # Writes under the lease as it is now: its session may have been adopted.  False: it is lost; None: not known now.
@@ -166,6 +174,8 @@ def run(ready: Ready, runtime: Runtime, slot: Interruptible | None = None) -> At
             raise
         if not returned and error is None:
             error = late
+    if ready.context is not None and ready.context.open_completion is not None:
+        error = found_out(ready.context, ready.context.open_completion.find_out, error)
     try:
         return _ended(ready, runtime, value, error, started, told=told)
     except BaseException:  # noqa: BLE001  not from this code: a trace function that the handler left raises once
@@ -187,6 +197,8 @@ async def run_async(ready: Ready, runtime: Runtime) -> Attempt:
         error = raised
         if issubclass(type(raised), TimeoutError) and deadline.expired():
             error = JobTimeout(f"the job's task was cancelled at its time-out of {ready.terms.timeout:g} s")
+    if ready.context is not None and ready.context.open_completion is not None:
+        error = await afound_out(ready.context, ready.context.open_completion.afind_out, error)
     try:
         return _ended(ready, runtime, value, error, started, told=told_to_a_task(deadline))
     finally:
@@ -249,6 +261,8 @@ def undecided(
 def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
     if ready.context is not None and ready.context.completed is not None:
         return _completed(ready, runtime, value, error, duration_ms)
+    if error is None and ready.context is not None:
+        error = ready.context.left_open()
     if value is None and error is None:  # nearly always
         return Attempt(lease=ready.lease, letter=ready.letter, outcome=_DONE, duration_ms=duration_ms)
     if error is None and isinstance(value, Signal):
@@ -301,7 +315,12 @@ def _completed(ready: Ready, runtime: Runtime, value: Any, error: BaseException 
 
 def _failure(error: BaseException | None, letter: Letter, runtime: Runtime) -> Failure | None:
     """Return an error as it is stored and logged, without the secrets of its job's arguments."""
-    return None if error is None else describe(error, scrubber(letter, runtime))
+    if error is None:
+        return None
+    scrub = scrubber(letter, runtime)
+    if issubclass(type(error), Retry) and error.__cause__ is not None:
+        return describe_behind(error, error.__cause__, scrub)  # by which dead letters are told apart
+    return describe(error, scrub)
 
 
 def scrubber(letter: Letter, runtime: Runtime) -> Scrub:
@@ -334,7 +353,7 @@ def _misfit(ready: Ready, error: BaseException, runtime: Runtime) -> Attempt:
     reason = message_of(error, scrubber(letter, runtime))
     if has_waited(lease, runtime):
         dead = Dead(reason, cause="misfit", ran=False, quotes=True)
-        return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure("DoesNotFit", reason))
+        return Attempt(lease=lease, letter=letter, outcome=dead, failure=Failure(kind_of(error), reason))
     return Attempt(lease=lease, letter=letter, outcome=parked(lease, reason))
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 
 from onward.attempt.attempt import Attempt, Ready
+from onward.base.failure import kind_of, name_of
 from onward.errors import JobTimeout
 from onward.job.arguments import DoesNotFit
 from onward.job.context import JobContext
@@ -30,10 +31,10 @@ class FirstError:
         failure, error = attempt.failure, watched.error
         if isinstance(error, DoesNotFit):  # such a job is parked, and a test would wait for ever
             self._error = error
-        elif failure is not None and failure.kind == JobTimeout.__name__:  # which ends a thread that does not expect it
+        elif failure is not None and failure.kind == name_of(JobTimeout):  # which ends a thread that does not expect it
             self._error = TimeoutError(failure.message)
         elif failure is not None and not isinstance(error, Signal):  # a signal is what the handler wanted
-            known = error is not None and type(error).__name__ == failure.kind
+            known = error is not None and kind_of(error) == failure.kind
             self._error = error if known else RuntimeError(str(failure))
         return attempt
 

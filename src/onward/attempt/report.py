@@ -16,9 +16,10 @@ from onward import telemetry
 from onward.attempt.attempt import Attempt
 from onward.backend import Reaped
 from onward.base.durations import spoken
-from onward.base.failure import Failure
+from onward.base.failure import Failure, name_of
 from onward.base.logs import get_logger
 from onward.base.wording import counted
+from onward.errors import JobStopped, JobTimeout
 from onward.job.envelope import Sealed
 from onward.job.outcome import DISCARDS, REJECTIONS, Cancelled, Dead, RetryLater
 from onward.job.settlement import Settled, Settlement
@@ -39,7 +40,7 @@ logger = get_logger("onward.job")
 
 _UNVERIFIED_EVERY = 60.0  # seconds between two lines that say the same
 
-_SWALLOWED = {"JobTimeout": "jobs_overran", "JobStopped": "jobs_cancel_ignored"}
+_SWALLOWED = {name_of(JobTimeout): "jobs_overran", name_of(JobStopped): "jobs_cancel_ignored"}
 # The events of the settling moves.  Moves that do not end a lease have events of their own, below.
 _EVENTS: dict[str, type[JobEvent]] = {
     row.event: getattr(telemetry, row.event)
@@ -219,8 +220,7 @@ def _log_swallowed(attempt: Attempt, swallowed: Failure) -> None:
     event = _SWALLOWED[swallowed.kind].replace("jobs_", "job.")
     _write(
         logging.WARNING,
-        "%s %s %s attempt %d: %s",
-        event,
+        f"{event} %s %s attempt %d: %s",  # one text per event
         _job_of(attempt),
         attempt.lease.envelope.id,
         attempt.lease.attempts + 1,

@@ -5,7 +5,6 @@ For scripts and tests.  Retries are real; the clock jumps over delays.
 
 from __future__ import annotations
 
-from onward.backend import Capabilities
 from onward.backends.memory import MemoryBackend
 from onward.base.clock import Clock, JumpingClock
 
@@ -13,7 +12,7 @@ __all__ = ["SyncBackend"]
 
 
 class SyncBackend(MemoryBackend):
-    capabilities = Capabilities(durable=False, shared=False)
+    """Jobs in memory, on a clock that jumps to the next one that is due."""
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.jumping = clock if isinstance(clock, JumpingClock) else JumpingClock(clock)

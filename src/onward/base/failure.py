@@ -18,7 +18,18 @@ import msgspec
 from onward.base.credentials import without_credentials
 from onward.base.wording import counted
 
-__all__ = ["Failure", "describe", "escaped", "escaped_lines", "kind_of", "message_of", "storable", "user_part"]
+__all__ = [
+    "Failure",
+    "describe",
+    "describe_behind",
+    "escaped",
+    "escaped_lines",
+    "kind_of",
+    "message_of",
+    "name_of",
+    "storable",
+    "user_part",
+]
 
 Scrub = Callable[[str], str]
 
@@ -43,10 +54,31 @@ def describe(error: BaseException, scrub: Scrub = without_credentials) -> Failur
     return Failure(kind_of(error, scrub), storable(said), _traceback(error, said, scrub))
 
 
+def describe_behind(error: BaseException, cause: BaseException, scrub: Scrub) -> Failure:
+    """Make the record of a cause that another exception was raised from, with the traceback of both."""
+    return Failure(kind_of(cause, scrub), message_of(cause, scrub), _traceback(error, _said(error, scrub), scrub))
+
+
 def kind_of(thing: object, scrub: Scrub = without_credentials) -> str:
-    """Return the name of an object's class."""
+    """Return the name of an object's class; unless it is Python's own, with its module.
+
+    >>> from decimal import Inexact
+    >>> kind_of(ValueError()), kind_of(Inexact())
+    ('ValueError', 'decimal.Inexact')
+    """
+    return _kind(type(thing), scrub)
+
+
+def name_of(kind: type) -> str:
+    """Return what `kind_of` says of the instances of a class."""
+    return _kind(kind, without_credentials)
+
+
+def _kind(kind: type, scrub: Scrub) -> str:
     try:
-        name = _plain(type(thing).__qualname__)
+        module, name = _plain(kind.__module__), _plain(kind.__qualname__)
+        if module != "builtins":
+            name = f"{module}.{name}"
         return storable(name if scrub is without_credentials else scrub(name), 200)
     except BaseException:  # noqa: BLE001  a metaclass may raise anything
         return "?"

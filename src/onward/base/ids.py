@@ -6,6 +6,7 @@ rise strictly, so jobs that fall due in the same microsecond keep the order in w
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
 import uuid
@@ -13,7 +14,7 @@ import uuid
 from onward.base import forks
 from onward.base.clock import Clock
 
-__all__ = ["IdMaker", "derived_id", "earliest_id", "random_owner"]
+__all__ = ["IdMaker", "derived_id", "earliest_id", "occurrence_id", "random_owner"]
 
 _RANDOM_BITS = 74
 _RANDOM_MASK = (1 << _RANDOM_BITS) - 1
@@ -33,15 +34,11 @@ class IdMaker:
         self._tail = 0
         self._pool: list[int] = []
         self._pid = 0
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
-    def before_fork(self) -> None:
-        """Do nothing: the state may be copied."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            # Another thread of the parent may have held the lock: the child would wait for it for ever.
-            self._lock = threading.Lock()
+    def _begin_anew(self) -> None:
+        # Another thread of the parent may have held the lock: the child would wait for it for ever.
+        self._lock = threading.Lock()
 
     def __call__(self) -> str:
         with self._lock:
@@ -84,6 +81,17 @@ def earliest_id(micros: int) -> str:
 def derived_id(job_id: str, token: int, purpose: str) -> str:
     """Return an id that is the same whenever it is derived again, so repeating the enqueue is harmless."""
     return uuid.uuid5(_NAMESPACE, f"{purpose}:{job_id}:{token}").hex
+
+
+def occurrence_id(namespace: str, schedule: str, tick: int) -> str:
+    """Return the id of a schedule's job for one tick: the same on every machine, in the order of the ticks.
+
+    >>> occurrence_id("default", "nightly", 1_767_225_600_000_000)[:13]
+    '019b76daa8007'
+    """
+    digest = hashlib.sha256(f"onward/1 occurrence\0{namespace}\0{schedule}\0{tick}".encode()).digest()
+    high, low = int.from_bytes(digest[:2], "big") >> 4, int.from_bytes(digest[2:10], "big") & _LOW_MASK
+    return f"{(max(0, tick) // 1000 << 80) | (7 << 76) | (high << 64) | (2 << 62) | low:032x}"
 
 
 def random_owner() -> str:

@@ -20,7 +20,7 @@ class Argument(NamedTuple):
 
     @property
     def is_option(self) -> bool:
-        return self.name.startswith("--")
+        return self.name.startswith("-")
 
     @property
     def takes_value(self) -> bool:

@@ -39,5 +39,5 @@ COMMAND = Command(
         argument("--job", "the name of the job that it belongs to; without it, a key of all jobs", metavar="NAME"),
     ),
     about="For example: `onward forget order:42 --job charge`. A key that a running job holds is not forgotten, and the "
-    "exit code is 1: forget it when the job has ended, or cancel the job first. Where jobs are encrypted, the keys are needed.",
+    "exit code is 1: forget it when the job has ended, or cancel the job first. With encrypted jobs it needs the keys.",
 )

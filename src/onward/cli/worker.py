@@ -6,6 +6,7 @@ import logging
 import sys
 from argparse import ArgumentTypeError, Namespace
 
+from onward.base.clock import SystemClock
 from onward.base.names import whole
 from onward.cli import values, workers
 from onward.cli.application import given
@@ -45,6 +46,8 @@ def run(args: Namespace) -> int:
             "log_level": log_level(args),
             "log_format": args.log_format,
             "tell_files": args.reload,
+            # With --reload, every process has the code of its own start.
+            "deployed_at": None if args.reload else SystemClock().micros(),
             **once,
         }
     )

@@ -19,7 +19,7 @@ from onward.config import Settings
 from onward.errors import ArgumentError, OptionError
 from onward.job.arguments import encode_value
 from onward.job.definition import EnqueueOptions, JobDefinition
-from onward.job.envelope import Envelope, Form, Letter, owned_key, seal
+from onward.job.envelope import Envelope, Form, Letter, Occurrence, owned_key, seal
 from onward.job.payload_limits import refuse_misshapen
 from onward.job.registry import Entry, Registry
 from onward.job.retry import RetryPolicy, travels
@@ -100,6 +100,44 @@ class LetterWriter:
             return [form.fill(job_id, payload, now) for job_id, payload in zip(ids, payloads, strict=True)]
 
         return fill
+
+    def template(
+        self, definition: JobDefinition, options: EnqueueOptions, payload: bytes, key_of: UniqueKey | None = None
+    ) -> tuple[Letter, float | None]:
+        """Return the letter of a call that is to be sealed often, in the clear, and how long each copy is valid."""
+        if options.delay or options.at is not None:
+            raise OptionError(f"{definition.name}: a schedule says when it runs: leave out delay and at")
+        if key_of is not None and options.unique_key is None:
+            options = replace(options, unique_key=key_of(payload))
+        letter = self._letter_of(definition, options, payload)
+        lasting = options.expires_at is not None or (options.expires_in is None and definition.expires_at is not None)
+        expires_in = (
+            None if lasting else options.expires_in if options.expires_in is not None else definition.expires_in
+        )
+        expires_at = letter.expires_at if lasting else None
+        return msgspec.structs.replace(letter, expires_at=expires_at, enqueued_at=0), expires_in
+
+    def seal_again(
+        self,
+        letter: Letter,
+        *,
+        job_id: str | None = None,
+        not_before: int | None = None,
+        expires_at: int | None = None,
+        schedule: Occurrence | None = None,
+    ) -> Envelope:
+        """Seal one copy of a template."""
+        copy = msgspec.structs.replace(
+            letter,
+            id=job_id or self._new_id(),
+            enqueued_at=self._clock.micros(),
+            not_before=not_before,
+            expires_at=letter.expires_at if expires_at is None else expires_at,
+            enc=None,
+            schedule=schedule,
+        )
+        self._keys.look()
+        return seal(self._encryption.close(copy), sign=self._sign, limit=self.max_payload)
 
     def _form(self, definition: JobDefinition, options: EnqueueOptions) -> Form:
         letter, encrypt = self._encryption.form(self._letter_of(definition, options, b"{}"))

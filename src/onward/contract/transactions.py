@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from typing import Any, Literal, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from onward.base.failure import Failure
-from onward.contract.values import Enqueued
+from onward.contract.values import Enqueued, StoredJob
 from onward.errors import TransactionError
 from onward.job.envelope import Envelope
 from onward.job.lease import Lease
@@ -124,9 +124,21 @@ class Transacts(Protocol):
     """A store that can take part in transactions."""
 
     dialect: Dialect
+    exclusive: bool  # whether a transaction that writes keeps all others from writing until it ends
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         """Enqueue within the transaction in which the statements are run.  All or nothing, like `enqueue`."""
+        ...
+
+    def showing(self, job_id: str, style: Style) -> Steps[StoredJob | None]:
+        """Return a job as the transaction sees it in which the statements are run."""
+        ...
+
+    def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
+        """Apply a settlement within the transaction in which ``run`` runs statements, if the lease is not lost.
+
+        It is fenced like that of a `Completion`; the transaction, and whether it is committed, are the caller's.
+        """
         ...
 
     def recognizing(self, style: Style) -> Steps[None]:

@@ -29,10 +29,13 @@ from onward.job.retry import PortablePolicy
 __all__ = [
     "UNSIGNED",
     "VERSION",
+    "CatchUp",
     "Encrypt",
     "Envelope",
     "Form",
     "Letter",
+    "Occurrence",
+    "Overlap",
     "Sealed",
     "Sign",
     "Verify",
@@ -40,6 +43,7 @@ __all__ = [
     "owned_key",
     "parted",
     "seal",
+    "signed",
 ]
 
 VERSION = 1
@@ -58,6 +62,25 @@ _Seconds = Annotated[float, msgspec.Meta(ge=0, le=LONGEST)]
 
 UniqueStrategy = Literal["ignore_new", "cancel_existing"]
 Isolation = Literal["thread", "process"]
+Overlap = Literal["allow", "queue", "skip", "cancel"]
+CatchUp = Literal["skip", "once"] | int
+
+
+class Occurrence(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """Which tick of which schedule a job is, and what its schedule says about late and overlapping runs."""
+
+    name: str
+    tick: _Instant
+    expression: str
+    zone: str = "UTC"
+    offset: int = 0  # microseconds by which every tick is shifted
+    catch_up: CatchUp = "once"
+    overlap: Overlap = "queue"
+
+    @property
+    def hold(self) -> str | None:
+        """The key that its runs hold one after the other.  No job's name has a slash in it."""
+        return None if self.overlap == "allow" else f"schedule/{self.name}"
 
 
 class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
@@ -87,6 +110,14 @@ class Letter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=F
     meta: dict[str, Any] = {}
     secrets: tuple[str, ...] = ()  # arguments that are never shown
     enc: str | None = None  # how the payload is encrypted, and with which key
+    schedule: Occurrence | None = None
+
+    @property
+    def hold(self) -> str | None:
+        """The key that one run at a time holds, of all that name it."""
+        if self.single_instance:
+            return self.name or self.job
+        return None if self.schedule is None else self.schedule.hold
 
     @property
     def key_owner(self) -> str:
@@ -139,7 +170,7 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
     limit = min(limit, LARGEST)
     if len(body) > limit:
         raise PayloadTooLarge(len(body), limit)
-    data = _UNSIGNED + body if sign is None else sign(letter.queue)(body)
+    data = signed(body, letter.queue, sign)
     owner = letter.key_owner
     ttl = letter.idempotency_ttl
     return Envelope(
@@ -157,9 +188,14 @@ def seal(letter: Letter, *, delay: int = 0, sign: Sign | None = None, limit: int
         unique_strategy=letter.unique_strategy,
         idempotency_key=None if letter.idempotency_key is None else owned_key(owner, letter.idempotency_key),
         idempotency_ttl=86_400 * SECOND if ttl is None else round(ttl * SECOND),
-        single_instance=(letter.name or letter.job) if letter.single_instance else None,
+        single_instance=letter.hold,
         timeout=letter.timeout,
     )
+
+
+def signed(body: bytes, queue: str, sign: Sign | None) -> bytes:
+    """Put the header before sealed bytes."""
+    return _UNSIGNED + body if sign is None else sign(queue)(body)
 
 
 def owned_key(owner: str, key: str) -> str:

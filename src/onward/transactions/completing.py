@@ -15,19 +15,15 @@ session has released the job's row, and then knows.
 
 from __future__ import annotations
 
-import asyncio
 import re
-import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import Token, copy_context
+from contextvars import Token
 from functools import partial
 from types import TracebackType
 from typing import Any, NoReturn, ParamSpec, TypeVar, overload
 
 from onward.attempt.attempt import Attempt
-from onward.attempt.settle import Settler
 from onward.backend import Backend
 from onward.base.failure import Failure
 from onward.base.interruption import uninterrupted
@@ -35,12 +31,14 @@ from onward.base.logs import get_logger
 from onward.client.bound_job import Job, JobHandle
 from onward.contract.transactions import Completion, Transacts, in_the_way
 from onward.errors import BackendError, BackendUnavailable, LeaseLost, TransactionError
-from onward.job.context import JobContext
+from onward.job.context import Completed, JobContext
 from onward.job.lease import Lease
-from onward.job.results import Results
-from onward.transactions.joining import Call1, Joins, Letters
+from onward.transactions.blocks import Blocks
+from onward.transactions.callers_block import CallersBlock
+from onward.transactions.joining import Call1, Letters
+from onward.transactions.waiting import OwnThread, has_happened
 
-__all__ = ["AsyncHandlerTransaction", "Block", "Blocks", "HandlerTransaction", "note_after_completion"]
+__all__ = ["AsyncHandlerTransaction", "Block", "HandlerTransaction", "note_after_completion", "open_block"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -48,7 +46,6 @@ H = TypeVar("H")
 
 logger = get_logger("onward.job")
 
-_FIRST_PAUSE, _LONGEST_PAUSE = 0.05, 1.0
 _NOT_THE_HANDLERS = ("commit", "rollback", "close")
 # Statements that begin or end a transaction.  One that is sent another way is noticed before the commit, but not prevented.
 _ENDS_IT = re.compile(
@@ -58,27 +55,9 @@ _ENDS_IT = re.compile(
 _ELSEWHERE = re.compile(r"\s*ATTACH\b", re.IGNORECASE)  # SQLite commits each attached file by itself
 
 
-class Blocks:
-    """The parts that the transactions of an application's handlers share."""
-
-    def __init__(
-        self,
-        joins: Joins,
-        *,
-        at_most: float,
-        patience: float,
-        results: Results,
-        settler: Settler,
-    ) -> None:
-        self.joins = joins
-        self.at_most = at_most  # seconds, where no other connection can write meanwhile
-        self.patience = patience  # seconds to find out what became of a commit
-        self.results = results
-        self.settler = settler
-
-    def open(self, lease: Lease, context: JobContext) -> Block:
-        """Make the one block of a run."""
-        return Block(self, lease, context)
+def open_block(blocks: Blocks, lease: Lease, context: JobContext, connection: Any) -> Block | CallersBlock:
+    """Make the one block of a run: on a connection of the store, or on one that the handler has."""
+    return Block(blocks, lease, context) if connection is None else CallersBlock(blocks, lease, context, connection)
 
 
 def note_after_completion(store: Backend, attempt: Attempt, protect: Callable[[Lease, Failure], Failure]) -> None:
@@ -103,7 +82,7 @@ class _Handlers:
         self._blocks = blocks
         self._context = context
         self.left = False
-        self.outcome: tuple[bytes | None, str | None] = (None, None)
+        self.outcome = Completed(None, None)
 
     @property
     def connection(self) -> Any:
@@ -114,7 +93,7 @@ class _Handlers:
     def complete(self, result: Any = None) -> None:
         """Set the job's result.  The job is completed when the block ends, with or without one."""
         self._refuse_if_left()
-        self.outcome = self._blocks.results.encode(self._context.job, result, self._context.scrub)
+        self.outcome = Completed(*self._blocks.results.encode(self._context.job, result, self._context.scrub))
 
     def _store(self, letters: Letters[H]) -> H:
         self._refuse_if_left()
@@ -173,7 +152,7 @@ class AsyncHandlerTransaction(_Handlers):
     A task that is cancelled during a call ends when the call has ended: else the next call would read its answer.
     """
 
-    def __init__(self, completion: Completion, blocks: Blocks, context: JobContext, thread: _Thread) -> None:
+    def __init__(self, completion: Completion, blocks: Blocks, context: JobContext, thread: OwnThread) -> None:
         super().__init__(completion, blocks, context)
         self._thread = thread
 
@@ -213,7 +192,7 @@ class Block:
         self._context = context
         self._completion: Completion
         self._given: _Handlers
-        self._thread: _Thread  # where an async handler's block is
+        self._thread: OwnThread  # where an async handler's block is
         self._outside: Token[object | None] | None = None
 
     def __enter__(self) -> HandlerTransaction:
@@ -227,6 +206,7 @@ class Block:
                 completion is not None
             ):  # the handler was interrupted meanwhile: Python calls no `__exit__` for a block that was not entered
                 completion.roll_back()
+            self._context.leave_transaction()
             raise
         self._given = given = HandlerTransaction(completion, self._blocks, self._context)
         self._begun(completion)
@@ -242,11 +222,12 @@ class Block:
 
     async def __aenter__(self) -> AsyncHandlerTransaction:
         self._context.begin_transaction()
-        self._thread = thread = _Thread()
+        self._thread = thread = OwnThread()
         try:
             completion = await thread.whole(partial(self._store.begin, at_most=self._blocks.at_most), regret=_undo)
         except BaseException:
             thread.end()
+            self._context.leave_transaction()
             raise
         self._given = given = AsyncHandlerTransaction(completion, self._blocks, self._context, thread)
         self._begun(completion)
@@ -268,6 +249,7 @@ class Block:
 
     def _left(self) -> None:
         self._given.left = True
+        self._context.leave_transaction()
         if self._outside is not None:
             in_the_way.reset(self._outside)
 
@@ -283,7 +265,7 @@ class Block:
             self._completion.roll_back()
         else:
             self._commit()
-            self._context.complete(*self._given.outcome)
+            self._context.complete(self._given.outcome)
 
     def _settle(self) -> None:
         settled = self._completion.settle(self._blocks.settler.completion(self._lease, *self._given.outcome))
@@ -299,64 +281,8 @@ class Block:
             self._completion.commit()
         except BackendUnavailable as unanswered:
             self._completion.roll_back()
-            if not self._has_happened(unanswered):
+            if not has_happened(self._store, self._lease, patience=self._blocks.patience, unanswered=unanswered):
                 raise
-
-    def _has_happened(self, unanswered: BackendUnavailable) -> bool:
-        """Ask the store whether the commit happened, until it answers."""
-        deadline = time.monotonic() + self._blocks.patience
-        pause = _FIRST_PAUSE
-        while True:
-            try:
-                happened = self._store.completed(self._lease)
-            except BackendUnavailable:
-                if time.monotonic() + pause > deadline:
-                    raise
-            else:
-                logger.warning(
-                    "job %s: its commit was not answered (%s); it %s",
-                    self._lease.envelope.id,
-                    unanswered,
-                    "happened" if happened else "did not happen",
-                )
-                return happened
-            time.sleep(pause)
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-class _Thread:
-    """The thread in which one block calls the store.
-
-    A thread of its own: those of the event loop are few, and may all wait for the lock that this block has.  And only one:
-    no driver takes two calls at once, or a commit in the middle of one.
-    """
-
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, "onward-transaction")
-
-    async def whole(self, act: Callable[[], T], *, regret: Callable[[T], None] | None = None) -> T:
-        """Call a function and wait for its end.  A task cancelled meanwhile ends then; ``regret`` undoes the result."""
-        task = self._started(act)
-        cancelled: asyncio.CancelledError | None = None
-        while not task.done():
-            try:
-                await asyncio.shield(task)
-            except asyncio.CancelledError as error:
-                cancelled = error
-            except BaseException:  # noqa: BLE001, S110 - raised below
-                pass
-        if cancelled is None:
-            return task.result()
-        if task.exception() is None and regret is not None:
-            await self._started(partial(regret, task.result()))
-        raise cancelled
-
-    def end(self) -> None:
-        self._executor.shutdown(wait=False)
-
-    def _started(self, act: Callable[[], T]) -> asyncio.Future[T]:
-        # In a copy of the handler's context, as `asyncio.to_thread` does.
-        return asyncio.get_running_loop().run_in_executor(self._executor, copy_context().run, act)
 
 
 def _refuse_to_end(how: str) -> NoReturn:

@@ -18,17 +18,19 @@ from contextlib import contextmanager
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar, overload
 
-from onward.backend import Backend, Enqueued
+from onward.backend import Backend, Enqueued, StoredJob
 from onward.base.clock import until
 from onward.client.bound_job import Call, HandleSource, Job, JobHandle
 from onward.client.client import Client
-from onward.contract.transactions import Transacts, arun_steps, run_steps
+from onward.client.record import JobRecord
+from onward.contract.transactions import Steps, Style, Transacts, arun_steps, run_steps
 from onward.errors import ArgumentError, BackendUnreachable, TransactionError
 from onward.job.definition import EnqueueOptions
 from onward.job.envelope import Envelope
-from onward.transactions.callers import AsyncCaller, Caller, caller_of
+from onward.transactions.callers import caller_of
+from onward.transactions.drivers import AsyncCaller, Caller
 
-__all__ = ["AsyncJoined", "Joined", "Joining", "Joins", "Letters"]
+__all__ = ["AsyncJoined", "Joined", "Joining", "Joins", "Letters", "explained"]
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -75,6 +77,10 @@ class Joins:
         self._client.count(letters.envelopes, answers)
         return letters.handles(answers)
 
+    def record(self, stored: StoredJob) -> JobRecord:
+        """Open a stored job."""
+        return self._handles.records.record(stored)
+
     @property
     def store(self) -> Transacts:
         if not isinstance(self._backend, Transacts):
@@ -87,9 +93,10 @@ class Joins:
     def one(self, job: Job[..., Any, Any, T] | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Letters[Any]:
         if not callable(job):  # a name; anything else is refused as one
             envelope = self._by_name(job, *args, **kwargs)
-            return Letters([envelope], lambda answers: self._handles.handle(answers[0]))
+            return Letters([envelope], lambda answers: self._handles.handle(answers[0], envelope))
         found = self._own(job)
-        return Letters(found.sealed([(args, kwargs)]), lambda answers: found.handle(answers[0]))
+        (sealed,) = found.sealed([(args, kwargs)])
+        return Letters([sealed], lambda answers: found.handle(answers[0], sealed))
 
     def _own(self, job: Job[..., Any, Any, T] | Callable[..., T]) -> Job[..., Any, Any, T]:
         """Return a job of this application, given as such or as the function that was made one."""
@@ -103,7 +110,8 @@ class Joins:
         return job
 
     def many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> Letters[list[JobHandle[T]]]:
-        return Letters(job.sealed_many(calls), lambda answers: [job.handle(answer) for answer in answers])
+        sealed = job.sealed_many(calls)
+        return Letters(sealed, lambda answers: list(map(job.handle, answers, sealed)))
 
     def _by_name(self, job: str, payload: Any = None, **options: Any) -> Envelope:
         return self._client.letters.seal_by_name(job, payload, EnqueueOptions.check(options))
@@ -114,8 +122,8 @@ class Joining:
 
     def __init__(self, connection: Any, joins: Joins) -> None:
         self._joins = joins
-        self._caller = caller_of(connection)
-        store, spoken = joins.store, self._caller.kind.dialect
+        self.caller = caller_of(connection)
+        store, spoken = joins.store, self.caller.speech.dialect
         if spoken != store.dialect:
             raise TransactionError(
                 f"this is a connection to a {spoken} database, and the jobs are in a {store.dialect} one: a job can "
@@ -123,13 +131,26 @@ class Joining:
             )
         self._joined: Joined | AsyncJoined | None = None
 
-    def __enter__(self) -> Joined:
-        if self._caller.waits:
-            raise TransactionError("this connection is async: write `async with jobs.transaction(connection) as tx`")
-        self._caller.check()
+    def open(self) -> None:
+        """Refuse a connection without a transaction, and make the tables."""
+        if self.caller.waits:
+            raise TransactionError("this connection is awaited: write `async with … as tx`")
+        self.caller.check()
         if not self._joins.connected:
             self._joins.connect()
-        self._joined = joined = Joined(self._caller, self._joins)
+
+    async def aopen(self) -> None:
+        """The same for a connection that is awaited."""
+        if not self.caller.waits:
+            raise TransactionError("this connection is not awaited: write `with … as tx`, without `async`")
+        await self.caller.check()
+        if not self._joins.connected:
+            await asyncio.to_thread(self._joins.connect)
+
+    def __enter__(self) -> Joined:
+        self.open()
+        assert not self.caller.waits
+        self._joined = joined = Joined(self.caller, self._joins)
         return joined
 
     def __exit__(
@@ -138,12 +159,9 @@ class Joining:
         self._leave()
 
     async def __aenter__(self) -> AsyncJoined:
-        if not self._caller.waits:
-            raise TransactionError("this connection is not async: write `with jobs.transaction(connection) as tx`")
-        await self._caller.check()
-        if not self._joins.connected:
-            await asyncio.to_thread(self._joins.connect)
-        self._joined = joined = AsyncJoined(self._caller, self._joins)
+        await self.aopen()
+        assert self.caller.waits
+        self._joined = joined = AsyncJoined(self.caller, self._joins)
         return joined
 
     async def __aexit__(
@@ -177,16 +195,33 @@ class Joined:
         """Enqueue many calls of a job together."""
         return self._store(self._joins.many(job, calls))
 
+    def put(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        """Store jobs that are sealed already, as `Job.sealed` and `LetterWriter` make them."""
+        return self._store(Letters(list(envelopes), list))
+
+    def get(self, job_id: str) -> JobRecord | None:
+        """Return everything that this transaction knows about a job, also if it was enqueued in it; or None."""
+        stored = self._run(lambda store, style: store.showing(job_id, style))
+        return None if stored is None else self._joins.record(stored)
+
+    def recognize(self) -> None:
+        """Refuse a connection to another database."""
+        store, style = self._joins.store, self._caller.speech.style
+        if not self._recognized:
+            run_steps(store.recognizing(style), self._caller.run)
+            self._recognized = True
+
     def _store(self, letters: Letters[H]) -> H:
+        stored = self._run(lambda store, style: store.joining(letters.envelopes, style) if letters.envelopes else None)
+        return self._joins.stored(letters, stored or [])
+
+    def _run(self, steps: Callable[[Transacts, Style], Steps[T] | None]) -> T | None:
         _refuse_if_left(left=self.left)
         self._caller.check()  # again: the caller may have ended the transaction
-        store, style = self._joins.store, self._caller.kind.style
-        with _explained():
-            if not self._recognized:
-                run_steps(store.recognizing(style), self._caller.run)
-                self._recognized = True
-            steps = store.joining(letters.envelopes, style)
-            return self._joins.stored(letters, run_steps(steps, self._caller.run) if letters.envelopes else [])
+        with explained():
+            self.recognize()
+            asked = steps(self._joins.store, self._caller.speech.style)
+            return None if asked is None else run_steps(asked, self._caller.run)
 
 
 class AsyncJoined:
@@ -210,20 +245,39 @@ class AsyncJoined:
         """Enqueue many calls of a job together."""
         return await self._store(self._joins.many(job, calls))
 
+    async def put(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
+        """Store jobs that are sealed already."""
+        return await self._store(Letters(list(envelopes), list))
+
+    async def get(self, job_id: str) -> JobRecord | None:
+        """Return everything that this transaction knows about a job, or None."""
+        stored = await self._run(lambda store, style: store.showing(job_id, style))
+        return None if stored is None else self._joins.record(stored)
+
+    async def recognize(self) -> None:
+        """Refuse a connection to another database."""
+        store, style = self._joins.store, self._caller.speech.style
+        if not self._recognized:
+            await arun_steps(store.recognizing(style), self._caller.run)
+            self._recognized = True
+
     async def _store(self, letters: Letters[H]) -> H:
+        stored = await self._run(
+            lambda store, style: store.joining(letters.envelopes, style) if letters.envelopes else None
+        )
+        return self._joins.stored(letters, stored or [])
+
+    async def _run(self, steps: Callable[[Transacts, Style], Steps[T] | None]) -> T | None:
         _refuse_if_left(left=self.left)
         await self._caller.check()
-        store, style = self._joins.store, self._caller.kind.style
-        with _explained():
-            if not self._recognized:
-                await arun_steps(store.recognizing(style), self._caller.run)
-                self._recognized = True
-            steps = store.joining(letters.envelopes, style)
-            return self._joins.stored(letters, await arun_steps(steps, self._caller.run) if letters.envelopes else [])
+        with explained():
+            await self.recognize()
+            asked = steps(self._joins.store, self._caller.speech.style)
+            return None if asked is None else await arun_steps(asked, self._caller.run)
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
+def explained() -> Iterator[None]:
     """Turn a driver's error that a table is missing into one that names the cause; let all others pass to the caller."""
     try:
         yield

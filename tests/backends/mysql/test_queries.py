@@ -50,6 +50,18 @@ PARAMETERS = {
     "adopted": "owner-2",
     "after": "",
     "now": 5_000_000,
+    "schedule": b"nightly",
+    "names": ["hourly", "nightly"],
+    "version": 1,
+    "following": 2,
+    "last": 1 << 53,
+    "origin": "code",
+    "fingerprint": "f",
+    "declared_at": 1,
+    "booked_until": 1,
+    "paused_at": None,
+    "missed": 0,
+    "sealed": b"",
 }
 # Which index of which table each must walk.
 INDEXES = {
@@ -86,7 +98,14 @@ INDEXES = {
     "owners_of_queue": {"place_idx"},
     "next_finished": {"PRIMARY"},
     "pick": {"PRIMARY"},
+    "put_schedule": {"PRIMARY"},
+    "change_schedule": {"PRIMARY"},
+    "drop_schedule": {"PRIMARY"},
+    "schedules_seen": {"PRIMARY"},
+    "lock_unbegun": {"PRIMARY"},
+    "take_back": {"PRIMARY"},
 }
+WITH_ANSWER = {"put_schedule", "change_schedule", "drop_schedule"}  # a write, and whether it wrote
 SMALL = {"queue", "wanted", "lease", "ended", "lost", "taken", "onward_queues", "onward_sessions"}
 
 
@@ -140,7 +159,8 @@ def full(mariadb):
 @pytest.mark.parametrize("name", INDEXES)
 def test_a_statement_walks_its_index(full, mariadb, name):
     with closing(mariadb.connect("jobs")) as connection, connection.cursor() as cursor:
-        cursor.execute(f"EXPLAIN {written(name)}")
+        sql = written(name)
+        cursor.execute(f"EXPLAIN {sql.split(';')[0] if name in WITH_ANSWER else sql}")
         headings = [column[0] for column in cursor.description]
         plan = [dict(zip(headings, row, strict=True)) for row in cursor.fetchall()]
 

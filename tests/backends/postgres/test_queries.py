@@ -33,7 +33,7 @@ SMALL = {
     "paused_queues",
     "sessions",
 }
-SMALL_TABLES = ("onward_sessions", "onward_queues", "onward_ended")  # the last is a sequence
+SMALL_TABLES = ("onward_sessions", "onward_queues", "onward_schedules", "onward_ended")  # the last is a sequence
 # Asked only after a statement has failed: a row that no worker wrote is in no index.
 SEARCHES = {"damaged_jobs"}
 PLANNED = sorted(STATEMENTS.keys() - COMMANDS - OVERVIEWS - SMALL - SEARCHES)
@@ -69,6 +69,11 @@ INDEXES = {
     "key_holders": {"onward_jobs_held_idx"},
     "next_finished": {"onward_finished_pkey"},
     "evidence": {"onward_attempts_pkey", "onward_finished_pkey", "onward_jobs_pkey"},
+    "change_schedule": {"onward_schedules_pkey"},
+    "drop_schedule": {"onward_schedules_pkey"},
+    "schedules_seen": {"onward_schedules_pkey"},
+    "unique_keys_of": {"onward_jobs_pkey"},
+    "take_back": {"onward_jobs_pkey"},
 }
 
 FILL = """

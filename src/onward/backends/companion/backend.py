@@ -9,7 +9,8 @@ dies between the two writes leaves one of these, and none of them loses a job or
     waiting, not due     has a message           the message comes early: it is put back until then
     executing            has a message           another's, or a second one: it is put back for a moment
     ended                has a message           it is removed
-    nothing              has a message           another program put it there: it is stored, then claimed
+    nothing              has a message           another program put it there: it is stored, then claimed;
+                                                 but if a schedule booked it, it was taken back: it is removed
     waiting, due         has none                the next sweep puts one there (`sweeping`)
 
 Two messages about one job do no harm: the store hands it out once.
@@ -52,12 +53,13 @@ from onward.backends.companion import health
 from onward.backends.companion.deliveries import Deliveries
 from onward.backends.companion.messages import REFUSALS, message
 from onward.backends.companion.putting import Putter
-from onward.backends.companion.store import CompanionStore
+from onward.backends.companion.schedules import CompanionSchedules
 from onward.backends.companion.sweeping import Sweep
 from onward.base import forks
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
+from onward.contract.companion import CompanionStore
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable, BackendUnreachable
 from onward.job.states import LIVE, State
 
@@ -68,7 +70,7 @@ logger = get_logger("onward.companion")
 _RESUMED = 0.5  # seconds between two looks at queues that are all paused
 
 
-class AccompaniedBackend(Backend):
+class AccompaniedBackend(CompanionSchedules, Backend):
     """A broker with its companion store."""
 
     def __init__(self, broker: Backend, store: CompanionStore, *, clock: Clock | None = None) -> None:
@@ -80,7 +82,7 @@ class AccompaniedBackend(Backend):
         put = self._putter.put_missing
         self._sweep = Sweep(broker, store, self.clock, put) if isinstance(broker, Counting) else None
         self._closed = threading.Event()
-        forks.watch(self)
+        forks.call_in_child(self._deliveries.begin_anew)  # broker and store handle their connections
 
     @property
     def capabilities(self) -> Capabilities:
@@ -284,13 +286,6 @@ class AccompaniedBackend(Backend):
         finally:
             self.store.close()
 
-    def before_fork(self) -> None:
-        """Do nothing: broker and store handle their connections."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._deliveries.begin_anew()
-
 
 def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
     """Return the capabilities of the two together: the broker decides when a job comes, the store what becomes of it.
@@ -307,6 +302,7 @@ def _together(broker: Capabilities, store: Capabilities) -> Capabilities:
         holds=store.holds,
         knows_ids=store.knows_ids,
         remembers=store.remembers,
+        schedules=store.schedules,
         durable=broker.durable and store.durable,
         shared=broker.shared and store.shared,
     )

@@ -27,15 +27,16 @@ from onward.backend import (
 from onward.backends.companion.messages import (
     after_settling,
     envelope_of,
+    is_booked,
     job_id_of,
     message,
     until,
     wait_of,
 )
 from onward.backends.companion.putting import Putter, quietly
-from onward.backends.companion.store import CompanionStore
 from onward.base.clock import Clock
 from onward.base.logs import get_logger
+from onward.contract.companion import CompanionStore
 from onward.errors import BackendMisconfigured, BackendRefused
 from onward.job.envelope import Envelope, Sealed
 from onward.job.settlement import Settled
@@ -300,6 +301,9 @@ class Deliveries:
         asked: dict[str, Lease] = {}
         for lease in unknown:
             job = Sealed(job_id_of(lease.envelope.id), lease.envelope.queue, lease.envelope.data)
+            if is_booked(job):  # and taken back since; a schedule books in the store before its message is put
+                moves.append(Settlement.ack(lease))
+                continue
             envelope = envelope_of(job, now=self._clock.micros())
             try:
                 self._store.enqueue([msgspec.structs.replace(envelope, unique_key=None)], retried=True)

@@ -19,7 +19,17 @@ from onward.job.envelope import Envelope, Sealed, open_sealed, seal
 from onward.job.settlement import Settled, crash_pause
 from onward.job.states import FINISHED, State
 
-__all__ = ["REFUSALS", "after_settling", "another", "envelope_of", "job_id_of", "message", "until", "wait_of"]
+__all__ = [
+    "REFUSALS",
+    "after_settling",
+    "another",
+    "envelope_of",
+    "is_booked",
+    "job_id_of",
+    "message",
+    "until",
+    "wait_of",
+]
 
 REFUSALS = (BackendRefused, PayloadTooLarge, InvalidName)  # of a message: nothing was stored, and never will be
 _ANOTHER = re.compile("~[0-9a-f]{8}$")
@@ -64,6 +74,14 @@ def envelope_of(sealed: Sealed, *, now: int) -> Envelope:
     except EnvelopeError:  # the worker that claims it discards it, with the reason
         return Envelope(sealed.id, sealed.queue, sealed.data, job="", enqueued_at=now, max_crashes=3)
     return msgspec.structs.replace(seal(letter, limit=sys.maxsize), data=sealed.data)
+
+
+def is_booked(sealed: Sealed) -> bool:
+    """Whether a schedule has booked this job."""
+    try:
+        return open_sealed(sealed).schedule is not None
+    except EnvelopeError:
+        return False
 
 
 def until(stored: StoredJob, now: int) -> float:

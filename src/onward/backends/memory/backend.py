@@ -26,6 +26,7 @@ from onward.backend import (
 from onward.backends.memory import settling
 from onward.backends.memory.inspection import MemoryInspection
 from onward.backends.memory.notes import MemoryNotes
+from onward.backends.memory.schedules import MemorySchedules
 from onward.backends.memory.store import MemoryJob, MemoryStore, OpenSession
 from onward.backends.memory.transfer import MemoryTransfer
 from onward.base.clock import SECOND, Clock, SystemClock
@@ -36,10 +37,10 @@ from onward.job.states import State
 __all__ = ["MemoryBackend"]
 
 
-class MemoryBackend(MemoryInspection, MemoryNotes, MemoryTransfer, Backend):
+class MemoryBackend(MemoryInspection, MemoryNotes, MemorySchedules, MemoryTransfer, Backend):
     """A store in this process's memory: no other process sees it, and it ends with the process."""
 
-    capabilities = Capabilities(durable=False, shared=False, notes=True)
+    capabilities = Capabilities(durable=False, shared=False, notes=True, schedules=True)
 
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()

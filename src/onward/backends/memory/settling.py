@@ -48,6 +48,7 @@ def _apply(store: MemoryStore, job: MemoryJob, settlement: Settlement, now: int)
             failure=what.failure,
             at=now,
             duration_ms=settlement.duration_ms,
+            owner=job.owner,
         )
     job.attempts += what.attempts
     job.crashes += what.crashes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from math import inf
@@ -13,17 +14,20 @@ from onward.backend import (
     Held,
     Lease,
     Renewal,
+    Settled,
+    Settlement,
     Turn,
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.mysql import claiming, enqueueing, errors, health, queries, reaping, schema, settling
-from onward.backends.mysql.completing import MySQLCompletion
+from onward.backends.mysql.completing import MySQLCompletion, OnCallersConnection, settle_fenced
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.inspection import MySQLInspection
 from onward.backends.mysql.joining import foreign, joining
 from onward.backends.mysql.literals import literal
+from onward.backends.mysql.schedules import MySQLSchedules
 from onward.backends.mysql.settling import Settling
 from onward.backends.mysql.tables import preparation
 from onward.backends.mysql.transaction import Reply, Transaction
@@ -32,14 +36,14 @@ from onward.backends.mysql.url import parse_url
 from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
 from onward.backends.sql.enqueueing import due_queues, is_simple
-from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.notes import ServerNotes
+from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import NamedSteps
-from onward.backends.sql.tables import emptying
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
-from onward.contract.transactions import Dialect, Steps, Style
+from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style
 
 __all__ = ["MySQLBackend"]
 
@@ -47,12 +51,14 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 
 _AS_BYTES = "CAST({} AS BINARY)"
+_CALLERS_SLOTS = 64  # where callers count what has ended: behind the places of as many connections of our own
 _LATE = 2  # how often a lock may time out: each time a transaction has waited long already
 
 
-class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
+class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, MySQLTransfer):
     """Jobs in one database, for every process that can reach it."""
 
+    exclusive = False
     dialect: Dialect = "mysql"
     _claiming, _errors, _health, _reaping, _settling = claiming, errors, health, reaping, settling
     _driver_error = pymysql.err.MySQLError
@@ -121,6 +127,10 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         return self._for_caller(joining(envelopes), style)
 
+    def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
+        slot = _CALLERS_SLOTS + zlib.crc32(settlement.lease.envelope.id.encode()) % _CALLERS_SLOTS
+        return settle_fenced(OnCallersConnection(run, self._sql, self._moved, slot=slot), settlement)
+
     # The parts of `ServerBackend` that depend on the dialect
 
     def _turn(self, tx: Transaction, turn: Turn, released: Sequence[str], *, careful: bool = False) -> TurnResult:
@@ -170,25 +180,30 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
 
     def _write(self, act: Callable[[Transaction], Result]) -> Result:
         """Run ``act`` as one transaction, which is durable when this returns, and rolled back if it raises."""
-
-        def run(connection: Connection) -> tuple[Result, bool]:
-            tx = self._transaction(connection)
-            try:
-                tx.ask("begin")
-                result = act(tx)
-                if tx.ended:  # last, so that no transaction waits for it longer than for the disk
-                    tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
-                tx.ask("commit")
-                tx.flush()
-            except BaseException:
-                _roll_back(connection)
-                raise
-            return result, bool(tx.wakes)
-
-        result, wakes = self._with_retries(run)
+        result, wakes = self._with_retries(lambda connection: self._run(connection, "begin", act))
         if wakes:
             self._waiting.wake()
         return result
+
+    @set_aside_and_repeat
+    def _read(self, act: Callable[[Transaction], Result]) -> Result:
+        """Run ``act`` in one snapshot, whatever is written meanwhile."""
+        return self._with_retries(lambda connection: self._run(connection, "begin_reading", act))[0]
+
+    def _run(self, connection: Connection, begin: str, act: Callable[[Transaction], Result]) -> tuple[Result, bool]:
+        """Run it as one transaction.  Returns also whether a worker is to be woken."""
+        tx = self._transaction(connection)
+        try:
+            tx.ask(begin)
+            result = act(tx)
+            if tx.ended:  # last, so that no transaction waits for it longer than for the disk
+                tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
+            tx.ask("commit")
+            tx.flush()
+        except BaseException:
+            _roll_back(connection)
+            raise
+        return result, bool(tx.wakes)
 
     def _repair_text(self) -> int:
         def repair(connection: Connection) -> int:
@@ -202,24 +217,6 @@ class MySQLBackend(ServerBackend, MySQLInspection, MySQLTransfer):
             return repaired
 
         return self._with_retries(repair)
-
-    @set_aside_and_repeat
-    def _read(self, act: Callable[[Transaction], Result]) -> Result:
-        """Run ``act`` in one snapshot, whatever is written meanwhile."""
-
-        def run(connection: Connection) -> Result:
-            tx = self._transaction(connection)
-            try:
-                tx.ask("begin_reading")
-                result = act(tx)
-                tx.ask("commit")
-                tx.flush()
-            except BaseException:
-                _roll_back(connection)
-                raise
-            return result
-
-        return self._with_retries(run)
 
     def _store(self, envelopes: Sequence[Envelope]) -> bool:
         """Store envelopes by one statement, which is a transaction by itself; return False if that is not possible."""

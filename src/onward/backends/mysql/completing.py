@@ -14,8 +14,9 @@ from typing import TypeVar
 from onward.backends.mysql import errors
 from onward.backends.mysql.connection import Connections, Result
 from onward.backends.mysql.driver import pymysql
+from onward.backends.mysql.joining import formatted
 from onward.backends.mysql.literals import literal
-from onward.backends.mysql.queries import Section, singly
+from onward.backends.mysql.queries import CLOCK, Section, singly
 from onward.backends.mysql.settling import Settling, classify
 from onward.backends.mysql.transaction import Reply, Transaction
 from onward.base.interruption import uninterrupted
@@ -23,7 +24,7 @@ from onward.contract.transactions import Rows, Statement, Steps, Style, run_step
 from onward.errors import TransactionError
 from onward.job.settlement import Settled, Settlement, under
 
-__all__ = ["MySQLCompletion"]
+__all__ = ["MySQLCompletion", "OnCallersConnection", "settle_fenced"]
 
 T = TypeVar("T")
 
@@ -61,15 +62,7 @@ class MySQLCompletion:
     def settle(self, settlement: Settlement) -> Settled:
         with uninterrupted(), errors.translated(self._place):
             self._refuse_if_ended()
-            tx, lease = self._tx, settlement.lease
-            found = tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
-            if found is None:
-                return classify(tx, [settlement])[0]
-            (owner,) = found
-            (settled,) = Settling(tx, owner, [under(settlement, owner)], careful=True).answer()
-            tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
-            tx.flush()
-            return settled
+            return settle_fenced(self._tx, settlement)
 
     def commit(self) -> None:
         with uninterrupted(), errors.translated(self._place):
@@ -109,6 +102,49 @@ class MySQLCompletion:
         if not self._over:
             self._over = True
             self._connections.discard(self._line)
+
+
+def settle_fenced(tx: Transaction, settlement: Settlement) -> Settled:
+    """Settle under the owner that the lease has now: an adoption may have changed it."""
+    lease = settlement.lease
+    found = tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
+    if found is None:
+        return classify(tx, [settlement])[0]
+    (owner,) = found
+    (settled,) = Settling(tx, owner, [under(settlement, owner)], careful=True).answer()
+    tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
+    tx.flush()
+    return settled
+
+
+class OnCallersConnection(Transaction):
+    """Our own statements on the connection of a caller, whatever its driver is."""
+
+    __slots__ = ("_run", "_slot")
+
+    def __init__(
+        self, run: Callable[[Statement], Rows], sql: Mapping[str, Section], moved: int | None, *, slot: int
+    ) -> None:
+        self._sql = sql
+        self._unsent = []
+        self._clock = CLOCK if moved is None else b"%d" % moved
+        self._run = run
+        self._slot = slot
+        self.ended = 0
+        self.wakes, self.woken = set(), set()
+
+    def ask(self, name: str, **parameters: object) -> Reply:
+        reply = Reply(self)
+        results: list[Result] = []
+        for single in singly(self._sql[name]):
+            rows = self._run(formatted(single, parameters, self._clock.decode()))
+            results.append(Result([tuple(row) for row in rows], 0))
+        reply.arrived(results)
+        return reply
+
+    def slot(self) -> int:
+        """Where a caller counts what has ended: not where a worker does, which would wait for the caller's commit."""
+        return self._slot
 
 
 class _Within(Transaction):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
 
 from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import overview
@@ -16,19 +14,11 @@ from onward.job.states import State
 
 __all__ = ["MySQLInspection"]
 
-Result = TypeVar("Result")
-
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class MySQLInspection(SqlInspection):
+class MySQLInspection(SqlInspection[Transaction]):
     """The `Inspection` half of the backend."""
-
-    @abstractmethod
-    def _read(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    @abstractmethod
-    def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
 
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         return self._read(lambda tx: overview.queues_with_work(tx, prefix, after, limit))
@@ -56,7 +46,7 @@ class MySQLInspection(SqlInspection):
         return [once(due, job_id) for job_id in ids]
 
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
-        return self._write(lambda tx: _replay(tx, query))
+        return self._write(lambda tx: _replay(tx, query, fresh=fresh))
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
         if keys := sorted(tx.ask("spent_holds", limit=limit).rows()):  # in their order, like a claim
@@ -69,6 +59,7 @@ class MySQLInspection(SqlInspection):
         if gone:
             tx.ask("forget_finished", ids=gone)
             tx.ask("forget_runs", ids=gone)
+            tx.ask("forget_notes", ids=gone)
         return gone
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
@@ -88,7 +79,7 @@ class MySQLInspection(SqlInspection):
                 tx.wakes.add(queue)
             return tx.ask("pause" if paused else "resume", queue=queue).count == 1
 
-        return self._write(act)
+        return self._write(act) or (not paused and self._refuse_reserved(queue))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         def act(tx: Transaction) -> bool:
@@ -98,7 +89,7 @@ class MySQLInspection(SqlInspection):
         return self._write(act)
 
 
-def _replay(tx: Transaction, query: Query) -> Replayed:
+def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
     named = tx.ask("tombstones_among", ids=list(query.ids or ()))
     skipped = {job_id: "tombstone" for (job_id,) in named.rows()}
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
@@ -122,4 +113,6 @@ def _replay(tx: Transaction, query: Query) -> Replayed:
         tx.wakes |= set(revived.values())
         # The records of the job's old runs stay.
         tx.ask("forget_finished", ids=sorted(revived))
+        if fresh:
+            tx.ask("drop_notes", ids=list(revived))
     return Replayed(ids=list(revived), skipped=skipped)

@@ -22,7 +22,7 @@ from onward.errors import BackendUnavailable
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
-__all__ = ["foreign", "joining"]
+__all__ = ["foreign", "formatted", "joining"]
 
 T = TypeVar("T")
 
@@ -102,14 +102,15 @@ def foreign(statements: Mapping[str, Section], steps: NamedSteps[T], moved: int 
         while True:
             rows: Rows = ()
             for single in singly(statements[step.name]):
-                rows = yield _formatted(single, step.parameters, clock)
+                rows = yield formatted(single, step.parameters, clock)
             step = steps.send(rows)
     except StopIteration as end:
         result: T = end.value
         return result
 
 
-def _formatted(statement: Section, parameters: Mapping[str, Any], clock: str) -> Statement:
+def formatted(statement: Section, parameters: Mapping[str, Any], clock: str) -> Statement:
+    """A single statement with its values, for any driver of this database."""
     sql, values = [], []
     for text, name in zip_longest(statement.texts, statement.names):
         sql.append(text.decode().replace("%", "%%"))

@@ -14,6 +14,7 @@ from typing import NamedTuple
 from onward.backend import Held
 from onward.backends.mysql import enqueueing, holds
 from onward.backends.mysql.transaction import Reply, Row, Transaction
+from onward.backends.sql.notes import write_snoozed
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.turns import released
 from onward.job.lease import Hold
@@ -93,6 +94,8 @@ def settle(tx: Transaction, settlements: Mapping[int, Settlement]) -> dict[int, 
     _write(tx, settlements, found, fates)
     for at, what in fates.items():
         _follow_up(tx, settlements[at], what.to)
+    snoozed = [settlements[at] for at, what in fates.items() if what.to is State.SCHEDULED]
+    write_snoozed(tx, {each.lease.envelope.id: each for each in snoozed})
     if ending is not None:  # last: no job is stored or locked once keys are
         ending.end(
             (_waiter(settlements[at], found[at], fates[at]), each)
@@ -212,6 +215,7 @@ def _run(settlement: Settlement, found: _Locked, what: Fate) -> Row:
             found.attempts + 1,
             settlement.move,
             what.to,
+            lease.owner,
         ),
         *(failure.kind, failure.message, failure.traceback),
     )
@@ -227,7 +231,7 @@ def _put_back(settlement: Settlement, found: _Locked, what: Fate) -> Row:
     place = found.rank if what.to is State.AVAILABLE else 0
     available_at = found.available_at if what.due is None else what.due
     counters = found.attempts + what.attempts, found.crashes + what.crashes, found.interruptions + what.interruptions
-    waiting = what.waits, int(what.waits > 0 and what.parked_since is None), what.parked_since, what.spent
+    waiting = what.waits, int(what.waits > 0 and what.parked_since is None), what.parked_since, what.spent, what.awaits
     return (*_fence(settlement), what.to, place, available_at, *counters, *waiting)
 
 

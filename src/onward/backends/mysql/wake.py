@@ -29,7 +29,7 @@ class MySQLWaiting(Waiting):
         self._look = look
         self._changed = threading.Condition()
         self._wakes = 0  # how often idle workers were woken
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
     def wake(self) -> None:
         """Wake the idle workers of this process."""
@@ -54,12 +54,8 @@ class MySQLWaiting(Waiting):
     def close(self) -> None:
         self.wake()
 
-    def before_fork(self) -> None:
-        """Do nothing: no thread waits in a child."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._changed = threading.Condition()
+    def _begin_anew(self) -> None:
+        self._changed = threading.Condition()  # no thread sleeps in a child
 
 
 def pauses() -> Iterator[float]:

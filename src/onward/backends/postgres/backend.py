@@ -13,32 +13,35 @@ from onward.backend import (
     Held,
     Lease,
     Renewal,
+    Settled,
+    Settlement,
     Turn,
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.postgres import claiming, enqueueing, errors, health, queries, reaping, settling, tables
-from onward.backends.postgres.completing import Lender, PostgresCompletion
+from onward.backends.postgres.completing import Lender, OnCallersConnection, PostgresCompletion, settle_fenced
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import psycopg
 from onward.backends.postgres.inspection import PostgresInspection
 from onward.backends.postgres.joining import foreign
 from onward.backends.postgres.queue_marks import QueueMarks
+from onward.backends.postgres.schedules import PostgresSchedules
 from onward.backends.postgres.settling import Settling
 from onward.backends.postgres.transaction import Reply, Transaction
 from onward.backends.postgres.transfer import PostgresTransfer
 from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import PostgresWaiting, named
 from onward.backends.sql.enqueueing import due_queues, is_simple
-from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.notes import ServerNotes
+from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import NamedSteps, as_statements
-from onward.backends.sql.tables import emptying
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner
-from onward.contract.transactions import Dialect, Steps, Style
+from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style
 from onward.errors import BackendRefused, BackendUnavailable
 
 __all__ = ["PostgresBackend"]
@@ -47,9 +50,10 @@ T = TypeVar("T")
 Result = TypeVar("Result")
 
 
-class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
+class PostgresBackend(ServerBackend, PostgresInspection, ServerNotes, PostgresSchedules, PostgresTransfer):
     """Jobs in one database, for every process that can reach it."""
 
+    exclusive = False
     dialect: Dialect = "postgresql"
     _claiming, _errors, _health, _reaping, _settling = claiming, errors, health, reaping, settling
     _driver_error = psycopg.Error
@@ -136,6 +140,9 @@ class PostgresBackend(ServerBackend, PostgresInspection, PostgresTransfer):
 
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         return self._for_caller(enqueueing.joining(envelopes), style)
+
+    def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
+        return settle_fenced(Transaction(OnCallersConnection(run, style), self._sql, self._moved), settlement)
 
     # The parts of `ServerBackend` that depend on the dialect
 

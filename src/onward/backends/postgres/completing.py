@@ -18,6 +18,7 @@ from typing import TypeVar
 from onward.backends.postgres import arrays, errors
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.driver import Int8BinaryDumper, psycopg
+from onward.backends.postgres.joining import in_style
 from onward.backends.postgres.queries import Section
 from onward.backends.postgres.settling import Settling, classify
 from onward.backends.postgres.transaction import Reply, Row, Transaction
@@ -27,7 +28,7 @@ from onward.contract.transactions import Rows, Statement, Steps, Style, run_step
 from onward.errors import BackendError, TransactionError
 from onward.job.settlement import Settled, Settlement, under
 
-__all__ = ["Lender", "PostgresCompletion"]
+__all__ = ["Lender", "OnCallersConnection", "PostgresCompletion", "settle_fenced"]
 
 T = TypeVar("T")
 
@@ -132,12 +133,7 @@ class PostgresCompletion:
     def settle(self, settlement: Settlement) -> Settled:
         with uninterrupted(), errors.translated(self._place):
             self._refuse_if_ended()
-            lease = settlement.lease
-            found = self._tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
-            if found is None:
-                return classify(self._tx, [settlement])[0]
-            (owner,) = found
-            return Settling(self._tx, owner, [under(settlement, owner)], careful=True).answer()[0]
+            return settle_fenced(self._tx, settlement)
 
     def commit(self) -> None:
         with uninterrupted(), errors.translated(self._place):
@@ -186,6 +182,43 @@ class PostgresCompletion:
         if not self._over:
             self._over = True
             self._lender.take_back(self.connection)
+
+
+def settle_fenced(tx: Transaction, settlement: Settlement) -> Settled:
+    """Settle under the owner that the lease has now: an adoption may have changed it."""
+    lease = settlement.lease
+    found = tx.ask("lease_owner", id=lease.envelope.id, token=lease.token).row()
+    if found is None:
+        return classify(tx, [settlement])[0]
+    (owner,) = found
+    return Settling(tx, owner, [under(settlement, owner)], careful=True).answer()[0]
+
+
+class OnCallersConnection:
+    """Our own statements on the connection of a caller, whose driver takes parameters in its own style."""
+
+    def __init__(self, run: Callable[[Statement], Rows], style: Style) -> None:
+        self._run = run
+        self._style = style
+
+    def send(self, sql: bytes, values: list[object]) -> Reply:
+        return _Rows([tuple(row) for row in self._run(in_style(sql, values, self._style))])
+
+
+class _Rows(Reply):
+    """What the caller's driver has read; it does not tell what the server said besides."""
+
+    __slots__ = ("_rows",)
+
+    def __init__(self, rows: list[Row]) -> None:
+        self._rows = rows
+
+    def rows(self) -> list[Row]:
+        return self._rows
+
+    @property
+    def status(self) -> str | None:
+        return None
 
 
 class _Within:

@@ -17,7 +17,7 @@ from onward.contract.transactions import Rows
 from onward.errors import BackendUnavailable
 from onward.job.envelope import Envelope
 
-__all__ = ["answer", "columns", "created", "enqueue", "joining", "rivalry", "store"]
+__all__ = ["answer", "columns", "created", "enqueue", "joining", "key_numbers", "rivalry", "store"]
 
 _TRIES = 20  # how often a key may get another holder while this transaction asks for it
 
@@ -104,8 +104,13 @@ def rivalry(unique_keys: Iterable[str | None]) -> list[int]:
     Two batches with the same keys could each hold what the other one waits for.  A batch with a single key holds nothing
     while it waits.
     """
-    keys = {key for key in unique_keys if key is not None}
-    return sorted(map(_number, keys)) if len(keys) > 1 else []
+    numbers = key_numbers(unique_keys)
+    return numbers if len(numbers) > 1 else []
+
+
+def key_numbers(unique_keys: Iterable[str | None]) -> list[int]:
+    """The numbers of these keys, in the order in which they are locked."""
+    return sorted({_number(key) for key in unique_keys if key is not None})
 
 
 def _number(key: str) -> int:

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
 
 from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
-from onward.backends.postgres import overview
 from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
+from onward.backends.sql.overview import overview
 from onward.job.states import State, state_named
 
 __all__ = ["PostgresInspection"]
 
-Result = TypeVar("Result")
 
-
-class PostgresInspection(SqlInspection):
+class PostgresInspection(SqlInspection[Transaction]):
     """The `Inspection` half of the backend."""
-
-    @abstractmethod
-    def _read(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    @abstractmethod
-    def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
 
     @abstractmethod
     def _ask(self, name: str, **parameters: object) -> Sequence[Row]: ...
@@ -39,7 +30,7 @@ class PostgresInspection(SqlInspection):
         return rows.queue_page(found, limit)
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: overview.overview(tx, at_most))
+        return self._read(lambda tx: overview(tx, at_most))
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         states: list[Row] = []
@@ -62,7 +53,7 @@ class PostgresInspection(SqlInspection):
         return [once(due, job_id) for job_id in ids]
 
     def replay(self, query: Query, *, fresh: bool = False) -> Replayed:
-        return self._write(lambda tx: _replay(tx, query))
+        return self._write(lambda tx: _replay(tx, query, fresh=fresh))
 
     def _tidy(self, tx: Transaction, limit: int) -> None:
         tx.ask("drop_spent_holds", limit=limit)
@@ -75,6 +66,7 @@ class PostgresInspection(SqlInspection):
         forgotten = tx.ask("forget_finished", ids=ids, finished_at=[doomed[job_id] for job_id in ids]).rows()
         gone = [job_id for (job_id,) in forgotten]
         tx.ask("forget_runs", ids=gone)
+        tx.ask("forget_notes", ids=gone)
         return gone
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
@@ -87,7 +79,7 @@ class PostgresInspection(SqlInspection):
         changed = self._ask("pause" if paused else "resume", queue=queue)
         if not paused:
             self._wake([queue])
-        return bool(changed)
+        return bool(changed) or (not paused and self._refuse_reserved(queue))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         return bool(
@@ -100,25 +92,27 @@ def _cancel_free(tx: Transaction, ids: Sequence[str], reason: str) -> list[Row]:
     return tx.ask("cancel", ids=free, reasons=[reason] * len(free), replaced=False).rows() if free else []
 
 
-def _replay(tx: Transaction, query: Query) -> Replayed:
+def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
     named = tx.ask("tombstones_among", ids=list(query.ids or ()))
     skipped = {job_id: "tombstone" for (job_id,) in named.rows()}
     ids = [row[0] for row in matching(tx, query, within=REPLAYABLE)]
     locked = {row[0]: row[1:] for row in tx.ask("replayable", ids=sorted(ids)).rows()}
     found = {job_id: locked[job_id] for job_id in ids if job_id in locked}
-    fresh = [job_id for job_id in found if not found[job_id][-1]]
-    if rivals := rivalry(found[job_id][1] for job_id in fresh):
+    unexpired = [job_id for job_id in found if not found[job_id][-1]]
+    if rivals := rivalry(found[job_id][1] for job_id in unexpired):
         tx.ask("lock_unique_keys", numbers=rivals)
-    alive = tx.ask("revive", ids=fresh).rows()
+    alive = tx.ask("revive", ids=unexpired).rows()
     revived = {job_id for job_id, _ in alive}
     tx.wakes |= {queue for _, queue in alive}
     # The records of the job's old runs stay.
     tx.ask("forget_finished", ids=sorted(revived), finished_at=[found[job_id][0] for job_id in sorted(revived)])
-    held = [job_id for job_id in fresh if job_id not in revived]
+    if fresh:
+        tx.ask("drop_notes", ids=sorted(revived))
+    held = [job_id for job_id in unexpired if job_id not in revived]
     holders: dict[str, str] = dict(tx.ask("key_holders", keys=[found[job_id][1] for job_id in held]).rows())
     for job_id in found:
-        if job_id not in fresh:
+        if job_id not in unexpired:
             skipped[job_id] = "expired"
         elif job_id not in revived:
             skipped[job_id] = f"key held by {holders.get(found[job_id][1], job_id)}"
-    return Replayed(ids=[job_id for job_id in fresh if job_id in revived], skipped=skipped)
+    return Replayed(ids=[job_id for job_id in unexpired if job_id in revived], skipped=skipped)

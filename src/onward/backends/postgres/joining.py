@@ -11,17 +11,22 @@ from onward.backends.postgres.arrays import literal
 from onward.backends.postgres.queries import Section
 from onward.contract.transactions import Statement, Style
 
-__all__ = ["foreign"]
+__all__ = ["foreign", "in_style"]
 
 _NUMBERED = re.compile(r"\$(\d+)")
 
 
 def foreign(statement: Section, values: dict[str, Any], style: Style) -> Statement:
     """Return a statement with its values, for a driver of this style."""
+    return in_style(statement.sql, [values[name] for name in statement.names], style)
+
+
+def in_style(sql: bytes, values: Sequence[Any], style: Style) -> Statement:
+    """The same of a statement whose values come in its own order."""
     if style == "dollar":
-        return Statement(statement.sql.decode(), [values[name] for name in statement.names])
-    sql, order = _formatted(statement.sql)
-    return Statement(sql, [_flat(values[statement.names[number]]) for number in order])
+        return Statement(sql.decode(), list(values))
+    text, order = _formatted(sql)
+    return Statement(text, [_flat(values[number]) for number in order])
 
 
 @cache

@@ -335,8 +335,7 @@ RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
                                           single_instance) AS text) END;
 
 -- name: claim_among
--- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
--- middle of a transfer (its queue begins with >) cannot be claimed.
+-- The same by their ids, for who stands beside a broker: what is due need not have been promoted.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 candidates AS MATERIALIZED (
     SELECT job.ctid AS place, job.crashes, wanted.number
@@ -345,7 +344,6 @@ candidates AS MATERIALIZED (
      WHERE (job.state = 'available'
             OR job.state IN ('scheduled', 'retryable') AND job.available_at <= (SELECT now FROM clock))
        AND (job.expires_at IS NULL OR job.expires_at > (SELECT now FROM clock))
-       AND left(job.queue, 1) <> '>'
        AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL)
      ORDER BY wanted.number
        FOR UPDATE OF job SKIP LOCKED
@@ -464,17 +462,18 @@ open AS MATERIALIZED (
       FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:owners AS text[]), cast(:moves AS text[]),
                   cast(:targets AS text[]), cast(:ran AS boolean[]), cast(:keep AS boolean[]), cast(:results AS bytea[]),
                   cast(:reasons AS text[]), cast(:delays AS bigint[]), cast(:waits AS bigint[]), cast(:spents AS text[]),
-                  cast(:kinds AS text[]), cast(:messages AS text[]), cast(:tracebacks AS text[]), cast(:durations AS bigint[]))
+                  cast(:kinds AS text[]), cast(:messages AS text[]), cast(:tracebacks AS text[]), cast(:durations AS bigint[]),
+                  cast(:awaits AS text[]))
            WITH ORDINALITY
         AS lease (id, token, owner, move, target, ran, keep, result, reason, delay, waits, spent, kind, message, traceback,
-                  duration_ms, number)
+                  duration_ms, awaits, number)
 ), held AS MATERIALIZED (
     SELECT lease.number, lease.id, token, coalesce(move, 'ack') AS move, cast(coalesce(ran, true) AS integer) AS ran,
-           coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, duration_ms, job.place,
-           job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, fate.*,
+           coalesce(keep, true) AS keep, result, delay, waits, spent, kind, message, traceback, duration_ms, awaits, job.place,
+           job.owner, job.attempts, job.crashes, job.idempotency_key, job.idempotency_ttl, job.single_instance, fate.*,
            goes_to = 'retryable' AND move = 'nack' AND delay <= 0 AND queue = ANY (ARRAY (SELECT name FROM open)) AS at_once
       FROM lease
-     CROSS JOIN LATERAL (SELECT ctid AS place, queue, attempts, crashes, max_crashes, cancel_reason, idempotency_key,
+     CROSS JOIN LATERAL (SELECT ctid AS place, queue, onward_jobs.owner, attempts, crashes, max_crashes, cancel_reason, idempotency_key,
                                 idempotency_ttl, single_instance
                            FROM onward_jobs
                           WHERE id = lease.id AND delivery = lease.token AND owner = coalesce(lease.owner, :owner)
@@ -489,15 +488,15 @@ open AS MATERIALIZED (
                                      WHEN move = 'crashed' THEN format('crashed %s time%s: %s', crashes + 1, CASE crashes WHEN 0 THEN '' ELSE 's' END, reason)
                                      ELSE reason END) AS fate (goes_to, because)
 ), recorded AS (
-    INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-    SELECT id, token, attempts + 1, move, goes_to, now, duration_ms, kind, message, traceback
+    INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+    SELECT id, token, attempts + 1, move, goes_to, now, duration_ms, owner, kind, message, traceback
       FROM held
      CROSS JOIN clock
      WHERE kind IS NOT NULL
     ON CONFLICT (job_id, token) DO UPDATE
-       SET (attempt, move, state, at, duration_ms, kind, message, traceback)
-         = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.kind,
-                excluded.message, excluded.traceback)
+       SET (attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+         = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.owner,
+                excluded.kind, excluded.message, excluded.traceback)
 ), gone AS (
     DELETE FROM onward_jobs AS job
      USING held
@@ -539,11 +538,13 @@ open AS MATERIALIZED (
      WHERE job.ctid = held.place AND goes_to = 'retryable' AND move = 'crashed'
     RETURNING 1
 ), put_back AS (
-    -- nack, snooze and park: due later, and waiting is counted anew.
+    -- nack, snooze and park: due later, and waiting is counted anew.  What a job awaits counts while it is scheduled, and
+    -- every move there writes it: it need not be cleared when it is claimed.
     UPDATE onward_jobs AS job
        SET state = CASE WHEN at_once THEN 'available' ELSE goes_to END, available_at = (SELECT now FROM clock) + held.delay,
            attempts = job.attempts + held.ran, waits = held.waits, spent = coalesce(held.spent, job.spent),
-           parked_since = CASE WHEN move = 'park' THEN coalesce(parked_since, (SELECT now FROM clock)) END, owner = NULL
+           parked_since = CASE WHEN move = 'park' THEN coalesce(parked_since, (SELECT now FROM clock)) END,
+           awaits = held.awaits, owner = NULL
       FROM held
      WHERE job.ctid = held.place AND goes_to IN ('scheduled', 'retryable') AND move <> 'crashed'
     RETURNING 1
@@ -598,8 +599,8 @@ SELECT EXISTS (SELECT 1 FROM onward_finished
 
 -- name: note_after_completion
 -- An error after the success: evidence that agrees with the finished job.
-INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-SELECT id, delivery, attempts, 'ack', state, onward_now(:now), cast(:duration_ms AS bigint), :kind, :message, :traceback
+INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
+SELECT id, delivery, attempts, 'ack', state, onward_now(:now), cast(:duration_ms AS bigint), owner, :kind, :message, :traceback
   FROM onward_finished
  WHERE id = :id AND delivery = cast(:token AS bigint) AND state = 'completed'
 ON CONFLICT (job_id, token) DO NOTHING
@@ -692,13 +693,19 @@ RETURNING id, queue;
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
-       NULL, NULL, job.progress, job.waits, job.parked_since, CASE WHEN job.state = 'scheduled' THEN job.awaits END
+       NULL, NULL, job.progress, job.waits, job.parked_since,
+       CASE WHEN job.state = 'scheduled' THEN job.awaits END,
+       job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
+       job.idempotency_key, job.idempotency_ttl, job.single_instance
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
-       done.result, done.reason, done.progress, done.waits, done.parked_since, NULL
+       done.result, done.reason, done.progress, done.waits, done.parked_since,
+       NULL,
+       done.max_crashes, done.expires_at, NULL, done.unique_key, false,
+       done.idempotency_key, done.idempotency_ttl, done.single_instance
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
@@ -756,7 +763,8 @@ SELECT id FROM (
  LIMIT cast(:limit AS bigint);
 
 -- name: runs_of
-SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.kind, run.message, run.traceback
+SELECT run.job_id, run.token, run.attempt, run.move, run.state, run.at, run.duration_ms, run.owner, run.kind, run.message,
+       run.traceback
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
   JOIN onward_attempts AS run ON run.job_id = wanted.id
  ORDER BY run.job_id, run.token;
@@ -915,6 +923,62 @@ DELETE FROM onward_attempts
  WHERE job_id = ANY (cast(:ids AS text[]))
    AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_attempts.job_id);
 
+-- name: note
+-- By a lease that is held, whose row no reap can take until this is committed.  A name that is there already stays as it is.
+WITH held AS MATERIALIZED (
+    SELECT id
+      FROM onward_jobs
+     WHERE id = :id AND delivery = cast(:token AS bigint) AND owner = :owner AND state = 'executing'
+       FOR SHARE
+), noted AS (
+    INSERT INTO onward_notes (job_id, name, at, value)
+    SELECT id, cast(:note AS text), onward_now(:now), cast(:value AS bytea) FROM held
+    ON CONFLICT (job_id, name) DO NOTHING
+)
+SELECT id FROM held;
+
+-- name: store_note
+-- For a job whose row is locked.
+INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, onward_now(:now), :value)
+ON CONFLICT (job_id, name) DO NOTHING;
+
+-- name: notes_of
+SELECT name, value, at FROM onward_notes WHERE job_id = :id ORDER BY name;
+
+-- name: lock_live
+SELECT state FROM onward_jobs WHERE id = :id FOR UPDATE;
+
+-- name: finished_state
+SELECT state FROM onward_finished WHERE id = :id;
+
+-- name: room_for_note
+-- Whether the name is there, and what the others take up.
+SELECT count(*) FILTER (WHERE name = :note), count(*) FILTER (WHERE name <> :note),
+       cast(coalesce(sum(length(value)) FILTER (WHERE name <> :note), 0) AS bigint)
+  FROM onward_notes
+ WHERE job_id = :id;
+
+-- name: store_signal
+INSERT INTO onward_notes (job_id, name, at, value) VALUES (:id, :note, onward_now(:now), :value)
+ON CONFLICT (job_id, name) DO UPDATE SET (at, value) = ROW (excluded.at, excluded.value);
+
+-- name: signalled
+-- Those that wait for a signal that is there.  Their rows are locked: a signal that is not seen yet will find them.
+SELECT job.id, job.queue
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT id, queue, state, awaits FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
+ WHERE job.state = 'scheduled'
+   AND EXISTS (SELECT 1 FROM onward_notes WHERE job_id = wanted.id AND name = '!' || job.awaits);
+
+-- name: forget_notes
+-- A job that was enqueued anew under its old id keeps what it has.
+DELETE FROM onward_notes
+ WHERE job_id = ANY (cast(:ids AS text[]))
+   AND NOT EXISTS (SELECT 1 FROM onward_jobs WHERE onward_jobs.id = onward_notes.job_id);
+
+-- name: drop_notes
+DELETE FROM onward_notes WHERE job_id = ANY (cast(:ids AS text[]));
+
 -- name: next_finished
 SELECT id, queue, state, finished_at, sealed IS NULL, onward_now(:now)
   FROM onward_finished
@@ -949,7 +1013,9 @@ ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at WHERE queue.paus
 RETURNING name;
 
 -- name: resume
-UPDATE onward_queues SET paused_at = NULL WHERE name = :queue AND paused_at IS NOT NULL RETURNING name;
+UPDATE onward_queues SET paused_at = NULL
+ WHERE name = :queue AND paused_at IS NOT NULL AND reserved_for IS NULL
+RETURNING name;
 
 -- name: progress
 UPDATE onward_jobs SET progress = :progress
@@ -987,62 +1053,113 @@ SELECT 'slot', slot_name, '', 0, coalesce(pg_wal_lsn_diff(pg_current_wal_lsn(), 
  WHERE NOT active
  ORDER BY 4 DESC, 5 DESC;
 
--- Transfer between stores.
+-- Schedules.
 
--- name: requeue_live
+-- name: schedules
+-- The clock comes with every row, and alone if there is none.
+WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now)
+SELECT clock.now, name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed
+  FROM clock
+  LEFT JOIN onward_schedules ON true;
+
+-- name: put_schedule
+INSERT INTO onward_schedules (name, version, origin, fingerprint, declared_at, booked_until, paused_at, seen_at, missed, sealed)
+VALUES (:schedule, 1, :origin, :fingerprint, :declared_at, :booked_until, :paused_at, onward_now(:now), :missed, :sealed)
+ON CONFLICT DO NOTHING
+RETURNING version;
+
+-- name: change_schedule
+-- A version that no process wrote is -1.
+UPDATE onward_schedules
+   SET version = :following, origin = :origin, fingerprint = :fingerprint, declared_at = :declared_at,
+       booked_until = :booked_until, paused_at = :paused_at, seen_at = onward_now(:now), missed = :missed, sealed = :sealed
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version
+RETURNING version;
+
+-- name: drop_schedule
+DELETE FROM onward_schedules
+ WHERE name = :schedule AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version
+RETURNING version;
+
+-- name: schedules_seen
+WITH held AS MATERIALIZED (
+    SELECT schedule.name
+      FROM unnest(cast(:names AS text[])) AS wanted (name)
+     CROSS JOIN LATERAL (SELECT name FROM onward_schedules WHERE name = wanted.name FOR UPDATE) AS schedule
+)
+UPDATE onward_schedules SET seen_at = onward_now(:now) WHERE name = ANY (ARRAY (SELECT name FROM held));
+
+-- name: unique_keys_of
+SELECT job.key_held
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT key_held FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job;
+
+-- name: take_back
+-- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared again then.
 WITH held AS MATERIALIZED (
     SELECT job.id
       FROM unnest(cast(:ids AS text[])) AS wanted (id)
      CROSS JOIN LATERAL (SELECT id
                            FROM onward_jobs
-                          WHERE id = wanted.id AND queue = :queue AND state IN ('scheduled', 'available', 'retryable')
+                          WHERE id = wanted.id AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0
+                            AND owner IS NULL
                             FOR UPDATE) AS job
 )
-UPDATE onward_jobs SET queue = :onto WHERE id = ANY (ARRAY (SELECT id FROM held));
+DELETE FROM onward_jobs
+ WHERE id = ANY (ARRAY (SELECT id FROM held))
+   AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL
+RETURNING id;
 
--- name: requeue_dead
-WITH held AS MATERIALIZED (
-    SELECT done.id
-      FROM unnest(cast(:ids AS text[])) AS wanted (id)
-     CROSS JOIN LATERAL (SELECT id
-                           FROM onward_finished
-                          WHERE id = wanted.id AND queue = :queue AND state = 'discarded' AND sealed IS NOT NULL
-                            FOR UPDATE) AS done
-)
-UPDATE onward_finished SET queue = :onto WHERE id = ANY (ARRAY (SELECT id FROM held));
+-- Transfer between stores.
 
--- name: moving
--- All that makes a job what it is, and who has confirmed its idempotency key.
-SELECT job.id, job.job, job.sealed, job.state, -job.rank, job.available_at, job.expires_at, job.enqueued_at, job.started_at,
-       job.max_crashes, job.delivery, job.attempts, job.crashes, job.interruptions, job.waits, job.parked_since, job.spent,
-       job.unique_key, job.key_held IS NOT NULL, job.idempotency_key, job.idempotency_ttl, job.single_instance, job.progress,
-       NULL, NULL, NULL, NULL, hold.job_id, hold.token, hold.done_until
-  FROM unnest(cast(:ids AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id AND queue = :queue AND state <> 'executing' LIMIT 1) AS job
-  LEFT JOIN LATERAL (SELECT job_id, token, done_until
-                       FROM onward_holds
-                      WHERE kind = 'once' AND key = job.idempotency_key AND done_until IS NOT NULL LIMIT 1) AS hold ON true
- UNION ALL
-SELECT done.id, done.job, done.sealed, done.state, -done.rank, done.available_at, done.expires_at, done.enqueued_at,
-       done.started_at, done.max_crashes, done.delivery, done.attempts, done.crashes, done.interruptions, done.waits,
-       done.parked_since, NULL, done.unique_key, false, done.idempotency_key, done.idempotency_ttl, done.single_instance,
-       done.progress, done.owner, done.finished_at, done.reason, done.result, hold.job_id, hold.token, hold.done_until
-  FROM unnest(cast(:ids AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT *
-                       FROM onward_finished
-                      WHERE id = wanted.id AND queue = :queue AND state = 'discarded' AND sealed IS NOT NULL LIMIT 1) AS done
-  LEFT JOIN LATERAL (SELECT job_id, token, done_until
-                       FROM onward_holds
-                      WHERE kind = 'once' AND key = done.idempotency_key AND done_until IS NOT NULL LIMIT 1) AS hold ON true;
+-- name: reservations
+SELECT name, reserved_for FROM onward_queues WHERE reserved_for IS NOT NULL;
 
--- name: staged
+-- name: reservation
+SELECT reserved_for FROM onward_queues WHERE name = :queue FOR UPDATE;
+
+-- name: reserve
+UPDATE onward_queues SET reserved_for = cast(:transfer AS text)
+ WHERE name = :queue AND reserved_for IS NOT DISTINCT FROM cast(:was AS text);
+
+-- name: confirmed_keys
+SELECT hold.key, hold.job_id, hold.token, hold.done_until
+  FROM unnest(cast(:keys AS text[])) AS wanted (key)
+ CROSS JOIN LATERAL (SELECT * FROM onward_holds WHERE kind = 'once' AND key = wanted.key LIMIT 1) AS hold
+ WHERE hold.done_until IS NOT NULL;
+
+-- name: lock_to_remove
 SELECT job.id
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id AND queue = :queue LIMIT 1) AS job
- UNION ALL
-SELECT done.id
+ CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id FOR UPDATE) AS job;
+
+-- name: notes_among
+SELECT note.job_id, note.name, note.value, note.at
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT id FROM onward_finished WHERE id = wanted.id AND queue = :queue LIMIT 1) AS done;
+  JOIN onward_notes AS note ON note.job_id = wanted.id
+ ORDER BY note.job_id, note.name;
+
+-- name: remove_live
+DELETE FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND state <> 'executing';
+
+-- name: restore_live
+-- By the names of the columns: a new one needs no word here.
+INSERT INTO onward_jobs SELECT * FROM jsonb_populate_recordset(cast(NULL AS onward_jobs), cast(:rows AS jsonb))
+ON CONFLICT DO NOTHING;
+
+-- name: restore_dead
+-- Their numbers are given here, not by the other store.
+INSERT INTO onward_finished OVERRIDING USER VALUE
+SELECT * FROM jsonb_populate_recordset(cast(NULL AS onward_finished), cast(:rows AS jsonb))
+ON CONFLICT DO NOTHING;
+
+-- name: restore_runs
+INSERT INTO onward_attempts SELECT * FROM jsonb_populate_recordset(cast(NULL AS onward_attempts), cast(:rows AS jsonb))
+ON CONFLICT DO NOTHING;
+
+-- name: restore_notes
+INSERT INTO onward_notes SELECT * FROM jsonb_populate_recordset(cast(NULL AS onward_notes), cast(:rows AS jsonb))
+ON CONFLICT DO NOTHING;
 
 -- name: known
 SELECT job.id
@@ -1053,77 +1170,7 @@ SELECT done.id
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT id FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
--- name: lock_moving_live
--- As they were copied: what changed meanwhile stays.
-SELECT job.id
-  FROM jsonb_array_elements(cast(:seen AS jsonb)) AS seen
- CROSS JOIN LATERAL (SELECT id
-                       FROM onward_jobs
-                      WHERE id = seen ->> 0 AND queue = :queue AND state <> 'executing' AND state = seen ->> 1
-                        AND delivery = cast(seen ->> 2 AS bigint) AND attempts = cast(seen ->> 3 AS bigint)
-                        AND crashes = cast(seen ->> 4 AS bigint) AND interruptions = cast(seen ->> 5 AS bigint)
-                        AND available_at = cast(seen ->> 6 AS bigint)
-                        FOR UPDATE) AS job;
-
--- name: lock_moving_dead
-SELECT done.id
-  FROM jsonb_array_elements(cast(:seen AS jsonb)) AS seen
- CROSS JOIN LATERAL (SELECT id
-                       FROM onward_finished
-                      WHERE id = seen ->> 0 AND queue = :queue AND state = seen ->> 1
-                        AND delivery = cast(seen ->> 2 AS bigint) AND attempts = cast(seen ->> 3 AS bigint)
-                        AND crashes = cast(seen ->> 4 AS bigint) AND interruptions = cast(seen ->> 5 AS bigint)
-                        AND finished_at = cast(seen ->> 6 AS bigint)
-                        FOR UPDATE) AS done;
-
--- name: drop_moving_live
-DELETE FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND queue = :queue AND state <> 'executing';
-
--- name: drop_moving_dead
-DELETE FROM onward_finished WHERE id = ANY (cast(:ids AS text[])) AND queue = :queue;
-
--- name: accept_live
-INSERT INTO onward_jobs (queue, id, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
-                         delivery, attempts, crashes, interruptions, waits, parked_since, spent, unique_key, key_held,
-                         idempotency_key, idempotency_ttl, single_instance, progress)
-SELECT :queue, *
-  FROM unnest(cast(:ids AS text[]), cast(:jobs AS text[]), cast(:sealed AS bytea[]), cast(:states AS text[]),
-              cast(:ranks AS bigint[]), cast(:available_at AS bigint[]), cast(:expires_at AS bigint[]),
-              cast(:enqueued_at AS bigint[]), cast(:started_at AS bigint[]), cast(:max_crashes AS bigint[]),
-              cast(:deliveries AS bigint[]), cast(:attempts AS integer[]), cast(:crashes AS integer[]),
-              cast(:interruptions AS integer[]), cast(:waits AS integer[]), cast(:parked_since AS bigint[]),
-              cast(:spent AS text[]), cast(:unique_keys AS text[]), cast(:keys_held AS text[]),
-              cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]), cast(:single_instances AS text[]),
-              cast(:progress AS bytea[]))
-ON CONFLICT DO NOTHING;
-
--- name: accept_dead
-INSERT INTO onward_finished (queue, id, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
-                             delivery, attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key,
-                             idempotency_ttl, single_instance, progress, owner, finished_at, reason, result)
-SELECT :queue, *
-  FROM unnest(cast(:ids AS text[]), cast(:jobs AS text[]), cast(:sealed AS bytea[]), cast(:states AS text[]),
-              cast(:ranks AS bigint[]), cast(:available_at AS bigint[]), cast(:expires_at AS bigint[]),
-              cast(:enqueued_at AS bigint[]), cast(:started_at AS bigint[]), cast(:max_crashes AS bigint[]),
-              cast(:deliveries AS bigint[]), cast(:attempts AS integer[]), cast(:crashes AS integer[]),
-              cast(:interruptions AS integer[]), cast(:waits AS integer[]), cast(:parked_since AS bigint[]),
-              cast(:unique_keys AS text[]), cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]),
-              cast(:single_instances AS text[]), cast(:progress AS bytea[]), cast(:owners AS text[]),
-              cast(:finished_at AS bigint[]), cast(:reasons AS text[]), cast(:results AS bytea[]))
-ON CONFLICT DO NOTHING;
-
--- name: accept_runs
-INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, kind, message, traceback)
-SELECT *
-  FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:attempts AS integer[]), cast(:moves AS text[]),
-              cast(:states AS text[]), cast(:at AS bigint[]), cast(:durations AS bigint[]), cast(:kinds AS text[]),
-              cast(:messages AS text[]), cast(:tracebacks AS text[]))
-ON CONFLICT (job_id, token) DO UPDATE
-   SET (attempt, move, state, at, duration_ms, kind, message, traceback)
-     = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.kind,
-            excluded.message, excluded.traceback);
-
--- name: accept_holds
+-- name: restore_confirmed
 -- A key that is held here now, or done for longer, stays as it is.
 INSERT INTO onward_holds (kind, key, job_id, token, done_until)
 SELECT 'once', new ->> 0, new ->> 1, cast(new ->> 2 AS bigint), cast(new ->> 3 AS bigint)

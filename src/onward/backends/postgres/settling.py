@@ -6,13 +6,14 @@ reads its answers.
 
 from __future__ import annotations
 
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from typing import Any
 
 from onward.backend import Held
 from onward.backends.postgres import enqueueing, holds
 from onward.backends.postgres.transaction import Reply, Row, Transaction
 from onward.backends.sql.enqueueing import StartOver
+from onward.backends.sql.notes import write_snoozed
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.turns import released
 from onward.base.clock import SECOND
@@ -108,6 +109,7 @@ class Settling:
         for at, answer in answers.items():
             if answer.state is not State.COMPLETED:
                 self._follow_up(self._settlements[at], answer)
+        _write_snoozed(self._tx, self._settlements, answers)
         if ended:  # last: no job is stored or locked once keys are
             holds.end(self._tx, [ended[at] for at in sorted(ended)])
         return answers
@@ -121,6 +123,11 @@ class Settling:
 
 _APPLIED = {str(state): applied(state) for state in State}
 _COMPLETED = _APPLIED[State.COMPLETED]
+
+
+def _write_snoozed(tx: Transaction, settlements: Sequence[Settlement], answers: Mapping[int, Settled]) -> None:
+    snoozed = {at: settlements[at] for at, answer in answers.items() if answer.state is State.SCHEDULED}
+    write_snoozed(tx, {each.lease.envelope.id: each for each in snoozed.values()})
 
 
 def _plain_successes(settlements: Sequence[Settlement], owner: str) -> Sequence[int]:
@@ -190,6 +197,7 @@ def columns(settlements: Sequence[Settlement]) -> dict[str, Any]:
         "messages": [failure and failure.message for failure in failures],
         "tracebacks": [failure and failure.traceback for failure in failures],
         "durations": [] if successes else [each.duration_ms for each in settlements],
+        "awaits": _if_any([each.awaits for each in settlements]),
         "pauses": _PAUSES,
         "claimed": [],
     }

@@ -29,6 +29,8 @@ from onward.backends.redis.connection import Connections
 from onward.backends.redis.damage import RedisDamage
 from onward.backends.redis.driver import redis
 from onward.backends.redis.inspection import RedisInspection
+from onward.backends.redis.notes import RedisNotes
+from onward.backends.redis.schedules import RedisSchedules
 from onward.backends.redis.transfer import RedisTransfer
 from onward.backends.redis.url import parse_url
 from onward.base.clock import SECOND, Clock
@@ -43,7 +45,7 @@ _SLICE = 0.5  # seconds: how soon a waiting thread notices that its backend was 
 _SHORTEST = 0.001
 
 
-class RedisBackend(RedisDamage, RedisInspection, RedisTransfer, Backend):
+class RedisBackend(RedisDamage, RedisInspection, RedisNotes, RedisSchedules, RedisTransfer, Backend):
     """Jobs in one server, for every process that can reach it."""
 
     def __init__(self, connections: Connections, *, clock: Clock | None, prefix: str) -> None:

@@ -81,7 +81,7 @@ class RedisDamage(damage.SetsAside):
         # First the indexes of queues: they say to which queue a job belongs.
         for name in sorted(indexes, key=lambda name: _kind(name) not in _QUEUED):
             found += self._repair_index(name)
-        return found + self._repair_rest(counts)
+        return found + self._repair_names() + self._repair_rest(counts)
 
     def _keys(self) -> Iterator[list[bytes]]:
         cursor: Any = b"0"
@@ -123,6 +123,16 @@ class RedisDamage(damage.SetsAside):
             if cursor == "0":
                 return found
 
+    def _repair_names(self) -> int:
+        """Rename schedules whose names are no text."""
+        _, pairs = self._run("schedules", self._now())
+        renamed = {name: showing.shown_name(name).encode() for name in pairs[::2]}
+        wrong = [(old, new) for old, new in renamed.items() if old != new]
+        for old, new in wrong:
+            logger.critical("the schedule %r is called %s now: its name was no text", old[:_SHOWN], _text(new))
+        self._run("repair_schedules", beside=[each for pair in wrong for each in pair])
+        return len(wrong)
+
     def _repair_rest(self, counts: Sequence[bytes]) -> int:
         ended, miscounted = self._run("repair_rest", beside=counts)
         for owner in ended:
@@ -143,11 +153,11 @@ class RedisDamage(damage.SetsAside):
                 reason += f"; its id was {job.id[:_SHOWN]!r}"
             if job.raw is not None:
                 reason += f"; its record was {job.raw[:_SHOWN]!r}"
-            parcel = dead({**job.row, "id": job_id, "sealed": b"", "now": now}, reason)
+            letter = dead({**job.row, "id": job_id, "queue": job.queue, "sealed": b"", "now": now}, reason)
             place = message.beside(job.id)
             message.bytes += (
                 job.raw or b"",
-                packing.packed_record(parcel, job.queue, b""),
+                packing.packed_record(letter, b""),
                 (job.raw or b"") if job.data is None else job.data,
             )
             index = None if job.named_by is None else [message.beside(each) for each in job.named_by]

@@ -47,7 +47,7 @@ STATES = {
     6: State.DISCARDED,
     7: State.CANCELLED,
 }
-FLAGS = {"IS_UNIQUE": 1, "HAS_HOLDS": 2, "EXPIRES": 4, "IS_AGAIN": 8, "IS_ASKED": 16}
+FLAGS = {"IS_UNIQUE": 1, "HAS_HOLDS": 2, "EXPIRES": 4, "IS_AGAIN": 8, "AWAITS": 16, "IS_ASKED": 32}
 FEW = 256  # sealed bytes that travel in the record
 
 # Fields and their bytes.

@@ -9,21 +9,23 @@ from typing import Any
 import msgspec
 
 from onward.backend import Run, SessionState, StoredJob
-from onward.backends.redis.layout import STATES, FixedFields
+from onward.backends.redis.layout import STATES, Rest
 from onward.backends.redis.packing import UNREADABLE, opened
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
-from onward.job.states import state_named
+from onward.job.states import State, state_named
 
-__all__ = ["carried", "instant", "session_state", "shown_job", "shown_name", "stored_job"]
+__all__ = ["instant", "session_state", "shown_job", "shown_name", "stored_job"]
 
-_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str]).decode
+_SCHEDULED = next(number for number, state in STATES.items() if state is State.SCHEDULED)
+
+_run = msgspec.msgpack.Decoder(tuple[int, int, str, int, int, int, str, str, str, str]).decode
 _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
     """Return a job from an answer of the scripts' `shown`."""
-    job_id, raw, sealed, progress, result, runs, is_live = shown
+    job_id, raw, sealed, progress, result, runs, is_live, holds_key, awaits = shown
     patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
     fixed = record.fixed
     return StoredJob(
@@ -48,9 +50,22 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         progress=progress,
         waits=record.waits,
         parked_since=record.parked_since,
+        awaits=shown_name(awaits) if awaits is not None and state == _SCHEDULED and not patch.state else None,
         tombstone=bool(patch.tombstone),
         runs=_runs(runs),
+        **({} if patch.tombstone else _continuation(record, is_live=is_live, holds_key=holds_key)),
     )
+
+
+def _continuation(record: Rest, *, is_live: bool, holds_key: bool) -> dict[str, Any]:
+    """Return what decides how it goes on."""
+    fixed = record.fixed
+    names = ("max_crashes", "expires_at", "unique_key", "idempotency_key", "single_instance")
+    return {name: getattr(fixed, name) for name in names} | {
+        "spent": record.spent if is_live else None,
+        "key_held": bool(holds_key),
+        "idempotency_ttl": 0 if fixed.idempotency_key is None else fixed.idempotency_ttl,
+    }
 
 
 def shown_job(shown: Sequence[Any]) -> StoredJob:
@@ -76,12 +91,6 @@ def shown_job(shown: Sequence[Any]) -> StoredJob:
         )
 
 
-def carried(shown: Sequence[Any]) -> tuple[FixedFields, str | None]:
-    """Return the fields of an answer that `StoredJob` does not have."""
-    record = opened(shown[1], is_live=shown[6]).rest
-    return record.fixed, record.spent
-
-
 def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
     return tuple(sorted(map(_noted_run, found), key=lambda run: run.token))
 
@@ -89,13 +98,20 @@ def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:
 def _noted_run(raw: bytes) -> Run:
     """Return the record of a run; an unreadable one has a failure that says so."""
     try:
-        token, attempt, move, to, at, duration_ms, *failure = _run(raw)
+        token, attempt, move, to, at, duration_ms, *failure, owner = _run(raw)
         state = STATES[to]
     except UNREADABLE:
-        token, attempt, move, at, duration_ms, state = 0, 0, "unknown", 0, 0, state_named("damaged")
+        token, attempt, move, at, duration_ms, state, owner = 0, 0, "unknown", 0, 0, state_named("damaged"), ""
         failure = ["UnreadableRun", f"the record of this run cannot be read: {raw[:100]!r}", ""]
     return Run(
-        token=token, attempt=attempt, move=move, to=state, failure=Failure(*failure), at=at, duration_ms=duration_ms
+        token=token,
+        attempt=attempt,
+        move=move,
+        to=state,
+        failure=Failure(*failure),
+        at=at,
+        duration_ms=duration_ms,
+        owner=owner or None,
     )
 
 

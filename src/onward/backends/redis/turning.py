@@ -112,6 +112,8 @@ def _packed(settlement: Settlement, owner: str, message: Message) -> tuple[Any, 
         settlement.duration_ms,
         settlement.spent,
         None if letter is None else packed_envelope(letter, message),
+        settlement.awaits,
+        [(name, message.beside(value)) for name, value in settlement.notes],
     )
 
 

@@ -8,8 +8,10 @@ from datetime import timedelta
 from typing import Any, NamedTuple
 
 from onward.backend import TOMBSTONE, Pruned, Query, QueuePage, Run, SessionState, StoredJob
+from onward.backends.sql.statements import NamedSteps, ask
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
+from onward.contract.values import CONTINUATION
 from onward.job.states import State, state_named
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "queue_page",
     "runs_by_job",
     "session_state",
+    "showing",
     "stored_jobs",
 ]
 
@@ -36,6 +39,19 @@ def stored_jobs(picked: Sequence[Row], runs: Iterable[Row]) -> list[StoredJob]:
     return [_stored_job(row, tuple(runs_of[row[0]])) for row in picked]
 
 
+def showing(job_id: str) -> NamedSteps[StoredJob | None]:
+    """Look at one job, on any connection: some drivers give bytes as a view of their memory."""
+    picked = live_before_finished(map(_in_bytes, (yield from ask("pick", ids=[job_id]))))
+    if not picked:
+        return None
+    runs = yield from ask("runs_of", ids=[job_id])
+    return stored_jobs(picked, map(tuple, runs))[0]
+
+
+def _in_bytes(row: Sequence[Any]) -> Row:
+    return tuple(bytes(value) if isinstance(value, memoryview) else value for value in row)
+
+
 def live_before_finished(picked: Iterable[Row]) -> list[Row]:
     """Return rows of `pick`, each job once: the live row of a job that also has a finished one."""
     found: dict[str, Row] = {}
@@ -47,7 +63,7 @@ def live_before_finished(picked: Iterable[Row]) -> list[Row]:
 def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
     """Return records from rows of `runs_of`, by the job they belong to."""
     runs_of: defaultdict[str, list[Run]] = defaultdict(list)
-    for job_id, token, attempt, move, state, at, duration_ms, *failure in runs:
+    for job_id, token, attempt, move, state, at, duration_ms, owner, *failure in runs:
         run = Run(
             token=token,
             attempt=attempt,
@@ -56,41 +72,29 @@ def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
             failure=Failure(*failure),
             at=at,
             duration_ms=duration_ms,
+            owner=owner,
         )
         runs_of[job_id].append(run)
     return runs_of
 
 
 def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
-    job_id, queue, job, sealed, state, rank, attempts, delivery, crashes, interruptions, *rest = row
-    available_at, enqueued_at, started_at, finished_at, owner, asked, result, reason, progress, *waiting = rest
-    waits, parked_since, awaits = waiting
-    return StoredJob(
-        id=job_id,
-        queue=queue,
-        job=job,
-        data=sealed or b"",
-        state=state_named(state),
-        priority=-rank,
-        attempts=attempts,
-        delivery=delivery,
-        crashes=crashes,
-        interruptions=interruptions,
-        available_at=available_at,
-        enqueued_at=enqueued_at,
-        started_at=started_at,
-        finished_at=finished_at,
-        owner=owner,
-        cancel_requested=bool(asked),
-        result=result,
-        reason=reason,
-        progress=progress,
-        waits=waits,
-        parked_since=parked_since,
-        awaits=awaits,
-        tombstone=sealed is None,
-        runs=runs,
-    )
+    values: dict[str, Any] = dict(zip(_PICKED, row, strict=True))
+    sealed = values["data"]
+    values |= {
+        "data": sealed or b"",
+        "state": state_named(values["state"]),
+        "priority": -values["priority"],
+        "cancel_requested": bool(values["cancel_requested"]),
+        "key_held": bool(values["key_held"]),
+        "idempotency_ttl": 0 if values["idempotency_key"] is None else values["idempotency_ttl"],
+    }
+    if sealed is None:
+        values = {name: value for name, value in values.items() if name not in CONTINUATION}
+    return StoredJob(**values, tombstone=sealed is None, runs=runs)
+
+
+_PICKED = StoredJob.__struct_fields__[:-2]  # what follows is in no column
 
 
 def session_state(row: Row) -> SessionState:

@@ -6,9 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
-
-from msgspec.structs import replace
+from typing import TypeVar, Unpack
 
 from onward.backend import (
     DURABLE,
@@ -23,55 +21,52 @@ from onward.backend import (
     Reaped,
     Renewal,
     Session,
+    Settled,
+    Settlement,
+    StoredJob,
     Turn,
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
-from onward.backends.sql import text
+from onward.backends.options import Durability
+from onward.backends.options import durability as checked_durability
+from onward.backends.sql import sections, text
 from onward.backends.sql.damage import SetsRowsAside
-from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.health import of_leases
+from onward.backends.sql.rows import showing
+from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
-from onward.backends.sql.tables import emptying
-from onward.backends.sqlite import (
-    claiming,
-    enqueueing,
-    health,
-    library,
-    maintenance,
-    queries,
-    reaping,
-    schema,
-    settling,
-)
-from onward.backends.sqlite.completing import SqliteCompletion
+from onward.backends.sqlite import claiming, enqueueing, health, library, maintenance, reaping, schema, settling
+from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
 from onward.backends.sqlite.joining import foreign
 from onward.backends.sqlite.notes import SqliteNotes
+from onward.backends.sqlite.schedules import SqliteSchedules
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
-from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
+from onward.backends.sqlite.url import Options, anchored, parse_url
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
-from onward.contract.transactions import Dialect, Rows, Steps, Style, in_the_way, waits_for_itself
+from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style, in_the_way, waits_for_itself
 from onward.errors import BackendMisconfigured, TransactionError
 
 __all__ = ["SqliteBackend"]
 
 Result = TypeVar("Result")
 
-_DURABLE, _LOSSY = replace(DURABLE, notes=True), replace(LOSSY, notes=True)
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
 
 
-class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer, Backend):
+class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedules, SqliteTransfer, Backend):
     """Jobs in one file, for every process of this machine."""
 
     dialect: Dialect = "sqlite"
+    exclusive = True
 
     def __init__(self, connections: Connections, pipe: WakePipe, *, clock: Clock, prefix: str) -> None:
         super().__init__()
@@ -80,8 +75,9 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
         self._connections = connections
         self._pipe = pipe
         self._prefix = prefix
-        self._sql = queries.load(prefix)
-        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=pipe.wake)
+        self._sql = sections.load("onward.backends.sqlite", prefix)
+        self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake)
+        self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
 
     @classmethod
@@ -91,11 +87,10 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
         *,
         clock: Clock | None = None,
         namespace: str = "default",
-        durability: Durability = "full",
-        busy_timeout: float = 30.0,
+        **options: Unpack[Options],
     ) -> SqliteBackend:
         """Open the file, and create it and its tables if they are not there."""
-        backend = cls.at(path, clock=clock, namespace=namespace, durability=durability, busy_timeout=busy_timeout)
+        backend = cls.at(path, clock=clock, namespace=namespace, **options)
         backend.connect()
         return backend
 
@@ -132,7 +127,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
 
     @property
     def capabilities(self) -> Capabilities:
-        return _DURABLE if self._connections.durable else _LOSSY
+        return DURABLE if self._connections.durable else LOSSY
 
     def connect(self) -> None:
         self._connections.connect()
@@ -168,7 +163,10 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
     @set_aside_and_repeat
     def turn(self, turn: Turn) -> TurnResult:
         """Settle, promote what is due, claim: one transaction, one answer per settlement."""
-        if not turn.settlements and (result := self._idle(turn)) is not None:
+        expects_work = self._expects_work
+        if turn.claim is not None:
+            self._expects_work = False
+        if not turn.settlements and not expects_work and (result := self._idle(turn)) is not None:
             return result
         try:
             return self._turn(turn, one_by_one=False)
@@ -257,7 +255,9 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
             version = self._connections.version()
             if sleeper.woken or version != seen:
                 seen, due = version, self._next_due(queues)
-            if sleeper.is_over(due, (due - self.clock.micros()) / SECOND):
+            until_due = (due - self.clock.micros()) / SECOND
+            if sleeper.is_over(due, until_due):
+                self._expects_work = until_due <= 0
                 return
             sleeper.sleep(_LOOK_EVERY)
 
@@ -268,11 +268,12 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
     def health(self) -> list[Check]:
         path = self._connections.path
         with self._connections.reading() as connection:
+            tx = Transaction(connection, self._sql, self.clock.micros())
             return [
                 health.of_library(),
                 *health.of_file(path),
                 *health.of_connection(connection, path, self._prefix),
-                health.of_leases(Transaction(connection, self._sql, self.clock.micros())),
+                of_leases(tx.value("oldest_stranded", (tx.now,)), tx.now),
             ]
 
     # Transactions of callers
@@ -280,6 +281,13 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
     def joining(self, envelopes: Sequence[Envelope], style: Style) -> Steps[list[Enqueued]]:
         steps = enqueueing.joining(envelopes, self.clock.micros())
         return as_statements(steps, lambda step: foreign(self._sql[step.name], step.parameters, style))
+
+    def showing(self, job_id: str, style: Style) -> Steps[StoredJob | None]:
+        return as_statements(showing(job_id), lambda step: foreign(self._sql[step.name], step.parameters, style))
+
+    def settle_in(self, settlement: Settlement, style: Style, run: Callable[[Statement], Rows]) -> Settled:
+        tx = Transaction(CallersConnection(run, style), self._sql, self.clock.micros())
+        return settle_fenced(tx, settlement)
 
     def recognizing(self, style: Style) -> Steps[None]:
         def look() -> NamedSteps[None]:
@@ -290,7 +298,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
     def begin(self, *, at_most: float) -> SqliteCompletion:
         if in_the_way.get() is self:
             raise waits_for_itself()
-        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._pipe.wake)
+        return SqliteCompletion(self._connections, self._sql, clock=self.clock, at_most=at_most, wake=self._wake)
 
     def completed(self, lease: Lease) -> bool:
         with self._reading() as tx:
@@ -345,6 +353,11 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteTransfer
     def _shrink(self) -> None:
         with self._connections.tidying() as connection:
             maintenance.tidy(connection, self._connections.path)
+
+    def _wake(self) -> None:
+        """Wake a worker: a transaction has made a job due, or has left one behind."""
+        self._expects_work = True
+        self._pipe.wake()
 
     def _idle(self, turn: Turn) -> TurnResult | None:
         """Return the answer to a turn that has nothing to write, without the write lock; None if it has something."""

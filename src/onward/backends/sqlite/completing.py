@@ -11,20 +11,21 @@ from __future__ import annotations
 import contextlib
 import sqlite3
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from onward.backends.sqlite import settling
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.handler_connection import HandlerConnection
-from onward.backends.sqlite.transaction import Transaction
+from onward.backends.sqlite.joining import foreign
+from onward.backends.sqlite.transaction import Parameters, Row, Transaction
 from onward.base.clock import Clock
 from onward.base.interruption import uninterrupted
 from onward.contract.transactions import Rows, Statement, Steps, Style, run_steps
 from onward.errors import TransactionError, TransactionTooLong
 from onward.job.settlement import Settled, Settlement, under
 
-__all__ = ["SqliteCompletion"]
+__all__ = ["CallersConnection", "SqliteCompletion", "settle_fenced"]
 
 T = TypeVar("T")
 
@@ -81,13 +82,7 @@ class SqliteCompletion:
             self._refuse_if_ended()
             self._timer.cancel()
             tx = Transaction(self.connection, self._sql, self._clock.micros())
-            lease = settlement.lease
-            found = tx.row("lease_owner", (lease.envelope.id, lease.token))
-            if found is None:
-                return settling.classify(tx, settlement)
-            (owner,) = found
-            items = [under(settlement, owner)]
-            (settled,) = settling.settle(tx, owner, items, any_asked=False, any_keyed=True, one_by_one=True)
+            settled = settle_fenced(tx, settlement)
             self._wakes = tx.wakes
             return settled
 
@@ -179,3 +174,54 @@ class SqliteCompletion:
         """
         ends = action == sqlite3.SQLITE_TRANSACTION and not self._may_end
         return sqlite3.SQLITE_DENY if ends or action == sqlite3.SQLITE_ATTACH else sqlite3.SQLITE_OK
+
+
+def settle_fenced(tx: Transaction, settlement: Settlement) -> Settled:
+    """Settle under the owner that the lease has now: an adoption may have changed it."""
+    lease = settlement.lease
+    found = tx.row("lease_owner", (lease.envelope.id, lease.token))
+    if found is None:
+        return settling.classify(tx, settlement)
+    (owner,) = found
+    items = [under(settlement, owner)]
+    (settled,) = settling.settle(tx, owner, items, any_asked=False, any_keyed=True, one_by_one=True)
+    return settled
+
+
+class CallersConnection:
+    """The connection of a caller as `Transaction` uses one, whatever its driver is."""
+
+    in_transaction = True  # else nothing is run on it
+
+    def __init__(self, run: Callable[[Statement], Rows], style: Style) -> None:
+        self._run = run
+        self._style = style
+
+    def execute(self, sql: str, parameters: Parameters = ()) -> _CallersCursor:
+        values = parameters if isinstance(parameters, Mapping) else tuple(parameters)
+        return _CallersCursor(self._run, self._run(foreign(sql, values, self._style)))
+
+    def executemany(self, sql: str, rows: Iterable[Parameters]) -> _CallersCursor:
+        return _CallersCursor(self._run, (), sum(self.execute(sql, row).rowcount for row in rows))
+
+
+class _CallersCursor:
+    """What a caller's driver has read."""
+
+    def __init__(self, run: Callable[[Statement], Rows], rows: Rows, rowcount: int | None = None) -> None:
+        self._run = run
+        self._rows = [tuple(row) for row in rows]
+        self._rowcount = rowcount
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows the last statement wrote.  Ask at once: the database knows it of its last statement only."""
+        if self._rowcount is None:
+            ((self._rowcount,),) = self._run(Statement("SELECT changes()"))
+        return self._rowcount
+
+    def fetchall(self) -> list[Row]:
+        return self._rows
+
+    def fetchone(self) -> Row | None:
+        return self._rows[0] if self._rows else None

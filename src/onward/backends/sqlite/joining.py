@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
-from onward.backends.sqlite.transaction import Row
+from onward.backends.sqlite.transaction import Row, as_json
 from onward.contract.transactions import Statement, Style
 
 __all__ = ["foreign"]
 
 _NUMBERED = re.compile(r"\?(\d+)")
+_NAMED = re.compile(r"(?<![\w:]):([a-z_]+)")
 
 
-def foreign(sql: str, values: Row, style: Style) -> Statement:
-    """Return a statement with its values, for a driver of this style."""
+def foreign(sql: str, values: Row | Mapping[str, object], style: Style) -> Statement:
+    """The statement with its values, for a driver of this style; a list among named ones travels as JSON."""
+    if isinstance(values, Mapping):
+        names = list(dict.fromkeys(_NAMED.findall(sql)))
+        sql = _NAMED.sub(lambda name: f"?{names.index(name[1]) + 1}", sql)
+        values = tuple(as_json(value) if isinstance(value := values[name], list) else value for name in names)
     if style == "qmark":
         return Statement(sql, values)
     formatted, order = _formatted(sql)

@@ -37,7 +37,20 @@ class SqliteNotes:
     def signal(
         self, job_id: str, name: str, value: bytes, *, again: bool = False, at_most: tuple[int, int] = (1000, 4 << 20)
     ) -> Signalled:
-        return self._write(lambda tx: _signal(tx, job_id, f"!{name}", value, again, at_most))
+        def act(tx: Transaction) -> Signalled:
+            found = tx.row("state_of", (job_id,))
+            state = None if found is None else state_named(found[0])
+            if state is None or state in FINISHED:
+                return Signalled(state=state)
+            there, count, size = tx.row("room_for_note", (job_id, f"!{name}")) or (0, 0, 0)
+            stored = again or not there
+            if stored:
+                if count >= at_most[0] or size + len(value) > at_most[1]:
+                    return Signalled(state=state, full=True)
+                tx.run("store_signal", (job_id, f"!{name}", tx.now, value))
+            return Signalled(state=state, stored=stored, woken=bool(wake(tx, [job_id])))
+
+        return self._write(act)
 
 
 def wake(tx: Transaction, ids: Iterable[str]) -> list[str]:
@@ -47,17 +60,3 @@ def wake(tx: Transaction, ids: Iterable[str]) -> list[str]:
         tx.wakes = True
         tx.woken += woken
     return woken
-
-
-def _signal(tx: Transaction, job_id: str, key: str, value: bytes, again: bool, at_most: tuple[int, int]) -> Signalled:
-    found = tx.row("state_of", (job_id,))
-    state = None if found is None else state_named(found[0])
-    if state is None or state in FINISHED:
-        return Signalled(state=state)
-    there, count, size = tx.row("room_for_note", (job_id, key)) or (0, 0, 0)
-    stored = again or not there
-    if stored:
-        if count >= at_most[0] or size + len(value) > at_most[1]:
-            return Signalled(state=state, full=True)
-        tx.run("store_signal", (job_id, key, tx.now, value))
-    return Signalled(state=state, stored=stored, woken=bool(wake(tx, [job_id])))

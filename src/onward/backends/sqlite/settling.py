@@ -59,7 +59,6 @@ def settle(
     for settlement, answer in zip(settlements, answers, strict=True):
         if settlement.dead_letter is not None and answer.applied and answer.state is State.DISCARDED:
             enqueueing.enqueue(tx, [settlement.dead_letter])
-    notes.wake(tx, [each.lease.envelope.id for each in settlements if each.awaits is not None])
     if keyed:
         holds.end(tx, _ended(settlements, answers, keyed))
     return answers
@@ -184,7 +183,7 @@ class _Ended:
 class Moves:
     """Gathers writes, until `apply` makes them."""
 
-    __slots__ = ("_crashed", "_finished", "_notes", "_put_back", "_released", "_runs")
+    __slots__ = ("_awaiting", "_crashed", "_finished", "_notes", "_put_back", "_released", "_runs")
 
     def __init__(self) -> None:
         self._runs: list[Parameters] = []
@@ -193,6 +192,7 @@ class Moves:
         self._released: list[Fence] = []
         self._crashed: list[Parameters] = []
         self._notes: list[Parameters] = []
+        self._awaiting: list[str] = []  # the ids of jobs that wait for a signal
 
     def record_run(
         self, fence: Fence, move: str, to: State, failure: Failure, *, at: int, duration_ms: int = 0
@@ -224,12 +224,14 @@ class Moves:
             waiting = what.attempts, what.waits, what.spent, what.parked_since, what.awaits
             self._put_back.append((*fence, _WORD[what.to], what.due, *waiting))
             self._notes += [(*fence, name, now, value) for name, value in settlement.notes]
+            if what.awaits is not None:
+                self._awaiting.append(job_id)
         return what.to
 
     def apply(self, tx: Transaction) -> bool:
         """Make all writes.  False if a fence did not match: then the caller rolls back."""
         # The records first: they read what the moves change.
-        return (
+        matched = (
             _each(tx, "record_run", self._runs)
             and _each(tx, "note", self._notes)
             and all(ended.finish(tx, end) for end, ended in self._finished.items())
@@ -237,6 +239,9 @@ class Moves:
             and _each(tx, "release", self._released)
             and _each(tx, "crash", self._crashed)
         )
+        if matched and self._awaiting:
+            notes.wake(tx, self._awaiting)
+        return matched
 
 
 def _each(tx: Transaction, name: str, rows: Sequence[Parameters]) -> bool:

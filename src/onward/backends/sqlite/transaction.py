@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -18,7 +18,7 @@ from onward.backends.sqlite.connection import Connections
 from onward.base.clock import Clock
 from onward.contract.transactions import in_the_way, run_steps, waits_for_itself
 
-__all__ = ["Row", "Transaction", "Transactions", "as_json"]
+__all__ = ["Parameters", "Row", "Transaction", "Transactions", "as_json"]
 
 Row = tuple[Any, ...]
 Parameters = Sequence[object] | Mapping[str, object]
@@ -39,12 +39,34 @@ class Reply(NamedTuple):
         return self.found[0][0]
 
 
+class Cursor(Protocol):
+    """What a statement has answered."""
+
+    @property
+    def rowcount(self) -> int: ...
+
+    def fetchall(self) -> list[Any]: ...
+
+    def fetchone(self) -> Any: ...
+
+
+class RunsStatements(Protocol):
+    """A connection: our own, or that of a caller."""
+
+    @property
+    def in_transaction(self) -> bool: ...
+
+    def execute(self, sql: str, parameters: Any = ..., /) -> Cursor: ...
+
+    def executemany(self, sql: str, parameters: Iterable[Any], /) -> Cursor: ...
+
+
 class Transaction:
     """One transaction, in which the verbs run their statements by name."""
 
     __slots__ = ("_connection", "_sql", "now", "wakes", "woken")
 
-    def __init__(self, connection: sqlite3.Connection, sql: Mapping[str, str], now: int) -> None:
+    def __init__(self, connection: RunsStatements, sql: Mapping[str, str], now: int) -> None:
         self._connection = connection
         self._sql = sql
         self.now = now
@@ -58,6 +80,13 @@ class Transaction:
     def run_many(self, name: str, rows: Iterable[Parameters]) -> int:
         """Run a statement once for each row; return the number of rows written."""
         return self._connection.executemany(self._sql[name], rows).rowcount
+
+    def insert(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Run an insert for each row, into the columns that the rows name; what is in the way stays."""
+        if rows:
+            table, names = self._sql[name].partition("(")[0], list(rows[0])
+            values = f"({', '.join(names)}) VALUES (:{', :'.join(names)})"
+            self._connection.executemany(f"{table} {values} ON CONFLICT DO NOTHING", rows)
 
     def rows(self, name: str, parameters: Parameters = ()) -> list[Row]:
         return self._connection.execute(self._sql[name], parameters).fetchall()

@@ -125,6 +125,7 @@ class CrashesContract:
         (run,) = backend.get(lease.envelope.id).runs
         assert (run.move, run.to, run.attempt, run.at) == ("crashed", State.RETRYABLE, 1, clock.micros())
         assert CAUSE in f"{run.failure.kind} {run.failure.message}"
+        assert run.owner == lease.owner
 
     @either_way
     def test_a_first_crash_is_due_at_once(self, backend, clock, crash):

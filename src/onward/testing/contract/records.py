@@ -35,7 +35,16 @@ class RunRecordsContract:
         (run,) = backend.get(lease.envelope.id).runs
         assert run.failure == a_failure("told")
         assert (run.token, run.attempt, run.at, run.duration_ms) == (lease.token, 1, clock.micros(), 7)
-        assert run.move == settlement(lease).move
+        assert (run.move, run.owner) == (settlement(lease).move, lease.owner)
+
+    def test_each_run_tells_which_session_ran_it(self, backend):
+        first = a_lease(backend, owner="one")
+        backend.settle([Settlement.nack(first, 0, failure=a_failure())])
+        (second,) = backend.claim(a_claim(owner="two"))
+
+        backend.settle([Settlement.abandon(second, "gave up", failure=a_failure())])
+
+        assert [run.owner for run in backend.get(first.envelope.id).runs] == ["one", "two"]
 
     def test_a_success_with_a_failure_on_record_is_a_success(self, backend):
         told, plain = a_lease(backend), a_lease(backend)

@@ -11,6 +11,7 @@ from onward.testing.clock import FakeClock
 from onward.testing.contract.adoption import AdoptionContract, LostRepliesContract
 from onward.testing.contract.arrows import ArrowsContract
 from onward.testing.contract.batches import BatchesContract, TurnsContract
+from onward.testing.contract.booking import BookingContract, TakingBackContract
 from onward.testing.contract.cancelling import AskedToCancelContract, CancellingContract, ExpiryContract
 from onward.testing.contract.capabilities import missing
 from onward.testing.contract.claiming import ClaimingContract, LeasesContract, OrderContract, PromotionContract
@@ -32,20 +33,22 @@ from onward.testing.contract.fencing import FencingContract, GenerationsContract
 from onward.testing.contract.forgetting import ForgettingContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
-from onward.testing.contract.moving import AcceptingContract, WithholdingContract
-from onward.testing.contract.notes import NotesContract, SignalsContract, WaitingForSignalsContract
+from onward.testing.contract.notes import NotesContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
 from onward.testing.contract.reaping import CrashesContract, InterruptionsContract, ReapedContract
 from onward.testing.contract.records import DeadLetterContract, RunRecordsContract, TombstoneContract
 from onward.testing.contract.removing import EmptyContract, PruneContract, PurgeContract, TombstonePruneContract
 from onward.testing.contract.replaying import ReplayContract, SkippedReplayContract
+from onward.testing.contract.schedules import DamagedSchedulesContract, SchedulesContract
 from onward.testing.contract.sessions import DeadSessionsContract, SessionsContract, SweepsContract
 from onward.testing.contract.settling import CountersContract, FatesContract, MarksContract
+from onward.testing.contract.signals import SignalsContract, WaitingForSignalsContract
 from onward.testing.contract.snapshots import SnapshotsContract
 from onward.testing.contract.suspects import SuspectsContract
 from onward.testing.contract.taking import TakingContract
-from onward.testing.contract.transacting import CompletingContract, JoiningContract
+from onward.testing.contract.transacting import CallersConnectionContract, CompletingContract, JoiningContract
+from onward.testing.contract.transfer import RemoveContract, ReservationContract, RestoreContract
 from onward.testing.contract.uniqueness import ReplacingContract, UniquenessContract
 from onward.testing.contract.waiters import WaitersContract, WakingContract
 from onward.testing.contract.waiting import WaitingContract
@@ -117,19 +120,25 @@ class BackendContract(
     WaitingContract,
     QueuesWithWorkContract,
     JoiningContract,
+    CallersConnectionContract,
     CompletingContract,
-    WithholdingContract,
-    AcceptingContract,
+    ReservationContract,
+    RestoreContract,
+    RemoveContract,
     TakingContract,
     NotesContract,
     SignalsContract,
     WaitingForSignalsContract,
+    SchedulesContract,
+    BookingContract,
+    TakingBackContract,
+    DamagedSchedulesContract,
 ):
     """Subclass it, give it ``backend`` and ``open_client``, and run pytest.
 
     ``backend`` is a store that is empty and goes by ``clock``; ``open_client()`` opens another client on the same store
-    (a store in one process's memory returns the same object).  ``lose_session(owner)``, where given, deletes a session's
-    row without the backend.
+    (a store that lives in one process returns the same object).  ``lose_session(owner)``, where given, removes a
+    session's row behind the store's back; ``damage_schedule(name)`` writes into a schedule's row what no process writes.
     """
 
     @pytest.fixture
@@ -147,6 +156,10 @@ class BackendContract(
     @pytest.fixture
     def lose_session(self) -> Callable[[str], None]:
         pytest.skip("no `lose_session` fixture is given: no test can remove a session without its leases")
+
+    @pytest.fixture
+    def damage_schedule(self) -> Callable[[str], None]:
+        pytest.skip("no `damage_schedule` fixture is given: no test can write what no process writes")
 
     @pytest.fixture(autouse=True)
     def _skip_what_is_missing(self, request: pytest.FixtureRequest, backend: Any) -> None:

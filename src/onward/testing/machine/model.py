@@ -205,6 +205,7 @@ class Model(ModelNotes):
             failure=failure,
             at=self.now,
             duration_ms=duration_ms,
+            owner=job.owner,
         )
 
     def _classify(self, settlement: Settlement) -> Settled:

@@ -110,6 +110,7 @@ CREATE TABLE onward_attempts (
     state TEXT NOT NULL,                            -- where the job went
     at INTEGER NOT NULL,
     duration_ms INTEGER NOT NULL,
+    owner TEXT,                                     -- the session that ran it
     kind TEXT NOT NULL,
     message TEXT NOT NULL,
     traceback TEXT NOT NULL,
@@ -129,7 +130,8 @@ CREATE TABLE onward_sessions (
 
 CREATE TABLE onward_queues (
     name TEXT NOT NULL PRIMARY KEY,
-    paused_at INTEGER                               -- null: it is open
+    paused_at INTEGER,                              -- null: it is open
+    reserved_for TEXT                               -- a transfer that has not ended: it stays paused
 ) STRICT, WITHOUT ROWID;
 
 -- Pointers to the lease that holds a key: valid while that lease is, or until `done_until` once a success confirmed it.

@@ -1,0 +1,28 @@
+"""What the blocks of `ctx.transaction` are given by their application."""
+
+from __future__ import annotations
+
+from onward.attempt.settle import Settler
+from onward.job.results import Results
+from onward.transactions.joining import Joins
+
+__all__ = ["Blocks"]
+
+
+class Blocks:
+    """The parts that the transactions of an application's handlers share."""
+
+    def __init__(
+        self,
+        joins: Joins,
+        *,
+        at_most: float,
+        patience: float,
+        results: Results,
+        settler: Settler,
+    ) -> None:
+        self.joins = joins
+        self.at_most = at_most  # seconds, where no other connection can write meanwhile
+        self.patience = patience  # seconds to find out what became of a commit
+        self.results = results
+        self.settler = settler
