@@ -260,7 +260,7 @@ def test_a_context_is_told_before_what_it_led_to():
 
     traceback = describe(caught(handler)).traceback
 
-    assert "ValueError: first\n\nwhile it was handled, there came:\n\n" in traceback
+    assert "ValueError: first\n\nduring its handling this was raised:\n\n" in traceback
 
 
 def test_a_suppressed_context_is_not_told():

@@ -15,7 +15,7 @@ def test_it_prints_the_id_of_a_job_that_is_in_the_store(onward, jobs):
     assert (record.job, record.queue, record.payload) == ("welcome", "default", {"user": 42, "lang": "de"})
 
 
-NOTE = "note: it went to the queue 'default': the job's own queue is known with --app only; --queue names another\n"
+NOTE = "note: the job went to the queue 'default': its own queue is known with --app only; --queue names another\n"
 
 
 def test_a_queue_that_was_not_named_is_told(onward, jobs, type_in):

@@ -222,7 +222,7 @@ class TestShow:
             handle = jobs.job(name="add")(lambda: 3).enqueue()
             jobs.drain()
 
-        assert "nothing but a tombstone is left" in onward("job", "show", handle.id).out
+        assert "only a tombstone is left" in onward("job", "show", handle.id).out
 
 
 class TestIds:
@@ -305,7 +305,7 @@ class TestRetry:
         ran = onward("job", "retry", due, "--json")
 
         assert ran.code == 6
-        assert ran.json == [{"id": due, "done": False, "detail": "it is due already; a worker will take it"}]
+        assert ran.json == [{"id": due, "done": False, "detail": "it is already due; a worker will take it"}]
 
 
 class TestCancel:

@@ -57,7 +57,7 @@ class TestList:
     def test_where_no_worker_runs_that_is_said(self, onward, jobs):
         ran = onward("worker", "list")
 
-        assert (ran.code, ran.out, ran.err) == (0, "", "no worker works on this store\n")
+        assert (ran.code, ran.out, ran.err) == (0, "", "this store has no workers\n")
 
     def test_it_takes_the_store_of_an_application(self, onward, shop, url, jobs):
         jobs.backend.claim(Claim(queues=("default",), owner="somebody"))
@@ -69,7 +69,7 @@ class TestList:
         assert list(tmp_path.iterdir()) == []
 
     def test_it_logs_nothing(self, shell, jobs):
-        assert shell("worker", "list", "--json").err == "no worker works on this store\n"
+        assert shell("worker", "list", "--json").err == "this store has no workers\n"
 
 
 class TestStarting:

@@ -353,4 +353,4 @@ def test_health_speaks_of_both_and_of_what_lies_between(backend, timed_server):
 
     assert checks["broker: server"].status == "ok"
     assert any(name.startswith("store: ") for name in checks)
-    assert (checks["in step"].status, "2 of default" in checks["in step"].detail) == ("warn", True)
+    assert (checks["messages"].status, "2 of default" in checks["messages"].detail) == ("warn", True)

@@ -122,7 +122,7 @@ def test_what_no_onward_wrote_is_dead_lettered_and_hides_nothing(backend, timed_
     backend.enqueue([envelope := an_envelope()])
 
     assert ids(backend.claim(a_claim(limit=9))) == [envelope.id]
-    assert [message.dead_letter.reason for message in messages()[1]] == ["no Onward wrote it"] * 2
+    assert [message.dead_letter.reason for message in messages()[1]] == ["Onward did not write it"] * 2
 
 
 @pytest.mark.parametrize("queue", ["a b", "a\r\nb", "-first", "Case", "case", "a\0b", "a-x20b", "ends.", "ünï"])
