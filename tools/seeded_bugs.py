@@ -41,6 +41,8 @@ PROGRAMS = "tests/proof/test_programs.py"
 ATTACKS = "tests/security/signing/test_attacks.py"
 ENCRYPTION = "tests/application/test_encryption.py"
 SECRETS = "tests/application/test_secrets.py"
+SCHEDULES = "tests/application/test_schedules.py"
+CRON = "tests/flow/test_cron.py"
 
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -686,5 +688,66 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "which users may read a key file does not matter",
         (Edit("src/onward/security/key_ring.py", "            _refuse_open_to_others(path, where)\n", ""),),
         ("tests/base/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
+    ),
+    Mutant(
+        "M71",
+        "a schedule that was away catches up one tick too many",
+        (
+            Edit(
+                "src/onward/flow/schedule.py",
+                '_LATE_RUNS = {"skip": 0, "once": 1}',
+                '_LATE_RUNS = {"skip": 1, "once": 2}',
+            ),
+        ),
+        (f"{SCHEDULES}::test_of_the_ticks_that_are_late_so_many_run_the_newest_last[memory-once-1-7]",),
+    ),
+    Mutant(
+        "M72",
+        "a fixed time fires twice when the clocks go back",
+        (
+            Edit(
+                "src/onward/flow/zones.py", "        if second > first and not fixed:\n", "        if second > first:\n"
+            ),
+        ),
+        (
+            f"{CRON}::test_ticks_are_those_on_the_wall_forwards_and_backwards[30 2 * * *-Europe/Berlin]",
+            f"{SCHEDULES}::test_a_night_with_a_change_of_clocks_has_its_tick_once[memory]",
+        ),
+    ),
+    Mutant(
+        "M73",
+        "a late occurrence runs beside the newer ones that it stands for",
+        (
+            Edit(
+                "src/onward/attempt/occurrences.py",
+                "        return (self._stand_for(occurrence, newer) if newer else tick), None\n",
+                "        return tick, None\n",
+            ),
+        ),
+        (f"{SCHEDULES}::test_an_occurrence_that_starts_late_stands_for_the_newer_ones[memory]",),
+    ),
+    Mutant(
+        "M74",
+        "a pause leaves what is booked",
+        (
+            Edit(
+                "src/onward/operate/schedules.py",
+                "row=_replace(row, paused_at=now), take_back=taken)",
+                "row=_replace(row, paused_at=now))",
+            ),
+        ),
+        (f"{SCHEDULES}::test_what_is_paused_takes_back_what_has_not_begun_and_resuming_catches_nothing_up[memory]",),
+    ),
+    Mutant(
+        "M75",
+        "a specification is booked whoever signed it",
+        (
+            Edit(
+                "src/onward/client/schedules.py",
+                "body = parted(row.sealed)[2] if verify is None else verify(sealed)",
+                "body = parted(row.sealed)[2]",
+            ),
+        ),
+        (f"{SCHEDULES}::test_a_specification_that_was_tampered_with_is_not_booked[memory-altered]",),
     ),
 )
