@@ -158,7 +158,7 @@ class Onward(SteersJobs):
         """Enqueue many jobs of one name in one write, all or nothing."""
         checked = EnqueueOptions.check(options)
         envelopes = [self.client.letters.seal_by_name(job, payload, checked) for payload in payloads]
-        return [self._handles.handle(answer) for answer in self.client.enqueue(envelopes)]
+        return list(map(self._handles.handle, self.client.enqueue(envelopes), envelopes))
 
     def transaction(self, connection: Any) -> Joining:
         """Join a transaction of the caller's: a job that is enqueued in it exists if and only if it commits.

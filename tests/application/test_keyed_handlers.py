@@ -329,7 +329,7 @@ def test_when_the_job_is_to_stop_the_others_are_not_called(events):
     def second():
         heard.append("second")
 
-    assert dispatch(events, "event", {"name": "order.paid"}).errors[-1].kind == "onward.handlers.event.Stopped"
+    assert dispatch(events, "event", {"name": "order.paid"}).errors[-1].kind == "onward.handlers.time_left.Stopped"
     assert heard == []
 
 

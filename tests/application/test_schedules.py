@@ -98,9 +98,9 @@ def test_a_tick_is_a_job_of_the_next_minute_that_needs_no_ticker_any_more(jobs, 
 
 
 @pytest.mark.promise("S84")
-def test_many_that_look_at_once_book_every_tick_once(jobs, url, clock, report, in_threads, store):
-    apps = [jobs] if store == "memory" else [Onward(url, clock=clock) for _ in range(4)]
-    for app in apps[1:] if len(apps) > 1 else ():
+def test_many_that_look_at_once_book_every_tick_once(jobs, open_app, clock, report, in_threads, store):
+    apps = [jobs] if store == "memory" else [jobs, *(open_app() for _ in range(3))]
+    for app in apps[1:]:
         reporting(app, [])
     jobs.schedules.create("s", "* * * * * *", report.call("acme"), catch_up=1000, overlap="allow")
     booked = 0
@@ -111,8 +111,6 @@ def test_many_that_look_at_once_book_every_tick_once(jobs, url, clock, report, i
     found = [job.id for job in jobs.list(limit=1000)]
     assert booked == len(found) == 160  # 60 s ahead of the last look, 100 s after the first
     assert len({job_id[:12] for job_id in found}) == 160
-    for app in apps[1:]:
-        app.close()
 
 
 @pytest.mark.promise("S84")

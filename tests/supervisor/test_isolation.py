@@ -164,3 +164,34 @@ def test_a_worker_that_dies_while_a_process_is_started_leaves_no_process_behind(
 
     assert (record.state, record.crashes, record.interruptions) == (State.COMPLETED, 0, 1)
     assert fleet.stop() == 0
+
+
+@pytest.mark.promise("S62")
+def test_steps_sleep_and_signals_of_an_isolated_job(shop, start):
+    fleet = start(shop)
+    handle = shop.step_alone.enqueue()
+    eventually(lambda: handle.record().waiting_for == "approved")
+    assert shop.jobs.signal(handle.id, "approved", 7)
+    (record,) = shop.ended(handle)
+
+    assert record.state is State.COMPLETED, record.errors
+    first, last, approved = record.result
+    assert (first > 0, last > 0, approved) == (True, True, 7)
+    assert [(note.kind, note.name) for note in shop.jobs.notes(handle.id)] == [
+        ("step", "pid"),
+        ("sleep", "a moment"),
+        ("wait", "approved"),
+        ("signal", "approved"),
+    ]
+    assert fleet.stop() == 0
+
+
+@pytest.mark.promise("S62")
+def test_a_step_is_not_called_again_when_its_isolated_process_dies(shop, start, tmp_path):
+    fleet = start(shop)
+    handle = shop.step_async_alone.enqueue(str(tmp_path / "calls"))
+    (record,) = shop.ended(handle)
+
+    assert (record.state, record.crashes, record.result) == (State.COMPLETED, 1, 1)
+    assert (tmp_path / "calls").read_text() == "xx"
+    assert fleet.stop() == 0

@@ -4,9 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from onward.supervisor.handovers import SessionHandovers
 from onward.supervisor.messages import AdoptSession, Rescued
-from onward.supervisor.pending_messages import PendingMessages
+from onward.supervisor.pending_messages import PendingMessages, SessionHandovers
 
 
 class Process(SimpleNamespace):

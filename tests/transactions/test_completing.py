@@ -308,7 +308,7 @@ class TestAwaited:
         happened = step == "commit"
         assert handle.state() is (State.COMPLETED if happened else State.DISCARDED)
         assert database.effects() == (["x"] if happened else [])
-        assert [error.kind for error in handle.record().errors] == ["CancelledError"]
+        assert [error.kind for error in handle.record().errors] == ["asyncio.exceptions.CancelledError"]
         del jobs.backend.begin
         jobs.enqueue("note")  # the lock was not kept
 
@@ -628,7 +628,7 @@ class TestServers:
             handle = pay.enqueue()
             jobs.drain()
             record = handle.record()
-            assert (record.state, record.errors[0].kind) == (State.RETRYABLE, "BackendUnavailable")
+            assert (record.state, record.errors[0].kind) == (State.RETRYABLE, "onward.errors.BackendUnavailable")
             assert database.effects() == []
             jobs.retry(handle.id)
             jobs.drain()
@@ -721,7 +721,7 @@ class TestPostgres:
         jobs.drain()
 
         record = handle.record()
-        assert (record.state, record.errors[0].kind) == (State.DISCARDED, "BackendRefused")
+        assert (record.state, record.errors[0].kind) == (State.DISCARDED, "onward.errors.BackendRefused")
         assert database.query("SELECT count(*) FROM once") == [(0,)]
 
     def test_nothing_that_a_handler_does_to_its_session_reaches_the_next(self, jobs, told):

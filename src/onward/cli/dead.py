@@ -44,7 +44,7 @@ def show(app: Onward, args: Namespace) -> int:
     record = find_dead(app, args.id)
     if record.state is not State.DISCARDED:
         raise JobNotFound(f"job {record.id} is {record.state}, not dead: see `onward job show {record.id}`")
-    timeline.show(args, record)
+    timeline.show(args, record, jobs.notes_of(app, record))
     return Exit.OK
 
 
@@ -54,7 +54,7 @@ def replay(app: Onward, args: Namespace) -> int:
     replayed, skipped = 0, dict(chosen.skipped)
     with output.progress(args, "replaying", len(chosen.ids)) as advance:
         for batch in _batches(chosen.ids):
-            answer = app.dead_letters.replay(batch)
+            answer = app.dead_letters.replay(batch, fresh=args.fresh)
             replayed, skipped = replayed + answer, skipped | answer.skipped
             advance(len(batch))
     _report(args, "replayed", replayed, skipped)
@@ -202,7 +202,10 @@ GROUP = Group(
             "replay",
             "put dead jobs back in their queue, with all their attempts again",
             on_store(replay),
-            _WHICH,
+            (
+                *_WHICH,
+                argument("--fresh", "without their notes: steps that were done are done again", action="store_true"),
+            ),
         ),
         Command(
             "purge",

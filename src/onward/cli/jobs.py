@@ -14,14 +14,14 @@ from onward.cli.exits import Exit
 from onward.cli.ids import find
 from onward.cli.table import Column
 from onward.cli.times import ago
-from onward.errors import JobNotFound
+from onward.errors import JobNotFound, Unsupported
 from onward.job.states import State
 
 if TYPE_CHECKING:
     from onward.app import Onward
-    from onward.client.record import JobRecord
+    from onward.client.record import JobRecord, NoteRecord
 
-__all__ = ["GROUP", "list_pages", "pages"]
+__all__ = ["GROUP", "list_pages", "notes_of", "pages"]
 
 Page = Callable[[int, str | None], Sequence["JobRecord"]]  # how many, after which id
 
@@ -41,8 +41,31 @@ def list_jobs(app: Onward, args: Namespace) -> int:
 
 def show(app: Onward, args: Namespace) -> int:
     """Print everything known about one job."""
-    timeline.show(args, find(app, args.id))
+    record = find(app, args.id)
+    timeline.show(args, record, notes_of(app, record))
     return Exit.OK
+
+
+def notes_of(app: Onward, record: JobRecord) -> Sequence[NoteRecord]:
+    """Return what a job has noted; nothing if its store keeps no notes."""
+    try:
+        return app.notes(record.id)
+    except Unsupported:
+        return ()
+
+
+def signal(app: Onward, args: Namespace) -> int:
+    """Tell a job what it waits for, or will."""
+    record = find(app, args.id)
+    told = app.signal(record.id, args.name, args.value, again=args.again)
+    why_not = f"it is {record.state}" if record.is_finished else "it was told before; --again replaces the value"
+    if args.json:
+        output.json_line({"id": record.id, "signal": args.name, "told": told})
+    elif told:
+        output.write(f"{record.id}  was told {args.name}")
+    else:
+        output.fail(f"{record.id}: {why_not}")
+    return Exit.OK if told else Exit.NOTHING
 
 
 def retry(app: Onward, args: Namespace) -> int:
@@ -205,6 +228,18 @@ GROUP = Group(
             "run waiting jobs now, and give discarded or cancelled ones another life",
             on_store(retry),
             (_IDS,),
+        ),
+        Command(
+            "signal",
+            "tell a job what it waits for with ctx.wait_for, or will",
+            on_store(signal),
+            (
+                argument("id", "an id, or 8 or more of its first characters", metavar="ID"),
+                argument("name", "the name of the signal", metavar="NAME"),
+                argument("value", "its value as JSON (null)", metavar="JSON", nargs="?", type=values.json_value),
+                argument("--again", "replace the value that it was told before", action="store_true"),
+            ),
+            about="The first value stays. A job that has not begun keeps the signal; one that is over is told nothing.",
         ),
         Command(
             "cancel",

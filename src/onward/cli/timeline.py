@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from onward.job.secrets import masked
 from onward.job.states import State
 
 if TYPE_CHECKING:
-    from onward.client.record import JobRecord, RunError
+    from onward.client.record import JobRecord, NoteRecord, RunError
 
 __all__ = ["as_data", "show"]
 
@@ -33,12 +33,12 @@ class TimelineEntry(NamedTuple):
     below: str = ""  # a traceback
 
 
-def show(args: Namespace, record: JobRecord) -> None:
-    """Print a job, for people or for machines."""
+def show(args: Namespace, record: JobRecord, notes: Sequence[NoteRecord] = ()) -> None:
+    """Print a job with its notes, for people or for machines."""
     if args.json:
-        output.json_line(as_data(record) | _unreadable(record))
+        output.json_line(as_data(record) | {"notes": [asdict(note) for note in notes]} | _unreadable(record))
     else:
-        for line in _lines(record):
+        for line in _lines(record, notes):
             output.write(line)
 
 
@@ -67,14 +67,14 @@ def _unreadable(record: JobRecord) -> dict[str, Any]:
     return {}
 
 
-def _lines(record: JobRecord) -> Iterator[StyledLine]:
+def _lines(record: JobRecord, notes: Sequence[NoteRecord]) -> Iterator[StyledLine]:
     """Yield what the job is, an empty line, what happened."""
     yield [(record.name, "bold"), ("  ", ""), (record.state, output.style_of(record.state))]
     for label, value in _facts(record):
         yield [(label.ljust(_LABEL), "dim"), (value, "")]
     yield []
     # Sorting keeps the order of what happened in the same microsecond.
-    for event in sorted(_events(record), key=lambda event: event.at):
+    for event in sorted((*map(_noted, notes), *_events(record)), key=lambda event: event.at):
         yield [(stamp(event.at), "dim"), ("  ", ""), (event.told, event.style)]
         for line in event.below.splitlines():
             yield [("    ", ""), (line, "dim")]
@@ -91,6 +91,8 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     yield "runs", _runs(record)
     if record.damage is not None:
         yield "damaged", f"{record.damage}: no worker writes that"
+    if record.waiting_for is not None:
+        yield "waits for", f"signal '{record.waiting_for}'"
     if record.owner is not None and record.state is State.EXECUTING:
         yield "session", record.owner
     if record.progress is not None:
@@ -128,6 +130,16 @@ def _events(record: JobRecord) -> Iterator[TimelineEntry]:
         yield TimelineEntry(record.finished_at, f"{record.state}{reason}", style)
     elif record.state is not State.EXECUTING:
         yield TimelineEntry(record.available_at, f"{record.state}, due {ago(record.available_at)}", style)
+
+
+def _noted(note: NoteRecord) -> TimelineEntry:
+    told = {
+        "step": "step {} is done",
+        "sleep": "sleep {} began",
+        "wait": "wait for {} began",
+        "signal": "signal {} came",
+    }
+    return TimelineEntry(note.at, told[note.kind].format(f"'{note.name}'"))
 
 
 def _last_claim(record: JobRecord, claimed_at: datetime) -> str:

@@ -14,7 +14,7 @@ from onward.base.names import suggestion, whole
 from onward.errors import InvalidTime
 from onward.job.states import State
 
-__all__ = ["count", "duration", "expiry", "instant", "moment", "pair", "state"]
+__all__ = ["count", "duration", "expiry", "instant", "json_value", "moment", "pair", "state"]
 
 
 # What tables call the states.
@@ -33,6 +33,18 @@ def count(text: str) -> int:
     if not number:
         raise ArgumentTypeError(f"{text[:40]!r} is not a number of at least 1")
     return number
+
+
+def json_value(text: str) -> Any:
+    """Read plain data.
+
+    >>> json_value('{"ok": true}')
+    {'ok': True}
+    """
+    try:
+        return msgspec.json.decode(text)
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError) as error:
+        raise ArgumentTypeError(f"{text[:40]!r} is no JSON ({error}): text is written as '\"text\"'") from None
 
 
 def duration(text: str) -> float:

@@ -24,7 +24,7 @@ from onward.base.logs import Once, get_logger
 from onward.base.wording import counted
 from onward.client.schedules import ScheduleWriter
 from onward.errors import BackendError, BackendUnavailable, DecryptionKeyMissing, EnvelopeError
-from onward.flow.schedule import AHEAD, Booking, Specification, ids_of, plan, ticks_booked, timetable_of
+from onward.flow.schedule import Booking, Pace, Specification, ids_of, plan, ticks_booked, timetable_of
 from onward.job.envelope import Envelope
 from onward.job.registry import Registry
 from onward.telemetry import ScheduleRejected, Telemetry, TicksMissed
@@ -51,6 +51,7 @@ class Booker:
         clock: Clock,
         booked: Callable[[Sequence[Envelope]], None],
         every: float = 10.0,
+        pace: Pace | None = None,
     ) -> None:
         """``booked``: counts and tells what was stored.  ``every``: the seconds between two looks of `look_if_due`."""
         self.declared: dict[str, Specification] = {}
@@ -62,6 +63,7 @@ class Booker:
         self._clock = clock
         self._booked = booked
         self._every = round(every * SECOND)
+        self.pace = pace or Pace()
         self._looked_at: int | None = None
         self._looking = threading.Lock()
         self._quiet: dict[
@@ -121,10 +123,10 @@ class Booker:
         if specification is None:
             return 0
         ticks = timetable_of(specification)
-        booking = plan(ticks, specification.catch_up, booked_until=row.booked_until, now=now)
+        booking = plan(ticks, specification.catch_up, booked_until=row.booked_until, now=now, pace=self.pace)
         if booking is None:
             following = next(ticks.after(max(row.booked_until, now)), None)
-            quiet_until = now + AHEAD if following is None else following - AHEAD
+            quiet_until = now + self.pace.ahead if following is None else following - self.pace.ahead
             self._quiet[row.name] = row.version, now, quiet_until
             return 0
         envelopes = self._writer.jobs(specification, booking.ticks)

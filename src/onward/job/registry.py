@@ -17,11 +17,12 @@ from onward.base import names
 from onward.base.failure import describe
 from onward.base.logs import get_logger
 from onward.errors import DefinitionError, JobInterrupted, OptionError
-from onward.job.arguments import Arguments, plain
+from onward.job.arguments import Arguments
 from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import JobDefinition
 from onward.job.envelope import Letter
 from onward.job.hooks import Hook, add_hook, refuse_missed
+from onward.job.parameters import plain
 from onward.job.scrubbing import Scrub, scrubber
 from onward.job.unique_key import UniqueKey
 

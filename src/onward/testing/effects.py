@@ -165,11 +165,18 @@ class Recording:
             _current_run.reset(outside)
 
     def happened(self, name: str, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> None:
+        self._add(name, _call_text(name, args, kwargs))
+
+    def stepped(self, name: str) -> None:
+        """Count a step whose function has returned, and which is about to be noted."""
+        self._add(name, f"the effect of step {name!r}")
+
+    def _add(self, name: str, call: str) -> None:
         run = self.refuse_the_dead()
         if run is None:
             return
         with self._lock:
-            effect = Effect(len(self.effects) + 1, run.number, name, _call_text(name, args, kwargs))
+            effect = Effect(len(self.effects) + 1, run.number, name, call)
             self.effects.append(effect)
             if effect.number != self._plan.crash_after:
                 return

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from onward.backend import Counting, Query, StoredJob
-from onward.backends.companion.store import CompanionStore
 from onward.base.clock import SECOND, Clock
 from onward.base.logs import get_logger
+from onward.contract.companion import CompanionStore
 from onward.job.states import LIVE, WAITING
 
 __all__ = ["Sweep", "messages_in", "served"]

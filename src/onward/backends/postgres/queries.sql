@@ -1089,6 +1089,11 @@ WITH held AS MATERIALIZED (
 )
 UPDATE onward_schedules SET seen_at = onward_now(:now) WHERE name = ANY (ARRAY (SELECT name FROM held));
 
+-- name: unique_keys_of
+SELECT job.key_held
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT key_held FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job;
+
 -- name: take_back
 -- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared again then.
 WITH held AS MATERIALIZED (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from onward.backend import Pruned, Query, QueueState, SessionState, StoredJob
 from onward.backends.sql import rows
@@ -15,6 +15,7 @@ from onward.job.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["EVERY_STATE", "REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
 
+Tx = TypeVar("Tx", bound=SqlTransaction)
 Result = TypeVar("Result")
 
 FINISHED_AT = 13  # the column of `pick`
@@ -22,25 +23,25 @@ REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 EVERY_STATE = frozenset(State)
 
 
-class SqlInspection:
+class SqlInspection(Generic[Tx]):
     """The half of `Inspection` that no dialect does in its own way."""
 
     @abstractmethod
-    def _read(self, act: Callable[[Any], Result]) -> Result: ...
+    def _read(self, act: Callable[[Tx], Result]) -> Result: ...
 
     @abstractmethod
     def set_aside(self) -> int:
         """Set aside rows that no worker wrote; return how many there were."""
 
     @abstractmethod
-    def _write(self, act: Callable[[Any], Result]) -> Result: ...
+    def _write(self, act: Callable[[Tx], Result]) -> Result: ...
 
     @abstractmethod
-    def _tidy(self, tx: Any, limit: int) -> None:
+    def _tidy(self, tx: Tx, limit: int) -> None:
         """Remove what else is of no use any more; called at every batch of a prune."""
 
     @abstractmethod
-    def _forget(self, tx: Any, doomed: Mapping[str, int]) -> Collection[str]:
+    def _forget(self, tx: Tx, doomed: Mapping[str, int]) -> Collection[str]:
         """Remove these, if they still are what was seen; return the ids of what is gone."""
 
     def get(self, job_id: str) -> StoredJob | None:
@@ -99,7 +100,7 @@ class SqlInspection:
         return False
 
     def purge(self, query: Query) -> int:
-        def act(tx: SqlTransaction) -> int:
+        def act(tx: Tx) -> int:
             picked = matching(tx, query, within=FINISHED)
             return len(self._forget(tx, {row[0]: row[FINISHED_AT] for row in picked}))
 
@@ -117,7 +118,7 @@ class SqlInspection:
         def look(tx: SqlTransaction) -> PruneBatch:
             return PruneBatch.of(tx.ask("next_finished", after=after, limit=limit).rows(), cutoffs, queue, limit)
 
-        def remove(tx: SqlTransaction) -> Pruned:
+        def remove(tx: Tx) -> Pruned:
             batch = look(tx)
             gone = self._forget(tx, batch.seen())
             self._tidy(tx, limit)  # last: every transaction locks keys after jobs

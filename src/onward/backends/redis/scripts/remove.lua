@@ -6,29 +6,6 @@ local queue, transfer, seen = A[1], A[2], A[3]
 local reserved = redis.call('HGET', P .. 'reserved', queue)
 if reserved ~= transfer then return reserved or '' end
 
-local function drop_live(record)
-  local id = record.id
-  unindex(record)
-  free_key(record)
-  count(record[QUEUE], record[STATE], -1)
-  jobs[id] = false
-  zset('live', id, false)
-  local older = is(record, IS_AGAIN) and hget('older', id)
-  if older then
-    -- The finished job of this id that was put aside is all that is left of it.
-    local raw, sealed, progress = unpacked(older)
-    hash('jobs', id, raw)
-    hash('sealed', id, sealed ~= '' and sealed)
-    hash('progress', id, progress ~= '' and progress)
-    hash('older', id, false)
-  else
-    hash('jobs', id, false)
-    hash('sealed', id, false)
-    hash('progress', id, false)
-    redis.call('DEL', P .. 'runs:' .. id)
-  end
-end
-
 -- The finished job of this id, where no other one lives under the id again.
 local function dead(id)
   local raw = hget('jobs', id)
