@@ -1,4 +1,4 @@
-"""Encryption through the whole application: what lies in the store, who can read it, and what becomes of what nobody can."""
+"""Encryption through the whole application: what lies in the store, who can read it, and what becomes of the unreadable."""
 
 import asyncio
 import json
@@ -382,7 +382,7 @@ def test_a_job_whose_dead_letter_is_refused_keeps_its_reason_to_itself(private, 
 
 
 def a_job(*, encryption=None, sign=None, found=None, **changes):
-    """A job of somebody who knows the format."""
+    """A job of an attacker who knows the format."""
     fields = {
         "id": "0" * 31 + "1",
         "namespace": "default",

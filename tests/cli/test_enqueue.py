@@ -219,7 +219,7 @@ class TestWithAnApplication:
 
 
 class TestWaiting:
-    """On ``sync://`` a job has ended when it is enqueued, so nobody has to wait."""
+    """On ``sync://`` a job has ended when it is enqueued, so there is no wait."""
 
     def test_the_result_is_printed_as_json(self, onward, shop):
         ran = onward("--app", shop("sync://"), "enqueue", "welcome", "user=42", "--wait")

@@ -60,9 +60,9 @@ class TestList:
         assert (ran.code, ran.out, ran.err) == (0, "", "this store has no workers\n")
 
     def test_it_takes_the_store_of_an_application(self, onward, shop, url, jobs):
-        jobs.backend.claim(Claim(queues=("default",), owner="somebody"))
+        jobs.backend.claim(Claim(queues=("default",), owner="elsewhere"))
 
-        assert [line["owner"] for line in onward("worker", "list", "--app", shop(url), "--json").json] == ["somebody"]
+        assert [line["owner"] for line in onward("worker", "list", "--app", shop(url), "--json").json] == ["elsewhere"]
 
     def test_a_store_that_is_not_there_is_not_made(self, onward, tmp_path):
         assert onward("worker", "list").code == 4

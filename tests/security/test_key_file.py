@@ -41,14 +41,14 @@ def keys(path, adopted):
 
 
 def replace(path, content):
-    """As `onward keys` does it, and whoever else is careful."""
+    """As `onward keys` does it, and other careful programs."""
     new = path.with_name("new")
     new.write_bytes(content)
     new.replace(path)
 
 
 def rest(path):
-    """Nobody has written to it for a while."""
+    """It was not written to for a while."""
     before = time.time() - 10
     os.utime(path, (before, before))
 

@@ -33,7 +33,7 @@ def sql(file, *statements):
 
 @pytest.fixture
 def write_lock(backend, file):
-    """Somebody else holds the write lock for as long as this test runs."""
+    """Another connection holds the write lock for as long as this test runs."""
     with closing(sqlite3.connect(file, isolation_level=None)) as other:
         other.execute("BEGIN IMMEDIATE")
         yield

@@ -56,7 +56,7 @@ def signed_with(handle):
 
 
 def told_of(jobs, ring):
-    """Whoever watches has seen it."""
+    """The watcher has seen it."""
     eventually(lambda: jobs._parts.keys.file.ring.states == ring.states)
 
 
