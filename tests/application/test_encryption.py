@@ -424,7 +424,7 @@ def test_what_does_not_decrypt_runs_nothing_and_is_kept_counted_and_told(private
     assert jobs.process_once(forged.queue).status == "rejected"
     record = jobs.get(forged.id)
     assert (ran, record.state, record.raw) == ([], State.DISCARDED, forged.data)
-    assert record.reason.startswith(f"it does not decrypt with key {found.get('enc', 'A256GCM k2')[8:]}: ")
+    assert record.reason.startswith(f"the text does not decrypt with key {found.get('enc', 'A256GCM k2')[8:]}: ")
     assert record.errors[0].kind == "onward.errors.DecryptionFailed"
     assert record.payload in ("<encrypted with key k2>", "<encrypted with key k1>")
     assert (jobs.metrics.count("jobs_undecryptable"), jobs.metrics.count("jobs_rejected_signature")) == (1, 0)

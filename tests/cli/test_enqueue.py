@@ -107,7 +107,7 @@ def test_a_taken_unique_key_answers_with_the_job_that_has_it(onward, url):
     second = onward("enqueue", "welcome", "--unique-key", "42", "--json")
 
     assert second.json == [{"id": first.out.strip(), "created": False}]
-    assert "stands for it" in second.err
+    assert "nothing was enqueued: the live job" in second.err
 
 
 @pytest.mark.parametrize(

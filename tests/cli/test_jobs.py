@@ -296,7 +296,7 @@ class TestRetry:
 
         assert ran.code == 1
         assert ran.out == f"{later}  due now\n"
-        assert "it is due already" in ran.err
+        assert "it is already due" in ran.err
         assert "there is no job" in ran.err
 
     def test_machines_get_a_line_for_each(self, onward, jobs):

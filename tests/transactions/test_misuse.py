@@ -246,7 +246,7 @@ class TestAttaching:
 
         error = handle.record().errors[0]
         assert (error.kind, database.effects(), other.exists()) == ("onward.errors.TransactionError", [], False)
-        assert "no part of this job's commit" in error.message
+        assert "not part of this job's commit" in error.message
 
 
 class TestManyAtOnce:
