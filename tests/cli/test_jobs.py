@@ -96,7 +96,7 @@ class TestList:
 
 
 class TestShow:
-    def test_the_story_of_a_dead_job(self, onward, kill):
+    def test_the_timeline_of_a_dead_job(self, onward, kill):
         (job_id,) = kill("the bank does not answer")
 
         shown = onward("job", "show", job_id).out
@@ -175,7 +175,7 @@ class TestShow:
         assert "it did not run: another job holds its key or single instance (1 time in a row)" in shown
         assert "run started" not in shown
 
-    def test_a_job_that_nobody_knows_tells_since_when_it_is_parked(self, onward, jobs):
+    def test_an_unknown_job_tells_since_when_it_is_parked(self, onward, jobs):
         handle = jobs.enqueue("unknown")
         jobs.process_once()
 
@@ -222,7 +222,7 @@ class TestShow:
             handle = jobs.job(name="add")(lambda: 3).enqueue()
             jobs.drain()
 
-        assert "nothing but a tombstone is left" in onward("job", "show", handle.id).out
+        assert "only a tombstone is left" in onward("job", "show", handle.id).out
 
 
 class TestIds:
@@ -296,7 +296,7 @@ class TestRetry:
 
         assert ran.code == 1
         assert ran.out == f"{later}  due now\n"
-        assert "it is due already" in ran.err
+        assert "it is already due" in ran.err
         assert "there is no job" in ran.err
 
     def test_machines_get_a_line_for_each(self, onward, jobs):
@@ -305,7 +305,7 @@ class TestRetry:
         ran = onward("job", "retry", due, "--json")
 
         assert ran.code == 6
-        assert ran.json == [{"id": due, "done": False, "detail": "it is due already; a worker will take it"}]
+        assert ran.json == [{"id": due, "done": False, "detail": "it is already due; a worker will take it"}]
 
 
 class TestCancel:
