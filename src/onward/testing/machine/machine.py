@@ -44,6 +44,7 @@ from onward.testing.machine.drawing import (
     themes,
 )
 from onward.testing.machine.note_rules import NoteRules
+from onward.testing.machine.schedule_rules import ScheduleRules
 
 __all__ = ["ContractMachine", "InspectedBackend", "Tally", "check_against_model"]
 
@@ -67,7 +68,7 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-class ContractMachine(NoteRules):
+class ContractMachine(NoteRules, ScheduleRules):
     """Every command of the contract, with the backend in one hand and the model in the other."""
 
     new_store: ClassVar[NewStore]
