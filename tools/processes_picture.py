@@ -89,7 +89,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("backends/companion/deliveries.py", "onward-messages"): Thread(
         _ANY, "Renews the locks of messages that a broker with a companion has delivered."
     ),
-    ("transactions/completing.py", "onward-transaction"): Thread(
+    ("transactions/waiting.py", "onward-transaction"): Thread(
         _WORKER, "Runs the blocking calls of one transaction that an async handler has opened."
     ),
     ("app.py", "onward-closing"): Thread(_ANY, "Closes the store when the last handler has ended, after `close()`."),

@@ -28,6 +28,10 @@ SQLITE = "src/onward/backends/sqlite"
 MEMORY = "src/onward/backends/memory"
 ON_SQLITE = "tests/contract/test_sqlite.py::TestSqlite"
 ON_MEMORY = "tests/contract/test_memory.py::TestMemory"
+ON_REDIS = "tests/contract/test_redis.py::TestRedis"
+ON_MYSQL = "tests/contract/test_mysql.py::TestMySQL"
+ON_POSTGRES = "tests/contract/test_postgres.py::TestPostgres"
+ON_A_PAIR = "tests/contract/test_companion.py::TestBeanstalkdWithSqlite"
 POSTGRES = "src/onward/backends/postgres"
 MYSQL = "src/onward/backends/mysql"
 REDIS = "src/onward/backends/redis"
@@ -35,6 +39,7 @@ DAMAGE_ON_REDIS = "tests/backends/redis/test_damage.py"
 KEYS_ON_POSTGRES = "tests/backends/postgres/test_key_order.py::TestKeyOrder"
 KEYS_ON_MARIADB = "tests/backends/mysql/test_key_order.py::TestKeyOrder"
 CROWDS = "tests/proof/test_crowds.py"
+INTERRUPTIONS = "tests/operate/test_interruptions.py"
 LOCKS = "tests/proof/test_locks.py"
 DURABILITY = "tests/proof/test_durability.py"
 PROGRAMS = "tests/proof/test_programs.py"
@@ -354,7 +359,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "            if sleeper.woken or seen is None:\n",
             ),
         ),
-        ("tests/backends/sqlite/test_wake.py::TestWaiting::test_looking_ends_it_where_there_is_no_bell",),
+        ("tests/backends/sqlite/test_wake.py::TestWaiting::test_looking_ends_it_where_there_is_no_wake_pipe",),
     ),
     Mutant(
         "M16",
@@ -675,7 +680,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
                 "        known = ()\n",
             ),
         ),
-        (f"{SECRETS}::TestByType::test_it_is_masked_by_what_the_worker_knows_also_if_nobody_else_knew",),
+        (f"{SECRETS}::TestByType::test_it_is_masked_by_what_the_worker_alone_knows",),
     ),
     Mutant(
         "M44",
@@ -749,5 +754,162 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             ),
         ),
         (f"{SCHEDULES}::test_a_specification_that_was_tampered_with_is_not_booked[memory-altered]",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "WHERE name = :schedule AND iif(version BETWEEN 1 AND :last, version, -1) = :version\nRETURNING version;\n\n"
+                "-- name: drop_schedule",
+                "WHERE name = :schedule\nRETURNING version;\n\n-- name: drop_schedule",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_of_many_that_change_the_same_row_one_does",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (postgres)",
+        (
+            Edit(
+                f"{POSTGRES}/queries.sql",
+                " AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version\nRETURNING version;\n\n"
+                "-- name: drop_schedule",
+                " AND cast(:last AS bigint) + cast(:version AS bigint) IS NOT NULL\nRETURNING version;\n\n"
+                "-- name: drop_schedule",
+            ),
+        ),
+        (f"{ON_POSTGRES}::test_of_many_that_change_the_same_row_one_does",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (mysql)",
+        (
+            Edit(
+                f"{MYSQL}/queries.sql",
+                " AND CASE WHEN version BETWEEN 1 AND :last THEN version ELSE -1 END = :version;\n"
+                "SELECT 1 FROM dual WHERE row_count() > 0;\n\n-- name: drop_schedule",
+                ";\nSELECT 1 FROM dual WHERE row_count() > 0;\n\n-- name: drop_schedule",
+            ),
+        ),
+        (f"{ON_MYSQL}::test_a_change_of_another_version_writes_nothing",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (redis)",
+        (Edit(f"{REDIS}/scripts/change_schedule.lua", " ~= seen then return 0 end", " < 0 then return 0 end"),),
+        (f"{ON_REDIS}::test_of_many_that_change_the_same_row_one_does",),
+    ),
+    Mutant(
+        "M61",
+        "a schedule is changed whatever its version is (memory)",
+        (
+            Edit(
+                f"{MEMORY}/schedules.py",
+                "if (0 if stored is None else stored.version) != change.version:",
+                "if stored is None and change.version:",
+            ),
+        ),
+        (f"{ON_MEMORY}::test_of_many_that_change_the_same_row_one_does",),
+    ),
+    Mutant(
+        "M62",
+        "a job that a worker has begun is taken back (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "AND state IN ('scheduled', 'available', 'retryable') AND delivery = 0 AND owner IS NULL\nRETURNING id;",
+                "\nRETURNING id;",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_job_that_has_begun_stays",),
+    ),
+    Mutant(
+        "M62",
+        "a job that a worker has begun is taken back (redis)",
+        (Edit(f"{REDIS}/scripts/lib/schedules.lua", " and record[DELIVERY] == 0 then", " then"),),
+        (f"{ON_REDIS}::test_a_job_that_has_begun_stays",),
+    ),
+    Mutant(
+        "M63",
+        "a booked job that has finished is stored again",
+        (
+            Edit(
+                f"{SQLITE}/schedules.py",
+                "enqueueing.enqueue(tx, envelopes, retried=True)",
+                "enqueueing.enqueue(tx, envelopes)",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_a_finished_job_is_not_stored_again",),
+    ),
+    Mutant(
+        "M64",
+        "a message about a job that was taken back brings it back",
+        (
+            Edit(
+                "src/onward/backends/companion/deliveries.py",
+                "            if is_booked(job):  #",
+                "            if 0:  #",
+            ),
+        ),
+        (f"{ON_A_PAIR}::test_a_waiting_job_is_removed_without_a_trace",),
+    ),
+    Mutant(
+        "M51",
+        "people can resume a queue in the middle of a transfer (sqlite)",
+        (Edit(f"{SQLITE}/queries.sql", "paused_at IS NOT NULL AND reserved_for IS NULL;", "paused_at IS NOT NULL;"),),
+        (f"{ON_SQLITE}::test_no_worker_claims_from_a_reserved_queue_whatever_people_resume",),
+    ),
+    Mutant(
+        "M52",
+        "a transfer removes jobs that have changed since they were read",
+        (
+            Edit(
+                "src/onward/backends/sql/transfer.py",
+                "seen.get((job.id, job.is_finished)) == version_of(job)",
+                "(job.id, job.is_finished) in seen",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_only_a_job_that_is_still_what_was_read_is_removed",),
+    ),
+    Mutant(
+        "M53",
+        "a transfer that was taken over still writes",
+        (Edit("src/onward/contract/transfer.py", "    if found != transfer:\n", "    if not found:\n"),),
+        (
+            f"{ON_SQLITE}::test_a_transfer_without_the_reservation_neither_restores_nor_removes",
+            f"{ON_MEMORY}::test_a_transfer_without_the_reservation_neither_restores_nor_removes",
+        ),
+    ),
+    Mutant(
+        "M54",
+        "a transfer that may have copied goes on to another store",
+        (
+            Edit(
+                "src/onward/operate/transfer.py",
+                'if source is not None and source.role == "sends" and target is None:',
+                "if False:",
+            ),
+        ),
+        (f"{INTERRUPTIONS}::test_a_transfer_that_may_have_copied_goes_on_to_the_same_store_only",),
+    ),
+    Mutant(
+        "M55",
+        "a job that is cancelled while it is in both stores runs at the target",
+        (Edit("src/onward/operate/transfer.py", "            run.withdraw_cancelled()\n", "            pass\n"),),
+        (f"{INTERRUPTIONS}::test_a_job_that_is_cancelled_while_it_is_in_both_stores_does_not_run",),
+    ),
+    Mutant(
+        "M56",
+        "a claim that began before a reservation takes a job after it",
+        (Edit("src/onward/backends/sql/transfer.py", "            self._await_claims()\n", "            pass\n"),),
+        (f"{INTERRUPTIONS}::test_a_reservation_waits_for_claims_that_began_before_it",),
+    ),
+    Mutant(
+        "M57",
+        "a restored job brings no records of its runs (redis)",
+        (Edit(f"{REDIS}/scripts/restore.lua", "for _, run in ipairs(each[S_RUNS])", "for _, run in ipairs({})"),),
+        (f"{ON_REDIS}::test_a_restored_job_is_what_it_was",),
     ),
 )

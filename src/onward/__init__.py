@@ -36,7 +36,7 @@ if TYPE_CHECKING:
         SchemaTooNew,
     )
     from onward.flow.cron import daily_at, every, hourly_at, weekly_on
-    from onward.job.context import JobContext
+    from onward.job.context import AsyncJobContext, JobContext
     from onward.job.retry import (
         Additive,
         Custom,
@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Additive",
     "ArgumentError",
+    "AsyncJobContext",
     "BackendError",
     "BackendMisconfigured",
     "BackendUnavailable",
@@ -101,7 +102,7 @@ __all__ = [
 
 _HOMES = {
     "onward.app": "Onward",
-    "onward.job.context": "JobContext",
+    "onward.job.context": "AsyncJobContext JobContext",
     "onward.errors": (
         "ArgumentError BackendError BackendMisconfigured BackendUnavailable InvalidName InvalidSchedule JobCancelledError "
         "JobDiscardedError JobStopped JobTimeout OnwardError OptionError PayloadTooLarge ResultTimeout "

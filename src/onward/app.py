@@ -21,12 +21,12 @@ from onward.client.results_of_many import aresults, results
 from onward.client.stamps import Stamp
 from onward.config import Settings, SettingsOptions, load
 from onward.errors import OnwardError, OptionError
-from onward.job.context import JobContext
+from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions
 from onward.job.hooks import AroundHook, Only
 from onward.job.states import State
-from onward.operate.inspector import BY_REQUEST
 from onward.operate.pruning import Age, Removed
+from onward.operate.steering import SteersJobs
 from onward.telemetry import Event
 from onward.transactions.joining import Joining
 from onward.wiring import Parts
@@ -44,7 +44,7 @@ H = TypeVar("H", bound=AroundHook)
 S = TypeVar("S", bound=Stamp)
 
 
-class Onward:
+class Onward(SteersJobs):
     """An application: its jobs, its store and how they meet.
 
     Making one reaches no server and creates no file: the first use of the store does, or `connect`.
@@ -68,6 +68,7 @@ class Onward:
         self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
         self.schedule = parts.declarations.declare
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
+        self._signaller = parts.signaller
         self._closed = False
 
     def connect(self) -> Self:
@@ -84,6 +85,10 @@ class Onward:
     def job(
         self, function: Callable[Concatenate[JobContext, P], Coroutine[Any, Any, T]], /
     ) -> Job[P, Concatenate[JobContext, P], Coroutine[Any, Any, T], T]: ...
+    @overload
+    def job(
+        self, function: Callable[Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T]], /
+    ) -> Job[P, Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T], T]: ...
     @overload
     def job(self, function: Callable[Concatenate[JobContext, P], T], /) -> Job[P, Concatenate[JobContext, P], T, T]: ...
     @overload
@@ -153,7 +158,7 @@ class Onward:
         """Enqueue many jobs of one name in one write, all or nothing."""
         checked = EnqueueOptions.check(options)
         envelopes = [self.client.letters.seal_by_name(job, payload, checked) for payload in payloads]
-        return [self._handles.handle(answer) for answer in self.client.enqueue(envelopes)]
+        return list(map(self._handles.handle, self.client.enqueue(envelopes), envelopes))
 
     def transaction(self, connection: Any) -> Joining:
         """Join a transaction of the caller's: a job that is enqueued in it exists if and only if it commits.
@@ -252,14 +257,6 @@ class Onward:
     def sessions(self) -> Sequence[SessionRecord]:
         """Return every worker process, and every program with a worker inside."""
         return self._inspector.sessions()
-
-    def cancel(self, job_id: str, reason: str = BY_REQUEST) -> State | None:
-        """Cancel a waiting job, ask a running one to stop.  None if there was nothing to cancel."""
-        return self._inspector.cancel(job_id, reason)
-
-    def retry(self, job_id: str) -> bool:
-        """Run a waiting job now, or give a discarded or cancelled one another life."""
-        return self._inspector.retry(job_id)
 
     def forget(self, key: str, *, job: Job[..., Any, Any, Any] | str | None = None) -> bool:
         """Forget that the work of an idempotency key was done, so that it may be done again.

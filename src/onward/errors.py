@@ -11,6 +11,9 @@
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
     ├── DefinitionError (TypeError)      a handler that cannot become a job
     ├── HookError (RuntimeError)         a hook around attempts that does not yield exactly once
+    ├── StepError (RuntimeError)         a step that cannot be told from another, or whose result cannot be noted
+    ├── NotesFull (ValueError)           a note that is too large, or one too many for its job
+    ├── NoteRejected (ValueError)        a note that no worker or signaller of ours has written
     ├── JobUnfinished
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
     │   └── NoWorker                     no worker could ever finish it
@@ -35,6 +38,7 @@
         │   ├── BackendUnreachable       … and nothing was sent to it
         │   └── StoreFull                no space left; nothing was half-written
         ├── BackendRefused               the store is fine but refuses this very item
+        ├── QueueReserved                the queue belongs to a transfer between stores that has not ended
         ├── BackendMisconfigured         do not start: the message says what to change
         │   ├── SchemaTooNew             migrated by a newer Onward
         │   └── StoreCorrupt             the file is damaged or is not ours
@@ -47,6 +51,10 @@ What a running handler is interrupted by is no `Exception`, so that no ``except 
     JobInterrupted (BaseException)
     ├── JobTimeout                       the job ran past its time-out
     └── JobStopped                       the job was cancelled while it ran
+
+Nor is that by which ``ctx.sleep`` and ``ctx.wait_for`` end a run that goes on later:
+
+    JobSuspended (BaseException)
 """
 
 from __future__ import annotations
@@ -76,14 +84,18 @@ __all__ = [
     "JobInterrupted",
     "JobNotFound",
     "JobStopped",
+    "JobSuspended",
     "JobTimeout",
     "JobUnfinished",
     "KeyInUse",
     "LeaseLost",
     "NoWorker",
+    "NoteRejected",
+    "NotesFull",
     "OnwardError",
     "OptionError",
     "PayloadTooLarge",
+    "QueueReserved",
     "ResultTimeout",
     "ResultUnreadable",
     "ScheduleNotFound",
@@ -91,6 +103,7 @@ __all__ = [
     "SchemaTooNew",
     "SignatureRejected",
     "SigningKeyMissing",
+    "StepError",
     "StoreCorrupt",
     "StoreFull",
     "TransactionError",
@@ -160,6 +173,18 @@ class HookError(OnwardError, RuntimeError):
     """A hook around the attempts of jobs that does not yield exactly once."""
 
 
+class StepError(OnwardError, RuntimeError):
+    """A step, sleep or wait that was called where its note would mean nothing.  The message says what to do."""
+
+
+class NotesFull(OnwardError, ValueError):
+    """The note is too large, or the job has as many as it may have.  Nothing was stored."""
+
+
+class NoteRejected(OnwardError, ValueError):
+    """What lies in the store under the name of a note was not sealed by a worker or signaller that is trusted here."""
+
+
 class JobUnfinished(OnwardError):
     """The job has not come to an end."""
 
@@ -220,7 +245,7 @@ class TransactionError(OnwardError):
 
 
 class LeaseLost(TransactionError):
-    """The job is no longer this worker's.  Its transaction was rolled back: nothing of it happened."""
+    """The job is no longer this worker's.  Its transaction was rolled back, or the result of its step was not stored."""
 
 
 class TransactionTooLong(TransactionError):
@@ -280,6 +305,18 @@ class BackendRefused(BackendError):
     """The store works but refuses this very data; sending it again would not help."""
 
 
+class QueueReserved(BackendError):
+    """A transfer between stores that has not ended has reserved this queue.  Until it ends, no job of it may run here."""
+
+    def __init__(self, queue: str, reserved_for: str) -> None:
+        super().__init__(
+            f"queue {queue!r} is reserved for a transfer that has not ended ({reserved_for}): run the same `onward move` "
+            f"again, to its end; if the other store is gone for good, `onward queue resume {queue} --force`"
+        )
+        self.queue = queue
+        self.reserved_for = reserved_for
+
+
 class BackendMisconfigured(BackendError):
     """The store cannot keep its promises as it is set up.  The message says what to change."""
 
@@ -302,6 +339,19 @@ class StoreCorrupt(BackendMisconfigured):
 
 class Unsupported(BackendError):
     """This backend declares that it cannot do that."""
+
+
+class JobSuspended(BaseException):
+    """Raised by ``ctx.sleep`` and ``ctx.wait_for``: this run is over, and the job goes on in a later one.
+
+    ``finally`` blocks of the handler run.  A handler that catches it must raise it again.
+    """
+
+    def __init__(self, delay: float, awaits: str | None = None, notes: tuple[tuple[str, bytes], ...] = ()) -> None:
+        super().__init__("the run is suspended, and the job goes on later")
+        self.delay = delay
+        self.awaits = awaits
+        self.notes = notes
 
 
 class JobInterrupted(BaseException):

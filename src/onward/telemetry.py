@@ -236,16 +236,10 @@ class Telemetry:
         self.dropped = 0
         self._complaints: Counter[str] = Counter()
         self._begin_anew()
-        forks.watch(self)
-
-    def before_fork(self) -> None:
-        """Nothing to do: the child begins anew."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()  # the events on their way are the parent's to tell
+        forks.call_in_child(self._begin_anew)
 
     def _begin_anew(self) -> None:
+        """Forget the events on their way: after a fork they are the parent's to tell."""
         self._queue: queue.Queue[Event | None] = queue.Queue(_BACKLOG)
         self._thread: threading.Thread | None = None
         self._lock = threading.Lock()

@@ -17,6 +17,7 @@ import msgspec
 
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
+from onward.attempt.notebook import notes_of
 from onward.attempt.occurrences import Occurrences
 from onward.attempt.report import Reporter
 from onward.attempt.settle import Settler
@@ -40,6 +41,7 @@ from onward.operate.dead_letters import DeadLetters
 from onward.operate.declarations import Declarations
 from onward.operate.inspector import Inspector
 from onward.operate.schedules import ScheduleControl
+from onward.operate.signalling import Signaller
 from onward.operate.unsupported_inspection import inspection_of
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
@@ -104,6 +106,8 @@ class Parts:
 
     def _make_operators(self) -> None:
         self.inspection = inspection_of(self.backend)
+        self._notes = notes_of(self.backend)
+        self.signaller = Signaller(self._notes, self.inspection, self.keys.note_seals)
         signing, records = self.keys.signing, Records(self.keys.encryption, self.registry)
         self.dead_letters = DeadLetters(
             self.inspection,
@@ -170,6 +174,9 @@ class Parts:
             transact=partial(open_block, blocks),
             note_after_completion=self._note_after_completion,
             encryption=keys.encryption,
+            notes=self._notes,
+            note_seals=keys.note_seals,
+            patience=settings.lease_for,
             occurrences=Occurrences(self.backend, self.inspection, settings.namespace),
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,

@@ -19,7 +19,7 @@ from onward.errors import DecryptionFailed, EncryptionUnavailable, OptionError
 from onward.job.envelope import Letter, Sealed, open_sealed, seal
 from onward.job.lease import Lease
 from onward.job.settlement import Settlement
-from onward.operate.transfer import Mover
+from onward.operate.transfer import Transfer
 from onward.security.encryption import Encryption
 from onward.security.key_ring import KeyRing
 from onward.security.signing import Signer
@@ -177,7 +177,7 @@ def test_a_dead_letter_hides_the_errors_that_were_hidden(private, open_app, lyin
 
 
 @pytest.mark.promise("S47")
-def test_whoever_has_the_key_sees_everything_in_the_clear(private):
+def test_with_the_key_everything_is_in_the_clear(private):
     jobs = private(dead_letter_queue="dead")
     succeed, fail, give_up, unreturnable, *_ = [jobs.get(job_id) for job_id in a_life(jobs)]
 
@@ -201,7 +201,7 @@ def test_whoever_has_the_key_sees_everything_in_the_clear(private):
 @pytest.mark.parametrize(
     "keys", [None, {"k9": NEW}, {"k9": NEW, "k2": "revoked"}, {"k2": OLD}], ids=["none", "other", "revoked", "wrong"]
 )
-def test_whoever_has_not_sees_a_marker_and_what_is_nobodys_secret(private, open_app, store, keys):
+def test_without_the_key_there_is_a_marker_and_what_is_not_secret(private, open_app, store, keys):
     ids = a_life(private(dead_letter_queue="dead"))
     jobs = open_app(signing_keys=keys)
     succeed, fail, give_up, unreturnable, *_ = [jobs.get(job_id) for job_id in ids]
@@ -339,9 +339,7 @@ def test_it_survives_a_move_to_another_store(private, store, tmp_path):
     there = Onward(f"sqlite:///{tmp_path / 'there.db'}", signing_keys=RING, encryption=True, clock=jobs.backend.clock)
     with there:
         with_work(there, ran)
-        mover = Mover(jobs.backend, there.backend)
-        with mover.at_work():
-            assert mover.move("default").is_complete
+        assert Transfer(jobs.backend, there.backend).move("default").is_complete
         there.resume("default")
         there.drain()
 

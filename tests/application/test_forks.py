@@ -114,7 +114,7 @@ def test_a_child_that_ends_politely_leaves_its_parents_session_alone(jobs, work,
 
 @shared
 @pytest.mark.promise("F31")
-def test_a_fork_in_the_midst_of_enqueues_hangs_nobody_and_loses_nothing(open_app, in_child):
+def test_a_fork_in_the_midst_of_enqueues_neither_hangs_nor_loses_anything(open_app, in_child):
     """The child inherits locks held by threads it does not have; a forking thread waits for nobody that waits for it."""
     apps = [open_app() for _ in range(3)]
     for app in apps:

@@ -246,7 +246,7 @@ class TestAnEnqueueOfUnknownFate:
 
     @pytest.mark.promise("F28")
     @pytest.mark.parametrize("moment", ["before", "after"])
-    def test_whoever_enqueued_learns_nothing_of_it(self, jobs, work, moment, listen):
+    def test_the_enqueuer_learns_nothing_of_it(self, jobs, work, moment, listen):
         heard = listen(jobs)
         failures = [BackendUnavailable("away"), BackendUnavailable("away")]
 

@@ -164,7 +164,7 @@ def test_who_is_at_work_is_listed_with_what_they_hold(jobs, work, claim_elsewher
     assert session.renewed_at < session.expires_at
 
 
-def test_a_session_that_nobody_renews_is_seen_to_have_expired(jobs, work, claim_elsewhere, clock):
+def test_a_session_that_is_not_renewed_is_seen_to_have_expired(jobs, work, claim_elsewhere, clock):
     work.enqueue()
     claim_elsewhere(jobs)
     (before,) = jobs.sessions()

@@ -11,7 +11,7 @@ import pytest
 from onward import JobContext, NoDelay, Onward, Snooze
 from onward.errors import SigningKeyMissing
 from onward.job.envelope import Letter, seal
-from onward.operate.transfer import Mover
+from onward.operate.transfer import Transfer
 from onward.security.key_ring import KeyRing
 from onward.security.signing import Signer
 from onward.telemetry import JobDiscarded
@@ -139,9 +139,7 @@ def test_a_job_that_moves_to_another_store_keeps_its_signature(open_app, store, 
     handle = with_work(here, ran).enqueue()
     with Onward(f"sqlite:///{folder / 'there.db'}", clock=clock, signing_keys=RING, signing="require") as there:
         with_work(there, ran)
-        mover = Mover(here.backend, there.backend)
-        with mover.at_work():
-            assert mover.move("default").moved == 1
+        assert Transfer(here.backend, there.backend).move("default").moved == 1
         there.resume("default")
         there.drain()
 
@@ -353,7 +351,7 @@ class TestDeadLetterQueue:
         assert b"evil" not in copy.raw
 
     @pytest.mark.promise("S36")
-    def test_nor_of_a_forged_one_that_crashes_before_anybody_looks(self, jobs, crash_elsewhere):
+    def test_nor_of_a_forged_one_that_crashes_before_it_is_checked(self, jobs, crash_elsewhere):
         jobs.backend.enqueue([a_job(payload=msgspec.Raw(b'{"evil":1}'), max_crashes=1)])
         crash_elsewhere(jobs)
 

@@ -201,7 +201,7 @@ class TestUnreadableBytes:
         assert after == (data, [data], "discarded")
 
     @pytest.mark.promise("F57")
-    def test_they_hold_up_nobody_behind_them(self, jobs):
+    def test_they_hold_up_no_job_behind_them(self, jobs):
         jobs.backend.enqueue([an_envelope(b"noise")])
 
         @jobs.job
@@ -510,7 +510,7 @@ class TestArgumentsOfAnotherVersion:
 
 @shared
 @pytest.mark.promise("F57")
-def test_bytes_damaged_on_disk_are_kept_and_hold_up_nobody(open_app, folder):
+def test_bytes_damaged_on_disk_are_kept_and_hold_up_no_other(open_app, folder):
     jobs = open_app()
 
     @jobs.job

@@ -115,7 +115,7 @@ def test_an_exception_whose_text_raises_has_a_message(raised):
 
 @pytest.mark.promise("F60")
 def test_an_exception_whose_text_is_no_text_has_a_message():
-    assert describe(caught(fails, "", Liar)).message == "<Liar whose text cannot be had>"
+    assert describe(caught(fails, "", Liar)).message == f"<{__name__}.Liar whose text cannot be had>"
 
 
 @pytest.mark.promise("F60")

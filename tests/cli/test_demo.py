@@ -103,7 +103,7 @@ class TestOnATerminal:
         assert demo.code == 0, left
         assert "every job that was accepted is accounted for" in left
 
-    def test_whoever_ends_it_ends_its_worker_with_it(self, live, own_folder):
+    def test_a_signal_that_ends_it_ends_its_worker_too(self, live, own_folder):
         demo = live("demo")
         demo.wait_for("count_stock")
 
@@ -140,7 +140,7 @@ class TestSummary:
         *_, last = ["".join(text for text, _ in line) for line in summary.lines()]
         assert last.split() == ["lost", "1"]
 
-    def test_jobs_of_somebody_else_do_not_count(self, jobs):
+    def test_jobs_of_other_programs_do_not_count(self, jobs):
         jobs.enqueue("x")
 
         assert summarise(jobs, ids=set(), duplicates=0, seconds=1.0).waiting == 0

@@ -95,7 +95,7 @@ class TestList:
 
 
 class TestShow:
-    def test_the_story_of_a_dead_job(self, onward, kill):
+    def test_the_timeline_of_a_dead_job(self, onward, kill):
         (job_id,) = kill("the bank does not answer")
 
         shown = onward("job", "show", job_id).out
@@ -174,7 +174,7 @@ class TestShow:
         assert "it did not run: another job holds its key or single instance (1 time in a row)" in shown
         assert "run started" not in shown
 
-    def test_a_job_that_nobody_knows_tells_since_when_it_is_parked(self, onward, jobs):
+    def test_an_unknown_job_tells_since_when_it_is_parked(self, onward, jobs):
         handle = jobs.enqueue("unknown")
         jobs.process_once()
 

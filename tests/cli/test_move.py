@@ -155,3 +155,39 @@ def test_a_password_is_not_shown():
 
     assert without_credentials("postgresql://ann:secret@host/jobs") == "postgresql://ann:***@host/jobs"
     assert without_credentials("sqlite:///jobs.db") == "sqlite:///jobs.db"
+
+
+def test_the_queue_is_resumed_at_the_target_when_that_is_asked_for(onward, ends, old, new):
+    fill(old, 2)
+
+    ran = onward("move", *ends, "--resume")
+
+    assert ran.code == Exit.OK
+    assert "Resumed there: default" in ran.err
+    assert [queue.paused for app in (old, new) for queue in app.queues()] == [True, False]
+
+
+def test_a_queue_of_which_jobs_stayed_is_not_resumed(onward, ends, old, new):
+    fill(old, 1, unique_key="k")
+    fill(new, 1, unique_key="k")
+
+    assert onward("move", *ends, "--resume").code == Exit.FAILURE
+    assert [queue.paused for queue in new.queues()] == [True]
+
+
+def test_a_queue_of_an_unfinished_move_is_named_and_cannot_be_resumed_but_by_force(onward, stores, ends, old):
+    fill(old, 1)
+    old.backend.reserve("default", "sends 3f9a1c.1 from here to there")
+
+    listed = onward("queue", "list", "--url", stores[0])
+    refused = onward("queue", "resume", "default", "--url", stores[0])
+    elsewhere = onward("move", *ends)
+
+    assert "reserved" in listed.out
+    assert (refused.code, "from here to there): run the same `onward move` again" in refused.err) == (
+        Exit.FAILURE,
+        True,
+    )
+    assert (elsewhere.code, "it went to another store" in elsewhere.err) == (Exit.FAILURE, True)
+    assert onward("queue", "resume", "default", "--url", stores[0], "--force").out == "default is open\n"
+    assert [(queue.paused, queue.reserved_for) for queue in old.queues()] == [(False, None)]

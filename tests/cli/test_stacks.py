@@ -206,7 +206,7 @@ def test_a_job_whose_worker_is_gone_is_told(onward, jobs, sql):
     assert "`onward reap` does it now" in ran.err
 
 
-def test_the_worker_goes_on_as_if_nobody_had_asked(run, stack, jobs, tmp_path, url):
+def test_the_worker_goes_on_as_before(run, stack, jobs, tmp_path, url):
     record = run("sync_one")
     for _ in range(5):
         stack(record, "rest")

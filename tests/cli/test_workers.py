@@ -54,7 +54,7 @@ class TestList:
         assert row.split()[-1] == "expired"
         assert row.split()[5:7] == ["s", "ago"]
 
-    def test_where_nobody_is_at_work_that_is_said(self, onward, jobs):
+    def test_where_no_worker_runs_that_is_said(self, onward, jobs):
         ran = onward("worker", "list")
 
         assert (ran.code, ran.out, ran.err) == (0, "", "no worker works on this store\n")

@@ -1,31 +1,35 @@
-"""A mover that dies at any point, whatever others do before it is run again: every job runs once, in one of the stores.
+"""A transfer that is killed anywhere, whatever others do before it is run again: every job runs once, in one of the stores.
 
-The mover is stopped before and after each of its writes.  Then people and workers do what they should not: they resume a
-queue and run what they get, with no history kept, until even the tombstones are gone.
+It is stopped before and after each of its writes.  Then people and workers do what they should not: they resume a queue and
+run what they get, with no history kept, until even the tombstones are gone.
 """
 
+import threading
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from functools import partial
 
 import pytest
 
 from onward.backend import Query, Settlement
-from onward.contract.transfer import MOVABLE, Transit
-from onward.errors import BackendRefused
+from onward.contract.transfer import TRANSFERABLE
+from onward.errors import BackendRefused, BackendUnavailable, QueueReserved
 from onward.job.states import State
-from onward.operate.transfer import Mover
-from onward.testing.contract.builders import a_claim, an_envelope, some_envelopes
+from onward.operate.transfer import Transfer
+from onward.testing.contract.builders import a_claim, a_session, an_envelope, some_envelopes
+from tests.waiting import eventually
 
-WRITES = {"withhold", "accept", "forget", "admit", "pause"}
+WRITES = {"reserve", "restore", "remove"}
 LONG = 3600.0
 
 
 class Killed(BaseException):
-    """The mover is no more."""
+    """The process is gone."""
 
 
 class Fragile:
-    """A store on which a mover dies at its n-th write, before it or after it."""
+    """A store on which a transfer is killed at its n-th write, before it or after it."""
 
     def __init__(self, store, fuse):
         self._store = store
@@ -46,7 +50,7 @@ class Fragile:
 
 
 class Fuse:
-    """At its end the mover dies, or something else happens."""
+    """At its end the transfer is killed, or something else happens."""
 
     def __init__(self, length, side, act=None):
         self.left = length
@@ -64,8 +68,9 @@ class Fuse:
 
 
 def run_all(store, clock, runs):
-    """A worker with a retention of nothing, and a prune after the tombstones' time."""
-    store.pause("default", paused=False)
+    """Resume the queue, if that is possible; run what a worker without history gets; prune after the tombstones' time."""
+    with suppress(QueueReserved):
+        store.pause("default", paused=False)
     clock.advance(LONG)
     while leases := store.claim(a_claim(limit=50)):
         runs.update(lease.envelope.id for lease in leases)
@@ -75,7 +80,7 @@ def run_all(store, clock, runs):
 
 
 def nothing(source, target, clock, runs):
-    """Nobody touches anything."""
+    """Leave both as they are."""
 
 
 def the_target_runs(source, target, clock, runs):
@@ -92,7 +97,7 @@ def both_run(source, target, clock, runs):
 
 
 def people_retry_and_cancel(source, target, clock, runs):
-    """Whatever can be asked of a job by its id is asked at the source."""
+    """Ask of jobs at the source what can be asked by their ids."""
     jobs = source.list(Query(limit=100))
     source.retry([job.id for job in jobs])
     cancelled = [job.id for job in jobs if job.state is not State.DISCARDED][:1]
@@ -114,14 +119,13 @@ def writes_of_a_move(open_store, kind):
     source, target = open_store(kind, "counted"), open_store("memory")
     filled(source)
     fuse = Fuse(10_000, "after")
-    Mover(Fragile(source, fuse), Fragile(target, fuse), batch=2).move("default")
+    Transfer(Fragile(source, fuse), Fragile(target, fuse), batch=2).move("default")
     return 10_000 - fuse.left
 
 
 def check_that_every_job_ran_once(source, target, clock, runs, envelopes):
-    left = [queue.name for store in (source, target) for queue in store.queues() if Transit.parse(queue.name)]
-    assert left == []
-    assert sum(source.counts("default")[state] for state in MOVABLE) == 0
+    assert [queue.reserved_for for store in (source, target) for queue in store.queues() if queue.reserved_for] == []
+    assert sum(source.counts("default")[state] for state in TRANSFERABLE) == 0
     for store in (source, target):
         store.replay(Query(states=frozenset({State.DISCARDED}), limit=10))
         run_all(store, clock, runs)
@@ -153,15 +157,15 @@ def test_every_job_runs_once_whatever_happens_between_two_writes(open_store, clo
         runs = Counter()
         fuse = Fuse(number, "after", partial(meanwhile, source, target, clock, runs))
 
-        Mover(Fragile(source, fuse), Fragile(target, fuse), batch=2).move("default")
-        Mover(source, target, batch=2).move("default")
+        Transfer(Fragile(source, fuse), Fragile(target, fuse), batch=2).move("default")
+        Transfer(source, target, batch=2).move("default")
 
         check_that_every_job_ran_once(source, target, clock, runs, envelopes)
 
 
 @pytest.mark.promise("A22")
 @MEANWHILE
-def test_every_job_runs_once_wherever_the_mover_dies(open_store, clock, kind, meanwhile, report):
+def test_every_job_runs_once_wherever_the_transfer_is_killed(open_store, clock, kind, meanwhile, report):
     writes = writes_of_a_move(open_store, kind)
     for number in range(1, writes + 1):
         for side in ("before", "after"):
@@ -170,48 +174,133 @@ def test_every_job_runs_once_wherever_the_mover_dies(open_store, clock, kind, me
             runs = Counter()
             fuse = Fuse(number, side)
             with pytest.raises(Killed):
-                Mover(Fragile(source, fuse), Fragile(target, fuse), batch=2).move("default")
+                Transfer(Fragile(source, fuse), Fragile(target, fuse), batch=2).move("default")
 
             meanwhile(source, target, clock, runs)
-            Mover(source, target, batch=2).move("default")
+            Transfer(source, target, batch=2).move("default")
 
             check_that_every_job_ran_once(source, target, clock, runs, envelopes)
     report(
-        f"a mover that dies at {writes} writes of {kind}, before and after, then {meanwhile.__name__}: every job ran once"
+        f"a transfer killed at {writes} writes of {kind}, before and after, then {meanwhile.__name__}: every job ran once"
     )
 
 
 @pytest.mark.promise("A22")
-def test_two_sources_do_not_take_each_other_s_jobs_for_their_own(open_store, clock):
+def test_another_source_is_refused_until_the_first_transfer_has_ended(open_store, clock):
     one, other, target = open_store("memory"), open_store("memory"), open_store("memory")
     one.enqueue(mine := some_envelopes(3))
     other.enqueue(some_envelopes(2))
-    fuse = Fuse(1, "after")
-    with pytest.raises(Killed):  # the copies are there, and the first source has let go of nothing
-        Mover(one, Stops(target, "accept", fuse)).move("default")
+    with pytest.raises(Killed):  # the copies are there, and the first source has removed none
+        Transfer(one, Stops(target, "restore", Fuse(1, "after")), name="from one to target").move("default")
 
-    assert Mover(other, target).move("default").moved == 2
+    with pytest.raises(QueueReserved, match="from one to target"):
+        Transfer(other, target).move("default")
 
+    assert target.claim(a_claim(limit=9)) == []
+    assert Transfer(one, target).move("default").is_complete
+    assert Transfer(other, target).move("default").moved == 2
     runs = Counter()
     run_all(target, clock, runs)
-    assert not {each.id for each in mine} & runs.keys()
-    assert Mover(one, target).move("default").is_complete
-    run_all(target, clock, runs)
     assert {runs[each.id] for each in mine} == {1}
+    assert len(runs) == 5
 
 
 @pytest.mark.promise("A22")
-def test_a_copy_of_a_job_that_cannot_go_any_more_is_withdrawn(open_store, clock):
+def test_a_transfer_that_may_have_copied_goes_on_to_the_same_store_only(open_store):
+    source, target, wrong = open_store("memory"), open_store("memory"), open_store("memory")
+    source.enqueue(some_envelopes(3))
+    with pytest.raises(Killed):
+        Transfer(source, Stops(target, "restore", Fuse(1, "after"))).move("default")
+
+    refused = []
+    for start in (source, target):
+        try:
+            Transfer(start, wrong).move("default")
+        except QueueReserved as error:
+            refused.append("it went to another store" in str(error))
+
+    assert (refused, list(wrong.queues())) == ([True, False], [])
+    assert Transfer(source, target).move("default").moved == 3
+
+
+@pytest.mark.promise("A22")
+def test_a_process_that_was_overtaken_neither_restores_nor_removes(open_store, clock):
+    source, target = open_store("memory"), open_store("memory")
+    source.enqueue([envelope := an_envelope()])
+    runs = Counter()
+
+    def overtake():
+        assert Transfer(source, target).move("default").moved == 1
+        run_all(target, clock, runs)
+
+    slow = Stops(target, "restore", Fuse(1, "before", overtake))
+    with pytest.raises(BackendUnavailable, match="run the command again"):
+        Transfer(source, slow).move("default")
+
+    run_all(source, clock, runs)
+    run_all(target, clock, runs)
+    assert runs == {envelope.id: 1}
+
+
+@pytest.mark.promise("A22")
+def test_a_copy_that_the_source_has_changed_since_is_replaced(open_store, clock):
+    source, target = open_store("memory"), open_store("memory")
+    source.enqueue([envelope := an_envelope(delay=60)])
+    with pytest.raises(Killed):
+        Transfer(source, Stops(target, "restore", Fuse(1, "after"))).move("default")
+
+    source.retry([envelope.id])
+    report = Transfer(source, target).move("default")
+
+    assert (report.moved, report.before, report.after) == (1, 1, 1)
+    assert target.get(envelope.id).state is State.AVAILABLE
+    assert source.get(envelope.id) is None
+
+
+@pytest.mark.promise("A22")
+def test_a_job_that_is_cancelled_while_it_is_in_both_stores_does_not_run(open_store, clock):
     source, target = open_store("memory"), open_store("memory")
     source.enqueue([envelope := an_envelope()])
     with pytest.raises(Killed):
-        Mover(source, Stops(target, "accept", Fuse(1, "after"))).move("default")
+        Transfer(source, Stops(target, "restore", Fuse(1, "after"))).move("default")
 
-    report = Mover(source, Refuses(target)).move("default")
+    source.cancel([envelope.id], "no use")
+    Transfer(source, target).move("default")
+
+    runs = Counter()
+    run_all(source, clock, runs)
+    run_all(target, clock, runs)
+    assert runs == {}
+    assert target.get(envelope.id) is None
+
+
+@pytest.mark.promise("A22")
+def test_a_signal_that_came_to_either_store_is_kept(open_store):
+    source, target = open_store("memory"), open_store("memory")
+    source.enqueue([early := an_envelope(), late := an_envelope()])
+    with pytest.raises(Killed):
+        Transfer(source, Stops(target, "restore", Fuse(1, "after"))).move("default")
+
+    source.signal(early.id, "paid", b"1")
+    target.signal(late.id, "paid", b"2")
+
+    assert Transfer(source, target).move("default").is_complete
+    assert [[note.value for note in target.notes(each.id)] for each in (early, late)] == [[b"1"], [b"2"]]
+
+
+@pytest.mark.promise("A22")
+def test_a_job_that_the_target_refuses_now_has_no_copy_there(open_store, clock):
+    source, target = open_store("memory"), open_store("memory")
+    source.enqueue([envelope := an_envelope(delay=60)])
+    with pytest.raises(Killed):
+        Transfer(source, Stops(target, "restore", Fuse(1, "after"))).move("default")
+    source.retry([envelope.id])
+
+    report = Transfer(source, RefusesTheSecond(target)).move("default")
 
     assert report.stayed == {envelope.id: "no room"}
     assert list(target.list(Query())) == []
-    assert Mover(source, target).move("default").moved == 1
+    assert Transfer(source, target).move("default").moved == 1
     runs = Counter()
     run_all(source, clock, runs)
     run_all(target, clock, runs)
@@ -219,14 +308,14 @@ def test_a_copy_of_a_job_that_cannot_go_any_more_is_withdrawn(open_store, clock)
 
 
 @pytest.mark.promise("A22")
-def test_a_job_that_is_enqueued_again_while_its_copy_is_at_rest_runs_once(open_store, clock):
+def test_a_job_that_is_enqueued_again_after_it_has_arrived_runs_once(open_store, clock):
     source, target = open_store("memory"), open_store("memory")
     source.enqueue([envelope := an_envelope()])
-    with pytest.raises(Killed):  # the source has let go of it
-        Mover(source, Stops(target, "admit", Fuse(1, "before"))).move("default")
+    with pytest.raises(Killed):  # it is removed at the source
+        Transfer(Stops(source, "remove", Fuse(1, "after")), target).move("default")
 
-    source.enqueue([envelope], retried=True)  # by somebody who was not answered
-    assert Mover(source, target).move("default").is_complete
+    source.enqueue([envelope], retried=True)  # by a client that was not answered
+    assert Transfer(source, target).move("default").is_complete
 
     runs = Counter()
     run_all(source, clock, runs)
@@ -234,18 +323,53 @@ def test_a_job_that_is_enqueued_again_while_its_copy_is_at_rest_runs_once(open_s
     assert runs == {envelope.id: 1}
 
 
-class Refuses(Fragile):
-    """Nothing fits in there."""
+@pytest.mark.promise("A22")
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_a_reservation_waits_for_claims_that_began_before_it(open_store, kind):
+    store = open_store(kind)
+    store.open_session(a_session())
+    claiming, may_end, order = threading.Event(), threading.Event(), []
+
+    def claim(tx):
+        """A claim that has locked its session and looked at the pauses."""
+        tx.ask("lock_sessions", owners=["worker"]).rows()
+        claiming.set()
+        assert may_end.wait(60)
+        order.append("claimed")
+
+    def reserve():
+        assert store.reserve("default", "sends 1.1")
+        order.append("reserved")
+
+    with ThreadPoolExecutor(2) as threads:
+        claimed = threads.submit(store._write, claim)
+        assert claiming.wait(60)
+        reserved = threads.submit(reserve)
+        eventually(lambda: [queue.reserved_for for queue in store.queues()] == ["sends 1.1"])
+        assert not wait([reserved], timeout=0.5).done
+        may_end.set()
+        claimed.result(60)
+        reserved.result(60)
+
+    assert order == ["claimed", "reserved"]
+
+
+class RefusesTheSecond(Fragile):
+    """A store that knows a copy, and takes no other."""
 
     def __init__(self, store):
         super().__init__(store, Fuse(-1, "never"))
+        self._calls = 0
 
-    def accept(self, transit, parcels):
-        raise BackendRefused("no room")
+    def restore(self, *args):
+        self._calls += 1
+        if self._calls > 1:
+            raise BackendRefused("no room")
+        return self._store.restore(*args)
 
 
 class Stops(Fragile):
-    """It dies at one verb only."""
+    """It is killed at one verb only."""
 
     def __init__(self, store, verb, fuse):
         super().__init__(store, fuse)

@@ -1,15 +1,12 @@
-"""What a move says of what it could not do, and what it refuses."""
-
-import os
-import platform
+"""What a transfer says of what it could not do, and what it refuses."""
 
 import pytest
 
-from onward.backend import Query, Session
+from onward.backend import Query
 from onward.backends.memory import MemoryBackend
-from onward.errors import BackendMisconfigured, BackendRefused, BackendUnavailable, InvalidName
+from onward.errors import BackendMisconfigured, BackendRefused, QueueReserved
 from onward.job.states import State
-from onward.operate.transfer import Mover, movable_queues, waiting_in
+from onward.operate.transfer import Transfer, count_jobs, transferable_queues
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, some_envelopes
 
 
@@ -26,7 +23,7 @@ def target(clock):
 def test_queues_are_paused_at_both_ends_and_stay_so(source, target):
     source.enqueue(some_envelopes(3))
 
-    report = Mover(source, target).move("default")
+    report = Transfer(source, target).move("default")
 
     assert (report.moved, report.is_complete) == (3, True)
     assert [(queue.name, queue.paused) for queue in source.queues()] == [("default", True)]
@@ -35,9 +32,9 @@ def test_queues_are_paused_at_both_ends_and_stay_so(source, target):
 
 def test_a_second_move_finds_nothing(source, target):
     source.enqueue(some_envelopes(3))
-    Mover(source, target).move("default")
+    Transfer(source, target).move("default")
 
-    again = Mover(source, target).move("default")
+    again = Transfer(source, target).move("default")
 
     assert (again.moved, again.there, again.is_complete, again.before, again.after) == (0, 0, True, 3, 3)
 
@@ -45,7 +42,7 @@ def test_a_second_move_finds_nothing(source, target):
 def test_other_queues_stay(source, target):
     source.enqueue([an_envelope(), other := an_envelope(queue="other")])
 
-    Mover(source, target).move("default")
+    Transfer(source, target).move("default")
 
     assert [lease.envelope.id for lease in source.claim(a_claim(queues=("other",)))] == [other.id]
 
@@ -54,26 +51,26 @@ def test_queues_that_hold_only_dead_jobs_are_found(source):
     source.enqueue([an_envelope(queue="a"), an_envelope(queue="b")])
     source.abandon(source.claim(a_claim(queues=("b",)))[0], "dead")
 
-    assert movable_queues(source) == ["a", "b"]
-    assert [waiting_in(source, queue) for queue in ("a", "b", "c")] == [(1, 0), (1, 0), (0, 0)]
+    assert transferable_queues(source) == ["a", "b"]
+    assert [count_jobs(source, queue) for queue in ("a", "b", "c")] == [(1, 0), (1, 0), (0, 0)]
 
 
 def test_jobs_that_run_are_counted_and_come_with_the_next_move(source, target):
     lease = a_lease(source)
     source.enqueue([an_envelope()])
 
-    report = Mover(source, target).move("default")
+    report = Transfer(source, target).move("default")
 
     assert (report.moved, report.running, report.is_complete) == (1, 1, False)
     source.nack(lease)
-    assert Mover(source, target).move("default").moved == 1
+    assert Transfer(source, target).move("default").moved == 1
 
 
 def test_jobs_that_run_are_waited_for(source, target, monkeypatch):
     lease = a_lease(source)
     monkeypatch.setattr("onward.operate.transfer.time.sleep", lambda _: source.nack(lease))
 
-    report = Mover(source, target).move("default", wait=60)
+    report = Transfer(source, target).move("default", wait=60)
 
     assert (report.moved, report.running, report.is_complete) == (1, 0, True)
 
@@ -82,7 +79,7 @@ def test_a_job_whose_unique_key_is_held_at_the_target_stays_and_is_named(source,
     source.enqueue([mine := an_envelope(unique_key="k"), *some_envelopes(3)])
     (holder,) = target.enqueue([an_envelope(unique_key="k")])
 
-    report = Mover(source, target, batch=2).move("default")
+    report = Transfer(source, target, batch=2).move("default")
 
     assert report.stayed == {mine.id: f"its unique key is held there by {holder.id}"}
     assert (report.moved, report.is_complete, report.missing) == (3, False, 0)
@@ -91,19 +88,31 @@ def test_a_job_whose_unique_key_is_held_at_the_target_stays_and_is_named(source,
 
 def test_a_job_that_the_target_refuses_stays_and_is_named(source, target, monkeypatch):
     source.enqueue(envelopes := some_envelopes(5))
-    accept = target.accept
+    restore = target.restore
 
-    def refuse(transit, parcels):
-        if any(parcel.id == envelopes[3].id for parcel in parcels):
+    def refuse(transfer, jobs, attached):
+        if any(job.id == envelopes[3].id for job in jobs):
             raise BackendRefused("too long")
-        return accept(transit, parcels)
+        return restore(transfer, jobs, attached)
 
-    monkeypatch.setattr(target, "accept", refuse)
+    monkeypatch.setattr(target, "restore", refuse)
 
-    report = Mover(source, target).move("default")
+    report = Transfer(source, target).move("default")
 
     assert (report.moved, report.stayed) == (4, {envelopes[3].id: "too long"})
     assert source.get(envelopes[3].id).queue == "default"
+
+
+@pytest.mark.parametrize("kind", ["redis"])
+def test_a_job_with_notes_stays_where_the_target_keeps_none(source, open_store, kind):
+    source.enqueue([noted := an_envelope(), *some_envelopes(2)])
+    source.signal(noted.id, "paid", b"1")
+    target = open_store(kind)
+
+    report = Transfer(source, target).move("default")
+
+    assert (report.moved, report.stayed) == (2, {noted.id: "it has notes, or waits for a signal: Redis keeps no notes"})
+    assert source.notes(noted.id)[0].value == b"1"
 
 
 def test_a_job_that_is_there_already_is_not_copied_again(source, target):
@@ -112,18 +121,18 @@ def test_a_job_that_is_there_already_is_not_copied_again(source, target):
     target.enqueue(envelopes[:1])
     target.ack(target.claim(a_claim())[0])
 
-    report = Mover(source, target).move("default")
+    report = Transfer(source, target).move("default")
 
     assert (report.moved, report.there, report.is_complete) == (1, 1, True)
     assert target.get(envelopes[0].id).state is State.COMPLETED
 
 
-def test_another_job_of_the_same_id_is_no_reason_to_forget_this_one(source, target):
+def test_another_job_of_the_same_id_is_no_reason_to_remove_this_one(source, target):
     mine = an_envelope()
     source.enqueue([mine])
     target.enqueue([an_envelope(id=mine.id, payload={"other": 1})])
 
-    report = Mover(source, target).move("default")
+    report = Transfer(source, target).move("default")
 
     assert report.stayed == {mine.id: "another job has its id there"}
     assert source.get(mine.id).data == mine.data
@@ -135,65 +144,52 @@ def test_a_dead_job_whose_id_lives_again_does_not_vanish(source, target):
     source.abandon(source.claim(a_claim())[0], "dead")
     source.enqueue([again := an_envelope(id=first.id, payload={"life": 2})])
 
-    Mover(source, target).move("default")
+    Transfer(source, target).move("default")
 
     assert target.get(first.id).data == again.data
     assert source.get(first.id).data == first.data
 
 
-def test_somebody_who_resumes_the_source_in_the_middle_is_told_of(source, target, monkeypatch):
+def test_a_queue_cannot_be_resumed_in_the_middle(source, target, monkeypatch):
     source.enqueue(some_envelopes(6))
-    forget = source.forget
-    monkeypatch.setattr(source, "forget", lambda *args: (source.pause("default", paused=False), forget(*args))[1])
+    restore, refused = target.restore, []
 
-    report = Mover(source, target, batch=2).move("default")
+    def resume_and_restore(*args):
+        for store in (source, target):
+            with pytest.raises(QueueReserved, match=r"transfer that has not ended .*from here to there"):
+                store.pause("default", paused=False)
+            refused.append(store.claim(a_claim()))
+        return restore(*args)
 
-    assert (report.source_paused, report.is_complete) == (False, False)
-    assert report.missing == 0
-    assert source.counts("default")[State.AVAILABLE] + target.counts("default")[State.AVAILABLE] == 6
+    monkeypatch.setattr(target, "restore", resume_and_restore)
+
+    assert Transfer(source, target, name="from here to there", batch=2).move("default").is_complete
+    assert refused == [[]] * 6
+
+
+def test_a_job_that_changes_whenever_it_is_copied_stays_and_has_no_copy(source, target, clock, monkeypatch):
+    source.enqueue([envelope := an_envelope(delay=60)])
+    remove = source.remove
+
+    def change_and_remove(*args):
+        clock.advance(1)
+        source.cancel([envelope.id], "no")
+        source.replay(Query(ids=(envelope.id,)))
+        return remove(*args)
+
+    monkeypatch.setattr(source, "remove", change_and_remove)
+
+    report = Transfer(source, target).move("default")
+
+    assert report.stayed == {envelope.id: "it changed, or was enqueued, during the transfer"}
+    assert (report.missing, report.is_complete) == (0, False)
+    assert list(target.list(Query())) == []
 
 
 def test_one_store_is_not_moved_to_itself(source):
     source.enqueue(some_envelopes(3))
 
     with pytest.raises(BackendMisconfigured, match="the same store"):
-        Mover(source, source).move("default")
+        Transfer(source, source).move("default")
 
     assert [(queue.name, queue.paused, queue.live) for queue in source.queues()] == [("default", False, 3)]
-
-
-def test_a_name_that_leaves_no_room_for_the_way_is_refused(source, target):
-    with pytest.raises(InvalidName, match="at most"):
-        Mover(source, target).move("q" * 100)
-
-
-def test_one_mover_at_a_time(source, target):
-    rival = Mover(source, target).at_work()
-    with Mover(source, target).at_work(), pytest.raises(BackendUnavailable, match="another move"), rival:
-        pass
-
-    assert list(source.sessions()) == []
-
-
-def test_a_mover_that_is_dead_keeps_nobody_away(source, target):
-    pid = os.fork()
-    if pid == 0:
-        os._exit(0)
-    os.waitpid(pid, 0)
-    source.open_session(Session(owner="move-dead", host=platform.node(), pid=pid))
-
-    with Mover(source, target).at_work():
-        assert [session.owner for session in source.sessions() if session.owner == "move-dead"] == []
-
-
-def test_a_mover_that_was_taken_for_dead_stops(source, target, monkeypatch):
-    source.enqueue(some_envelopes(3))
-    mover = Mover(source, target)
-
-    with mover.at_work():
-        source.reap(owner=mover._owner)
-        with pytest.raises(BackendUnavailable, match="taken for dead"):
-            mover.move("default")
-
-    assert source.counts()[State.AVAILABLE] == 3
-    assert list(target.list(Query())) == []

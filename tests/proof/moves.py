@@ -17,14 +17,14 @@ from onward.backend import Query, StoredJob
 from onward.backends.opening import open_store
 from onward.cli.exits import Exit
 from onward.config import load
-from onward.contract.transfer import MOVABLE
+from onward.contract.transfer import TRANSFERABLE
 from onward.errors import SignatureRejected
 from onward.job.envelope import Sealed, open_sealed
 from onward.security.key_ring import KeyRing
 from onward.security.signing import Signing
 from onward.testing import FakeClock
 from onward.testing.contract.builders import an_envelope
-from onward.testing.contract.moving import a_colourful_queue
+from onward.testing.contract.transfer import a_varied_queue
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger, scheme_of
 
@@ -71,7 +71,7 @@ def _fill(url: str, jobs: int) -> None:
     clock = FakeClock()
     with closing(open_store(load({"url": url}), clock)) as store:
         backend: Any = store
-        a_colourful_queue(backend, clock)
+        a_varied_queue(backend, clock)
         for start in range(0, jobs, _PAGE):
             backend.enqueue(
                 [
@@ -88,7 +88,7 @@ def _fill(url: str, jobs: int) -> None:
 
 
 def _contents(url: str) -> dict[str, bytes]:
-    """Every job that can move, by its id; what is at rest counts, too."""
+    """Every job that can be transferred, by its id."""
     with closing(open_store(load({"url": url}))) as store:
         return {job.id: msgspec.msgpack.encode(job) for job in _jobs(store)}
 
@@ -109,7 +109,7 @@ def _is_verified(job: StoredJob) -> bool:
 
 def _jobs(store: Any) -> Iterator[Any]:
     after = ""
-    while page := store.list(Query(states=MOVABLE, after=after, limit=_PAGE)):
+    while page := store.list(Query(states=TRANSFERABLE, after=after, limit=_PAGE)):
         yield from page
         after = page[-1].id
 

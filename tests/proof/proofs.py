@@ -38,7 +38,7 @@ __all__ = [
     "Proof",
     "claims_behind_a_snapshot",
     "claims_in_full_tables",
-    "jobs_move_house",
+    "jobs_are_transferred",
     "keys_on_mariadb",
     "keys_on_postgres",
     "log_behind_a_reader",
@@ -174,7 +174,7 @@ def schedules_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
     return _scheduled("redis", folder, scale, tell)
 
 
-def jobs_move_house(folder: Path, scale: float, tell: Tell) -> Ledger:
+def jobs_are_transferred(folder: Path, scale: float, tell: Tell) -> Ledger:
     with (
         private_store("postgres", folder) as postgres,
         private_store("mariadb", folder) as mariadb,
@@ -206,7 +206,7 @@ PROOFS: tuple[Proof, ...] = (
     transactions_on_a_file,
     transactions_on_postgres,
     transactions_on_mariadb,
-    jobs_move_house,
+    jobs_are_transferred,
     claims_behind_a_snapshot,
     claims_in_full_tables,
     redis_is_killed,

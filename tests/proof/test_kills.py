@@ -39,7 +39,7 @@ def test_every_effect_of_a_transaction_happens_exactly_once(proof, tmp_path, sca
 
 @pytest.mark.promise("A22")
 def test_every_job_that_moves_is_there_once_and_what_it_was(tmp_path, scale, report):
-    ledger = proofs.jobs_move_house(tmp_path, scale, lambda _: None)
+    ledger = proofs.jobs_are_transferred(tmp_path, scale, lambda _: None)
 
     report(str(ledger))
     assert ledger.flawless, ledger

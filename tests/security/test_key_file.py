@@ -124,7 +124,7 @@ def test_a_file_that_is_spoiled_again_is_told_again(keys, path, caplog):
     assert [record.levelno for record in caplog.records] == [logging.ERROR] * 2
 
 
-def test_whoever_seals_looks_once_a_second(keys, monkeypatch):
+def test_sealing_looks_once_a_second(keys, monkeypatch):
     now, looks = [100.0], []
     monkeypatch.setattr(key_file, "time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
     monkeypatch.setattr(keys, "_face", lambda: looks.append(now[0]) or (keys._seen, 0))
@@ -134,13 +134,13 @@ def test_whoever_seals_looks_once_a_second(keys, monkeypatch):
     assert looks == [100, 101.1, 102.2]
 
 
-def test_a_look_waits_for_nobody(keys):
+def test_a_look_waits_for_no_other(keys):
     """Another thread is at it, on a file system that does not answer."""
     with keys._looking:
         assert keys.look() == FIRST
 
 
-def test_whoever_watches_is_told_without_asking(keys, path, adopted, monkeypatch):
+def test_a_watcher_is_told_without_asking(keys, path, adopted, monkeypatch):
     monkeypatch.setattr(key_file, "_EVERY", 0.01)
     keys.watch()
     keys.watch()
@@ -152,7 +152,7 @@ def test_whoever_watches_is_told_without_asking(keys, path, adopted, monkeypatch
     eventually(lambda: "onward-keys" not in [thread.name for thread in threading.enumerate()])
 
 
-def test_nobody_watches_for_an_application_that_is_no_more(path, monkeypatch):
+def test_no_thread_watches_for_an_application_that_is_gone(path, monkeypatch):
     monkeypatch.setattr(key_file, "_EVERY", 0.01)
     keys = KeyFile(FIRST, path, lambda ring: None)
     keys.watch()

@@ -157,7 +157,7 @@ def test_a_program_that_a_handler_started_ends_with_its_process(shop, start):
 
 
 @pytest.mark.promise("F06")
-def test_a_process_that_says_what_nobody_understands_is_killed_and_the_others_work_on(shop, start):
+def test_a_process_that_sends_a_malformed_message_is_killed_and_the_others_work_on(shop, start):
     fleet = start(shop, "--processes", 2, "--concurrency", 1)
     held = shop.hold.enqueue("held")
     shop.noted("holding", name="held")

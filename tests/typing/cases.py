@@ -4,6 +4,8 @@ A line that ends in a comment `E: <text>` must be refused with that text in the 
 accepted.  Nothing here is called: the lines are checked, not run.
 """
 
+from collections.abc import AsyncIterator, Iterator
+
 from onward import Exponential, JobContext, JobHandle, Onward
 from onward.errors import OnwardError
 
@@ -127,3 +129,33 @@ def the_application_enqueues_a_job_with_its_arguments() -> None:
 
 def words_from_elsewhere_are_no_attributes() -> None:
     add.delay(1)  # E: has no attribute "delay"
+
+
+@jobs.around
+def hook(ctx: JobContext) -> Iterator[None]:
+    yield
+
+
+@jobs.around(only="async")
+async def async_hook(ctx: JobContext) -> AsyncIterator[None]:
+    yield
+
+
+@jobs.stamp
+def stamp(job: str) -> dict[str, str]:
+    return {"for": job}
+
+
+def no_hook(ctx: JobContext) -> None: ...
+
+
+def no_stamp(job: int) -> dict[str, str]:
+    return {}
+
+
+def hooks_are_still_their_functions() -> None:
+    stamped: dict[str, str] = stamp("send")
+    jobs.around(hook, only="async")
+    jobs.around(no_hook)  # E: Value of type variable
+    jobs.around(only="sync")(hook)  # E: No overload variant
+    jobs.stamp(no_stamp)  # E: Value of type variable

@@ -268,7 +268,7 @@ def test_a_job_that_falls_due_is_begun_within_moments(open_app, work_on, store, 
     assert late[7] < 0.04  # a lone worker does not wait for others
 
 
-def test_a_job_that_falls_due_is_claimed_without_a_bell(open_app, work_on):
+def test_a_job_that_falls_due_is_claimed_without_a_wake(open_app, work_on):
     jobs = open_app(clock=SystemClock())
 
     @jobs.job

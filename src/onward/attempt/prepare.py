@@ -9,6 +9,7 @@ import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, parked, scrubber, undecided
 from onward.attempt.hooked import Hooked
+from onward.attempt.notebook import steps_of
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, from_micros
 from onward.base.failure import Failure, describe, kind_of, name_of, storable
@@ -20,7 +21,7 @@ from onward.errors import (
     EnvelopeTooNew,
     SignatureRejected,
 )
-from onward.job.context import JobContext
+from onward.job.context import AsyncJobContext, JobContext
 from onward.job.envelope import Letter, open_sealed
 from onward.job.lease import LARGEST_COUNT, Hold, Lease
 from onward.job.outcome import Cancelled, Dead, Outcome, Skipped, Snoozed
@@ -69,7 +70,7 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
     if runtime.registry.hooks is not None:
         entry = Hooked(entry, runtime.registry.hooks)
-    context = _context(lease, letter, terms, runtime) if entry.takes_context else None
+    context = _context(lease, letter, entry, terms, runtime) if entry.takes_context else None
     return Ready(lease, letter, entry, terms, context)
 
 
@@ -158,11 +159,10 @@ def _not_now(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> tu
     return lease, None
 
 
-def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> JobContext:
-    deadline = None
-    if terms.timeout is not None:
-        deadline = from_micros(runtime.clock.micros() + round(terms.timeout * SECOND))
-    context = JobContext(
+def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: Runtime) -> JobContext:
+    now = runtime.clock.micros()
+    deadline = None if terms.timeout is None else from_micros(now + round(terms.timeout * SECOND))
+    context = (AsyncJobContext if entry.is_async else JobContext)(
         id=letter.id,
         job=letter.job,
         name=letter.name or letter.job,
@@ -178,6 +178,7 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         ),
         transact=lambda context, connection: runtime.transact(lease, context, connection),
         scrub=lambda: scrubber(letter, runtime),
+        steps=lambda context: steps_of(context, lease, runtime, prepared_at=now),
     )
     context.scheduled_for = None if lease.tick is None else from_micros(lease.tick)
     return context

@@ -17,8 +17,15 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 from onward.base.clock import SystemClock
 from onward.base.ids import IdMaker
 from onward.base.logs import get_logger
-from onward.contract.transfer import Parcel
-from onward.errors import BackendError, BackendMisconfigured, BackendRefused, BackendUnavailable, Unsupported
+from onward.contract.values import StoredJob
+from onward.errors import (
+    BackendError,
+    BackendMisconfigured,
+    BackendRefused,
+    BackendUnavailable,
+    QueueReserved,
+    Unsupported,
+)
 from onward.job.lease import LARGEST_COUNT, LAST_INSTANT
 from onward.job.states import LIVE, State
 
@@ -81,7 +88,7 @@ def set_aside_and_repeat(verb: Callable[Concatenate[Any, P], T]) -> Callable[Con
     def call(self: Any, /, *args: P.args, **kwargs: P.kwargs) -> T:
         try:
             return verb(self, *args, **kwargs)
-        except (BackendUnavailable, BackendMisconfigured, Unsupported):
+        except (BackendUnavailable, BackendMisconfigured, QueueReserved, Unsupported):
             raise
         except Exception as error:
             if isinstance(error, self._not_damage) or not self.set_aside_if_it_can():
@@ -120,23 +127,22 @@ def problems(row: Mapping[str, Any]) -> Iterator[str]:
         yield f"idempotency_ttl is {row['idempotency_ttl']}"
 
 
-def dead(row: Mapping[str, Any], reason: str) -> Parcel:
+def dead(row: Mapping[str, Any], reason: str) -> StoredJob:
     """Return the dead letter for a row."""
     now = row["now"]
     counts: dict[str, Any] = {column: min(max(row[column], 0), _HIGHEST_CLAMPED) for column in _COUNTS}
     instants: dict[str, Any] = {column: _instant(row[column]) for column in _INSTANTS}
     instants["available_at"] = instants["available_at"] or now
     instants["enqueued_at"] = instants["enqueued_at"] or now
-    return Parcel(
+    return StoredJob(
         id=row["id"],
+        queue=row["queue"],
         job=row["job"],
-        sealed=bytes(row["sealed"]),
+        data=bytes(row["sealed"]),
         state=State.DISCARDED,
         priority=-min(max(row["rank"], -100), 100),
         max_crashes=min(max(row["max_crashes"], 1), 1000),
-        spent=None,
         unique_key=row["unique_key"],
-        key_held=False,
         idempotency_key=row["idempotency_key"],
         idempotency_ttl=min(max(row["idempotency_ttl"], 0), LAST_INSTANT),
         single_instance=row["single_instance"],

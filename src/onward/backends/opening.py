@@ -10,7 +10,6 @@ from typing import TypeVar, cast
 
 from onward.backend import Backend, Inspection, Tables
 from onward.backends.companion import AccompaniedBackend
-from onward.backends.companion.store import CompanionStore
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
 from onward.backends.sqlite.tables import SqliteTables
@@ -19,7 +18,7 @@ from onward.base.clock import Clock
 from onward.base.credentials import secrets_of_url, unquoted
 from onward.base.names import suggestion
 from onward.config import Settings
-from onward.contract.companion import Companion
+from onward.contract.companion import Companion, CompanionStore
 from onward.errors import BackendError, BackendMisconfigured
 from onward.job.scrubbing import scrubber_of_url
 

@@ -12,6 +12,8 @@ __all__ = ["SyncBackend"]
 
 
 class SyncBackend(MemoryBackend):
+    """Jobs in memory, on a clock that jumps to the next one that is due."""
+
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.jumping = clock if isinstance(clock, JumpingClock) else JumpingClock(clock)
         super().__init__(clock=self.jumping)

@@ -34,15 +34,11 @@ class IdMaker:
         self._tail = 0
         self._pool: list[int] = []
         self._pid = 0
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
-    def before_fork(self) -> None:
-        """Do nothing: the state may be copied."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            # Another thread of the parent may have held the lock: the child would wait for it for ever.
-            self._lock = threading.Lock()
+    def _begin_anew(self) -> None:
+        # Another thread of the parent may have held the lock: the child would wait for it for ever.
+        self._lock = threading.Lock()
 
     def __call__(self) -> str:
         with self._lock:

@@ -17,7 +17,7 @@ from onward.cli.exits import CommandError, Exit
 from onward.errors import InvalidName, InvalidTime, OptionError
 
 if TYPE_CHECKING:
-    from onward.operate.transfer import Moved, Mover, TransferStore
+    from onward.operate.transfer import Transfer, TransferReport, TransferStore
 
 __all__ = ["COMMAND"]
 
@@ -26,19 +26,21 @@ _NAMED = 20  # jobs that stayed are named up to this number
 
 def move(args: Namespace) -> int:
     """Move, queue by queue; or say what would be moved."""
-    from onward.operate.transfer import Mover, movable_queues, waiting_in
+    from onward.operate.transfer import Transfer, count_jobs, transferable_queues
 
     _check(args)
     with ExitStack() as stores:
         source = _open(stores, args, args.source, exists=True)
-        queues = args.queue or movable_queues(source)
-        waiting = {queue: waiting_in(source, queue) for queue in dict.fromkeys(queues)}
+        queues = args.queue or transferable_queues(source)
+        waiting = {queue: count_jobs(source, queue) for queue in dict.fromkeys(queues)}
         if args.dry_run:
             return _preview(args, waiting)
         target = _open(stores, args, args.target, exists=False)
-        mover = Mover(source, target, batch=args.batch)
-        with mover.at_work():
-            moved = _move_all(args, mover, waiting)
+        name = f"from {shown_url(args.source)} to {shown_url(args.target)}"
+        moved = _move_all(args, Transfer(source, target, name=name, batch=args.batch), waiting)
+        if args.resume and all(report.is_complete for report in moved):
+            for report in moved:
+                target.pause(report.queue, paused=False)
     return _sum_up(args, moved)
 
 
@@ -87,18 +89,18 @@ def _preview(args: Namespace, waiting: dict[str, tuple[int, int]]) -> int:
     return Exit.OK
 
 
-def _move_all(args: Namespace, mover: Mover, waiting: dict[str, tuple[int, int]]) -> list[Moved]:
+def _move_all(args: Namespace, transfer: Transfer, waiting: dict[str, tuple[int, int]]) -> list[TransferReport]:
     moved = []
     with output.progress(args, "moving", sum(number for number, _ in waiting.values())) as advance:
         for queue in waiting:
             output.say(args, f"{queue} is paused at both ends, and stays so until it is resumed")
-            report = mover.move(queue, wait=args.patience, tell=advance)
+            report = transfer.move(queue, wait=args.patience, advance=advance)
             _tell(args, report)
             moved.append(report)
     return moved
 
 
-def _tell(args: Namespace, report: Moved) -> None:
+def _tell(args: Namespace, report: TransferReport) -> None:
     if args.json:
         output.json_line(
             {
@@ -121,18 +123,14 @@ def _tell(args: Namespace, report: Moved) -> None:
         output.write(f"  and {len(report.stayed) - _NAMED:,} more stayed")
 
 
-def _sum_up(args: Namespace, moved: Sequence[Moved]) -> int:
+def _sum_up(args: Namespace, moved: Sequence[TransferReport]) -> int:
     for report in moved:
         queue = report.queue
         if report.running:
             output.say(
                 args, f"{queue}: {counted(report.running, 'job')} still running at the source: stop the workers there"
             )
-        if not report.source_paused:
-            output.say(args, f"{queue}: it was resumed at the source in the middle of the move")
-        if not report.target_paused:
-            output.say(args, f"{queue}: it was resumed at the target already: the jobs there were not counted")
-        elif report.missing:
+        if report.missing:
             output.say(
                 args,
                 f"{queue}: there were {counted(report.before, 'job')} and there are {report.after:,}: "
@@ -145,8 +143,11 @@ def _sum_up(args: Namespace, moved: Sequence[Moved]) -> int:
         output.say(args, "nothing to move")
         return Exit.NOTHING
     names = " ".join(report.queue for report in moved)
-    place = shown_url(args.target)
-    output.say(args, f"counted: what was there is there.  Let it run: onward queue resume {names} --url {place}")
+    if args.resume:
+        output.say(args, f"counted: what was there is there.  Resumed there: {names}")
+    else:
+        place = shown_url(args.target)
+        output.say(args, f"counted: what was there is there.  Let it run: onward queue resume {names} --url {place}")
     return Exit.OK
 
 
@@ -170,8 +171,9 @@ COMMAND = Command(
             default=0.0,
         ),
         argument("--batch", "how many jobs to move at a time", metavar="N", type=values.count, default=500),
+        argument("--resume", "resume the queues at the target when everything has moved", action="store_true"),
         argument("--dry-run", "change nothing; say what would be moved", action="store_true"),
     ),
-    about="The queues are paused at both ends and stay so; the source should get no new jobs meanwhile. It may be "
+    about="The queues are reserved at both ends meanwhile, and stay paused; the source should get no new jobs. It may be "
     "interrupted at any point and run again. Exit code 1: something stayed, which is named; 6: there was nothing to move.",
 )

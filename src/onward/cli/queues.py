@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -12,6 +13,7 @@ from onward.cli.command import Command, Group, argument
 from onward.cli.exits import Exit
 from onward.cli.table import Column
 from onward.cli.times import ago
+from onward.contract.transfer import Transferable
 from onward.job.states import State
 
 if TYPE_CHECKING:
@@ -27,12 +29,14 @@ class Queue(NamedTuple):
     paused: bool
     counts: dict[State, int]
     oldest_due: datetime | None  # since when the first of its available jobs could have run
+    reserved_for: str | None = None  # a transfer that has not ended
 
 
 def list_queues(app: Onward, args: Namespace) -> int:
     """Print every queue that holds live jobs or is paused, and all of them together."""
     queues = [
-        Queue(queue.name, queue.paused, app.counts(queue.name), _oldest_due(app, queue.name)) for queue in app.queues()
+        Queue(queue.name, queue.paused, app.counts(queue.name), _oldest_due(app, queue.name), queue.reserved_for)
+        for queue in app.queues()
     ]
     if not args.json:
         queues.append(Queue(_EVERYWHERE, paused=False, counts=app.counts(), oldest_due=None))
@@ -47,6 +51,8 @@ def pause(app: Onward, args: Namespace) -> int:
 
 def resume(app: Onward, args: Namespace) -> int:
     """Allow claims from queues again."""
+    if args.force:
+        _end_reservations(app, args.names)
     return _switch(app, args, paused=False)
 
 
@@ -63,6 +69,14 @@ def _switch(app: Onward, args: Namespace, *, paused: bool) -> int:
     return Exit.OK
 
 
+def _end_reservations(app: Onward, names: Sequence[str]) -> None:
+    """End transfers that cannot be continued."""
+    backend = app.backend
+    for queue in app.queues():
+        if queue.name in names and queue.reserved_for is not None and isinstance(backend, Transferable):
+            backend.reserve(queue.name, None, was=queue.reserved_for)
+
+
 def _oldest_due(app: Onward, queue: str) -> datetime | None:
     first = app.list(state=State.AVAILABLE, queue=queue, limit=1)
     return first[0].available_at if first else None
@@ -70,7 +84,12 @@ def _oldest_due(app: Onward, queue: str) -> datetime | None:
 
 def _as_data(queue: Queue) -> dict[str, Any]:
     counts = {state.value: number for state, number in queue.counts.items()}
-    return {"queue": queue.name, "paused": queue.paused, **counts, "oldest_due": queue.oldest_due}
+    paused = {"paused": queue.paused, "reserved_for": queue.reserved_for}
+    return {"queue": queue.name, **paused, **counts, "oldest_due": queue.oldest_due}
+
+
+def _paused(queue: Queue) -> str:
+    return "reserved" if queue.reserved_for is not None else "paused" if queue.paused else ""
 
 
 def _count(state: State, heading: str) -> Column[Queue]:
@@ -82,7 +101,7 @@ def _count(state: State, heading: str) -> Column[Queue]:
 
 _COLUMNS: tuple[Column[Queue], ...] = (
     Column("QUEUE", lambda queue: queue.name, flexible=True),
-    Column("PAUSED", lambda queue: "paused" if queue.paused else "", style="bold yellow"),
+    Column("PAUSED", _paused, style="bold yellow"),
     _count(State.AVAILABLE, "DUE"),
     _count(State.SCHEDULED, "LATER"),
     _count(State.RETRYABLE, "RETRY"),
@@ -110,6 +129,18 @@ GROUP = Group(
             on_new_store(pause),
             (_NAMES,),
         ),
-        Command("resume", "allow claims from queues again", on_store(resume), (_NAMES,)),
+        Command(
+            "resume",
+            "allow claims from queues again",
+            on_store(resume),
+            (
+                _NAMES,
+                argument(
+                    "--force",
+                    "end an unfinished `onward move` whose other store is gone for good: what is in both could run in both",
+                    action="store_true",
+                ),
+            ),
+        ),
     ),
 )

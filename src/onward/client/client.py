@@ -163,7 +163,7 @@ class GroupCommit:
         self._timeout = timeout
         self._repeats = repeats
         self._begin_anew()
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Enqueue these, all or nothing, and return when they are durable."""
@@ -192,18 +192,12 @@ class GroupCommit:
         assert ticket.answer is not None
         return ticket.answer
 
-    def before_fork(self) -> None:
-        """Do nothing: no lock is held over a fork.
-
-        The leader may wait for the store's lock while it holds the commit lock, so a fork must not wait for the commit lock
-        once it has the store's; and the store by itself lets a commit that has begun end first.
-        """
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()  # the tickets belong to threads that do not exist in the child
-
     def _begin_anew(self) -> None:
+        """Forget the tickets: in the child of a fork they belong to threads that do not exist.
+
+        No lock is held over a fork.  The leader may wait for the store's lock while it holds the commit lock, so a fork must
+        not wait for the commit lock once it has the store's; and the store by itself lets a commit that has begun end first.
+        """
         self._tickets: list[_Ticket] = []
         self._tickets_lock = threading.Lock()
         # Reentrant, so that a signal handler that enqueues inside a commit does not wait for itself.

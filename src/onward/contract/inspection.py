@@ -62,6 +62,7 @@ class QueueState(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     paused: bool
     live: int
+    reserved_for: str | None = None  # a transfer that has not ended: only that ends the pause
 
 
 class QueuePage(msgspec.Struct, frozen=True, kw_only=True):
@@ -219,7 +220,10 @@ class Inspection(Protocol):
         ...
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
-        """Stop or allow claims from a queue, for all workers and across restarts.  True if that changed anything."""
+        """Stop or allow claims from a queue, for all workers and across restarts.  True if that changed anything.
+
+        A queue that is reserved for a transfer stays paused: `QueueReserved`.
+        """
         ...
 
     def progress(self, lease: Lease, progress: bytes) -> bool:

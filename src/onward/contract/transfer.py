@@ -1,59 +1,29 @@
-"""Transfer between stores: the part of the contract for stores whose jobs can be moved.
+"""Transfer between stores: the part of the contract for stores whose jobs can go to another one.
 
-A job moves through a *transit queue* of its own name in both stores.  No worker can serve it, for no queue may be called so:
-what lies there runs nowhere, whatever is paused or resumed meanwhile.
+    source, target  reserve   no worker claims from the queue, and no operator can resume it
+    source          list      read a batch of jobs that wait or are dead
+    target          restore   insert them as they are
+    source          remove    delete those that still are what was read
 
-    store   verb        the job                                     after it the job is
-    source  withhold    changes its queue to the transit queue      at the source, at rest
-    target  accept      is stored in the transit queue, all of it   in both, at rest
-    source  forget      is removed, if it is what was copied        at the target, at rest
-    target  admit       changes its queue to its own                at the target, ready to run
-
-Each verb is one transaction and may be repeated.  So a move that ends anywhere is finished by running it again, and at every
-instant a job can run in at most one of the stores.
+Each verb is one transaction and may be repeated.  While a job is in both stores its queue is reserved in both, so it can run
+in neither; a transfer that was killed is continued by running it again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol, runtime_checkable
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
 
 import msgspec
 
-from onward.contract.values import Run
+from onward.contract.notes import Note
+from onward.contract.values import StoredJob
+from onward.errors import BackendUnavailable
 from onward.job.states import State
 
-__all__ = ["MOVABLE", "Accepted", "Confirmed", "Movable", "Parcel", "Transit"]
+__all__ = ["TRANSFERABLE", "Attached", "Confirmed", "Restored", "Transferable", "check_reserved", "version_of"]
 
-MOVABLE = frozenset({State.SCHEDULED, State.AVAILABLE, State.RETRYABLE, State.DISCARDED})
-
-_MARK = ">"  # which no queue's name may hold
-
-
-class Transit(NamedTuple):
-    """The transit queue of one queue of one store; ``tag`` tells it from those of other stores at the same target."""
-
-    tag: str
-    queue: str
-
-    @property
-    def name(self) -> str:
-        """
-        >>> Transit("k3f9", "mail").name
-        '>k3f9>mail'
-        """
-        return f"{_MARK}{self.tag}{_MARK}{self.queue}"
-
-    @classmethod
-    def parse(cls, name: str) -> Transit | None:
-        """
-        >>> Transit.parse(">k3f9>mail"), Transit.parse("mail")
-        (Transit(tag='k3f9', queue='mail'), None)
-        """
-        if not name.startswith(_MARK):
-            return None
-        tag, _, queue = name[1:].partition(_MARK)
-        return cls(tag, queue)
+TRANSFERABLE = frozenset({State.SCHEDULED, State.AVAILABLE, State.RETRYABLE, State.DISCARDED})
 
 
 class Confirmed(msgspec.Struct, frozen=True):
@@ -64,83 +34,65 @@ class Confirmed(msgspec.Struct, frozen=True):
     until: int
 
 
-class Parcel(msgspec.Struct, frozen=True, kw_only=True):
-    """All that is stored of a job, but for its queue.  The sealed bytes are never touched."""
+class Attached(msgspec.Struct, frozen=True):
+    """What belongs to jobs and is no part of their rows: confirmed idempotency keys, and notes by the id of their job."""
 
-    id: str
-    job: str
-    sealed: bytes
-    state: State
-    priority: int
-    available_at: int
-    expires_at: int | None
-    enqueued_at: int
-    started_at: int | None
-    max_crashes: int
-    delivery: int
-    attempts: int
-    crashes: int
-    interruptions: int
-    waits: int
-    parked_since: int | None
-    spent: str | None
-    unique_key: str | None
-    key_held: bool
-    idempotency_key: str | None
-    idempotency_ttl: int
-    single_instance: str | None
-    progress: bytes | None
-    owner: str | None = None  # of its last run, if it is dead
-    finished_at: int | None = None
-    reason: str | None = None
-    result: bytes | None = None
-    confirmed: Confirmed | None = None  # its idempotency key, by another job
-    runs: tuple[Run, ...] = ()
-
-    @property
-    def is_dead(self) -> bool:
-        return self.state is State.DISCARDED
+    confirmed: Mapping[str, Confirmed] = {}
+    notes: Mapping[str, Sequence[Note]] = {}
 
 
-class Accepted(msgspec.Struct, frozen=True):
-    """Whether a parcel was stored, or why not.  A job that is ``there`` already needs no second copy."""
+class Restored(msgspec.Struct, frozen=True):
+    """Whether a job was stored, or why not: its id is known here, or a live job holds its unique key."""
 
     id: str
     stored: bool = True
-    there: bool = False
-    holder: str | None = None  # the live job that has its unique key
+    holder: str | None = None
+
+
+def version_of(job: StoredJob) -> tuple[object, ...]:
+    """Return what changes whenever a job does.  `remove` compares it."""
+    due = job.finished_at if job.is_finished else job.available_at
+    return job.state, job.delivery, job.attempts, job.crashes, job.interruptions, due
+
+
+def check_reserved(queue: str, transfer: str, found: str | None) -> None:
+    """Raise if a queue is reserved for another transfer than this, or for none."""
+    if found != transfer:
+        raise BackendUnavailable(
+            f"queue {queue!r} is no longer reserved for this transfer: another process has continued it, or an operator has "
+            f"ended it; run the command again"
+        )
 
 
 @runtime_checkable
-class Movable(Protocol):
-    """A store whose jobs can be moved to another one, and that takes in theirs."""
+class Transferable(Protocol):
+    """A store whose jobs can go to another one, and that takes in theirs."""
 
-    def withhold(self, queue: str, transit: str, *, after: str = "", limit: int = 500) -> Sequence[str]:
-        """Put a page of a paused queue's waiting and dead jobs, by id, at rest.
+    def reserve(self, queue: str, transfer: str | None, *, was: str | None = None) -> bool:
+        """Pause a queue and reserve it for a transfer; None ends the reservation, and the queue stays paused.
 
-        Returns the ids it looked at, in their order; none if it is through, or if the queue is not paused.
+        False if it is not reserved as ``was`` says: nothing changed.  When it returns, no claim is under way that does
+        not know of it.
         """
         ...
 
-    def export(self, transit: str, ids: Sequence[str]) -> Sequence[Parcel]:
-        """Return those of them that are at rest there."""
+    def attached(self, jobs: Sequence[StoredJob]) -> Attached:
+        """Return what else belongs to these jobs."""
         ...
 
-    def accept(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[Accepted]:
-        """Store them at rest: one answer for each, in their order.
+    def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
+        """Insert jobs of one queue as they are, with the records of their runs: one answer for each, in their order.
 
-        A copy that lies in this transit queue is replaced.  A job that is known elsewhere in this store, live or
-        finished, if only as a tombstone, is left alone; so is a unique key that another live job holds.
+        A job whose id is known here, live or finished, if only as a tombstone, is left alone; so is a unique key that
+        another live job holds.  A confirmed key that is held here, or confirmed for longer, stays as it is.  Raises
+        `BackendRefused` for a job that this store cannot keep as it is, and `BackendUnavailable` if the queue is not
+        reserved for this transfer.
         """
         ...
 
-    def forget(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[str]:
-        """Remove those that are at rest there and still are what these parcels say; returns their ids.
+    def remove(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[str]:
+        """Delete those of these jobs of one queue that wait or are dead, and whose `version_of` and notes are the same.
 
-        Compared are state, delivery, attempts, crashes, interruptions and the due time, or the time of death.
+        Returns their ids.  Raises `BackendUnavailable` if the queue is not reserved for this transfer.
         """
-        ...
-
-    def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
-        """Put those that are at rest there into the queue; returns how many."""
         ...

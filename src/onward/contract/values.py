@@ -10,9 +10,10 @@ import msgspec
 from onward.base.failure import Failure
 from onward.job.lease import Lease
 from onward.job.settlement import Settled, Settlement
-from onward.job.states import State
+from onward.job.states import FINISHED, State
 
 __all__ = [
+    "CONTINUATION",
     "LEASE",
     "TOMBSTONE",
     "Claim",
@@ -115,7 +116,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
-    """A job as the store knows it, its envelope still sealed."""
+    """A job as the store knows it, its envelope still sealed.  The fields stand in the order of the columns of `pick`."""
 
     id: str
     queue: str
@@ -139,5 +140,22 @@ class StoredJob(msgspec.Struct, frozen=True, kw_only=True):
     waits: int = 0
     parked_since: int | None = None
     awaits: str | None = None  # the signal that it waits for, while it is scheduled
+    # What decides how it goes on; a tombstone has none of it.
+    max_crashes: int = 0
+    expires_at: int | None = None
+    spent: str | None = None
+    unique_key: str | None = None
+    key_held: bool = False  # whether it holds its unique key
+    idempotency_key: str | None = None
+    idempotency_ttl: int = 0
+    single_instance: str | None = None
     tombstone: bool = False
     runs: tuple[Run, ...] = ()
+
+    @property
+    def is_finished(self) -> bool:
+        return self.state in FINISHED
+
+
+_fields = StoredJob.__struct_fields__
+CONTINUATION = frozenset(_fields[_fields.index("max_crashes") : _fields.index("tombstone")])

@@ -105,11 +105,15 @@ class DeadLetters:
         queue: str | None = None,
         job: str | None = None,
         limit: int | None = None,
+        fresh: bool = False,
     ) -> Replay:
-        """Put dead jobs back in their queue with all their attempts again.  All of them, unless told which."""
+        """Put dead jobs back in their queue with all their attempts again.  All of them, unless told which.
+
+        ``fresh``: without their notes, so that steps that were done are done again.
+        """
         replayed, skipped = 0, dict[str, str]()
         for query in self._pages(ids, queue, job, limit):
-            answer = self._backend.replay(query)
+            answer = self._backend.replay(query, fresh=fresh)
             replayed += len(answer.ids)
             skipped |= answer.skipped
         return Replay(replayed, skipped)

@@ -200,7 +200,7 @@ class ScheduleControl:
         row = self._found(name)
         envelope = self._writer.job_now(self._writer.open(row), self._now())
         (answer,) = self._client.enqueue([envelope])
-        return self._handles.handle(answer)
+        return self._handles.handle(answer, envelope)
 
     def tick(self) -> int:
         """Book what is to be booked now, as a worker does every ten seconds; on ``sync://`` run it, too.

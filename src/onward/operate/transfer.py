@@ -1,323 +1,328 @@
-"""Transfer between stores: move the jobs of a queue.  A move may be interrupted anywhere and run again.
+"""Transfer the jobs of a queue to another store.  It may be interrupted anywhere and run again.
 
-Batch by batch: withhold at the source, accept at the target, forget at the source, admit at the target
-(`onward.contract.transfer`). A copy at the target is admitted only after the source has let go of the job; a job that
-changed at the source after it was copied stays there, and its copy is withdrawn.  So a run that was killed leaves jobs
-at rest and nothing else:
+The queue is reserved in both stores, so no job of it can run while it is in both.  Batch by batch: list at the source,
+`restore` at the target, `remove` at the source (`onward.contract.transfer`).  A run that was killed is continued by the
+next: what is still at the source is listed again, and its copy, if there is one, counts as arrived or is replaced.
 
-    at rest at the source                copied again, whether or not there is a copy already
-    at rest at the target, only          the source let go of it: admitted
-    at rest at the target, but the       withdrawn: the source decides what becomes of it
-      source still has it
+The two reservations have one name and say what each store does:
 
-The transit queue has a tag, which a paused queue of its name keeps at the source until all is done.  So a target tells the
-jobs at rest of one source from those of another; and a store that shows the same mark at both ends is one store, not two.
+    source     target      meaning
+    prepares   -           there is no copy at any target yet, or no more
+    prepares   receives    the same
+    sends      receives    jobs may be in both
 """
 
 from __future__ import annotations
 
-import os
-import platform
 import secrets
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from datetime import timedelta
-from typing import Protocol, runtime_checkable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import msgspec
 
-from onward.backend import Inspection, Query, Renewal, Session, SessionState, StoredJob
-from onward.base.clock import SECOND
-from onward.base.ids import random_owner
-from onward.contract.transfer import MOVABLE, Accepted, Movable, Parcel, Transit
-from onward.errors import BackendMisconfigured, BackendRefused, BackendUnavailable, InvalidName
-from onward.job.states import LIVE, State
-from onward.version import __version__
+from onward.backend import Inspection, Note, Query, StoredJob
+from onward.contract.transfer import TRANSFERABLE, Attached, Restored, Transferable, version_of
+from onward.errors import BackendMisconfigured, BackendRefused, BackendUnavailable, QueueReserved
+from onward.job.states import State
 
-__all__ = ["BATCH", "Moved", "Mover", "Tell", "TransferStore", "movable_queues", "waiting_in"]
+__all__ = ["BATCH", "Advance", "Transfer", "TransferReport", "TransferStore", "count_jobs", "transferable_queues"]
 
 BATCH = 500
-_LONGEST = 100  # characters of a queue's name that every store can carry
-_LEASE = timedelta(seconds=15)  # how long a mover that died keeps others away
-_OWNER = "move-"
 _LOOK_EVERY = 0.2  # seconds between two looks at what still runs
 _ROUNDS = 10  # how often what changed while it was copied is copied again
+_LONGEST = 300  # characters of a name that are kept
 
-Tell = Callable[[int], None]
+Advance = Callable[[int], None]
 
 
 @runtime_checkable
-class TransferStore(Movable, Inspection, Protocol):
-    """A store that jobs can move from or to."""
-
-    def open_session(self, session: Session, *, adopts: str | None = None) -> object: ...
-
-    def extend(self, owner: str) -> Renewal: ...
-
-    def reap(self, *, owner: str | None = None) -> object: ...
+class TransferStore(Transferable, Inspection, Protocol):
+    """A store that jobs can be transferred from or to."""
 
 
-class Moved(msgspec.Struct, kw_only=True):
+class TransferReport(msgspec.Struct, kw_only=True):
     """What became of a queue's jobs."""
 
     queue: str
     moved: int = 0
-    there: int = 0  # known at the target already: the source's copy was removed
+    there: int = 0  # run, or have ended, at the target: removed at the source
     stayed: dict[str, str] = msgspec.field(default_factory=dict)  # by id, why
     running: int = 0
-    before: int = 0  # jobs that can move, at both ends together and each counted once
+    before: int = 0  # jobs that can be transferred, in both stores together and each counted once
     after: int = 0
-    source_paused: bool = True  # still, at the end
-    target_paused: bool = True
 
     @property
     def missing(self) -> int:
-        """How many jobs fewer there are than before: cancelled or removed meanwhile, or run at the target."""
+        """How many jobs fewer there are than before: cancelled or removed meanwhile."""
         return max(0, self.before - self.after)
 
     @property
     def is_complete(self) -> bool:
-        counts = not self.missing or not self.target_paused  # where workers run them there, the count says nothing
-        return self.source_paused and counts and not self.stayed and not self.running
+        return not self.missing and not self.stayed and not self.running
 
 
-def movable_queues(store: TransferStore) -> list[str]:
-    """Every queue with something to move, or in the middle of a move."""
-    names = {queue.name for queue in store.queues() if queue.live or Transit.parse(queue.name)}
-    after = ""
-    while page := store.list(Query(states=frozenset({State.DISCARDED}), after=after, limit=BATCH)):
+def transferable_queues(store: TransferStore) -> list[str]:
+    """Return every queue with jobs to transfer, or with a transfer that has not ended."""
+    names = {queue.name for queue in store.queues() if queue.live or queue.reserved_for is not None}
+    for page in _pages(store, None, frozenset({State.DISCARDED}), BATCH):
         names |= {job.queue for job in page}
-        after = page[-1].id
-    return sorted({way.queue if (way := Transit.parse(name)) else name for name in names})
+    return sorted(names)
 
 
-def waiting_in(store: TransferStore, queue: str) -> tuple[int, int]:
-    """How many jobs of a queue can move, and how many run."""
-    names = [queue, *(way.name for way in _ways(store, queue))]
-    counts = [store.counts(name) for name in names]
-    return sum(each[state] for each in counts for state in MOVABLE), sum(each[State.EXECUTING] for each in counts)
+def count_jobs(store: TransferStore, queue: str) -> tuple[int, int]:
+    """Return how many jobs of a queue can be transferred, and how many run."""
+    counts = store.counts(queue)
+    return sum(counts[state] for state in TRANSFERABLE), counts[State.EXECUTING]
 
 
-class Mover:
-    """One move, from one store to another.  Only one at a time leaves a store."""
+class Transfer:
+    """The way from one store to another.  ``name`` says to people who has reserved a queue."""
 
-    def __init__(self, source: TransferStore, target: TransferStore, *, batch: int = BATCH) -> None:
+    def __init__(self, source: TransferStore, target: TransferStore, *, name: str = "", batch: int = BATCH) -> None:
         self._source = source
         self._target = target
+        self._name = name
         self._batch = batch
-        self._owner = ""
-        self._renewed = 0.0
 
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Keep other movers away from the source meanwhile."""
-        self._owner = f"{_OWNER}{random_owner()}"
-        session = Session(
-            owner=self._owner, lease_for=_LEASE, host=platform.node(), pid=os.getpid(), version=__version__
-        )
-        self._source.open_session(session)
-        try:
-            self._refuse_others()
-            yield
-        finally:
-            self._source.reap(owner=self._owner)
+    def move(self, queue: str, *, wait: float = 0.0, advance: Advance = lambda _: None) -> TransferReport:
+        """Transfer all jobs of a queue that do not run; wait so many seconds for those that do.
 
-    def move(self, queue: str, *, wait: float = 0.0, tell: Tell = lambda _: None) -> Moved:
-        """Pause the queue at both ends, and move all that does not run; wait so many seconds for what does."""
-        way = self._way(queue)
-        self._source.pause(queue)
-        self._target.pause(queue)
-        report = Moved(queue=queue, before=self._count(way) - self._copies(way))
+        The queue stays paused in both stores.
+        """
+        reservations = _Reservations(self._source, self._target, queue)
+        sends, receives = reservations.begin(self._name)
+        run = _Run(self._source, self._target, queue, sends=sends.text, receives=receives.text, batch=self._batch)
+        report = run.report
+        if reservations.are_continued:
+            run.withdraw_cancelled()
         deadline = time.monotonic() + wait
         for _ in range(_ROUNDS):
-            self._finish_begun(way, report, tell)
-            self._walk(way, report, tell)
-            report.running = self._source.counts(queue)[State.EXECUTING]
+            run.carry_all(advance)
+            report.running = self._running(queue)
             while report.running and time.monotonic() < deadline:
                 time.sleep(_LOOK_EVERY)
-                self._renew()
-                report.running = self._source.counts(queue)[State.EXECUTING]
-            if not self._left(way, report):
+                report.running = self._running(queue)
+            if count_jobs(self._source, queue)[0] <= len(report.stayed):
                 break
-        self._put_back(way, report)
-        self._source.pause(way.name, paused=False)
-        report.after = self._count(way) + report.there
-        report.source_paused = self._is_paused(self._source, queue)
-        report.target_paused = self._is_paused(self._target, queue)
+        run.withdraw_what_stays()
+        report.after = run.count() + report.there
+        reservations.end(sends, receives)
         return report
 
-    # The transit queue
+    def _running(self, queue: str) -> int:
+        return count_jobs(self._source, queue)[1]
 
-    def _way(self, queue: str) -> Transit:
-        """The transit queue, and its mark at the source: that of a move which did not end, or a new one."""
-        known = _ways(self._source, queue)
-        way = known[0] if known else Transit(secrets.token_hex(3), queue)
-        if len(way.name) > _LONGEST:
-            longest = _LONGEST - len(way.name) + len(queue)
-            raise InvalidName(f"queue {queue!r} cannot move: its name may have {longest} characters at most")
-        self._source.pause(way.name)
-        if self._is_paused(self._target, way.name):
-            if not known:
-                self._source.pause(way.name, paused=False)
-            raise BackendMisconfigured(
-                "both URLs lead to the same store, or to a copy of it that was made in the middle of a move: name two stores"
-            )
-        return way
 
-    def _is_paused(self, store: TransferStore, queue: str) -> bool:
-        return any(each.paused for each in store.queues() if each.name == queue)
+class _Reservation(NamedTuple):
+    """For what a queue is reserved.  Every run of a transfer has its own number: an earlier one can write no more."""
 
-    # One at a time
+    role: str  # "prepares", "sends" or "receives"
+    transfer: str
+    run: str
+    name: str
 
-    def _refuse_others(self) -> None:
-        for other in self._source.sessions():
-            if other.owner.startswith(_OWNER) and other.owner != self._owner:
-                if not _is_dead(other):
-                    raise BackendUnavailable(
-                        f"another move from this store is under way (process {other.pid} on {other.host}), or was killed "
-                        f"less than {_LEASE.seconds} seconds ago: try again then"
-                    )
-                self._source.reap(owner=other.owner)
+    @property
+    def text(self) -> str:
+        return f"{self.role} {self.transfer}.{self.run} {self.name}"
 
-    def _renew(self) -> None:
-        if not self._owner or time.monotonic() < self._renewed + _LEASE.total_seconds() / 5:
-            return
-        self._renewed = time.monotonic()
-        if not self._source.extend(self._owner).alive:
+    @classmethod
+    def parse(cls, text: str | None) -> _Reservation | None:
+        """
+        >>> _Reservation.parse("sends 3f9a1c.0b2d to another store")
+        _Reservation(role='sends', transfer='3f9a1c', run='0b2d', name='to another store')
+        """
+        if text is None:
+            return None
+        role, _, rest = text.partition(" ")
+        numbers, _, name = rest.partition(" ")
+        transfer, _, run = numbers.partition(".")
+        return cls(role, transfer, run, name)
+
+
+class _Reservations:
+    """Reserve a queue in both stores, and end that, in an order that a killed process leaves no doubt about."""
+
+    def __init__(self, source: TransferStore, target: TransferStore, queue: str) -> None:
+        self._source = source
+        self._target = target
+        self._queue = queue
+        self.are_continued = False  # whether an earlier run may have left copies
+
+    def begin(self, name: str) -> tuple[_Reservation, _Reservation]:
+        """Begin a transfer, or take over one that was not ended."""
+        source, target = self._look(self._source), self._look(self._target)
+        self._refuse_others(source, target)
+        self.are_continued = source is not None and source.role == "sends"
+        begun = source or _Reservation("prepares", secrets.token_hex(6), "", name[:_LONGEST])
+        mine = begun._replace(run=secrets.token_hex(4))
+        receives = mine._replace(role="receives")
+        was_paused = any(queue.paused for queue in self._source.queues() if queue.name == self._queue)
+        self._set(self._source, mine, was=source)
+        if self._look(self._target) == mine:
+            self._set(self._source, None, was=mine)
+            if not was_paused:
+                self._source.pause(self._queue, paused=False)
+            raise BackendMisconfigured("both URLs lead to the same store: name two stores")
+        self._set(self._target, receives, was=target)
+        sends = mine._replace(role="sends")
+        if mine != sends:
+            self._set(self._source, sends, was=mine)
+        return sends, receives
+
+    def end(self, sends: _Reservation, receives: _Reservation) -> None:
+        """End a transfer.  No job is in both stores."""
+        prepares = sends._replace(role="prepares")
+        self._set(self._source, prepares, was=sends)
+        self._set(self._target, None, was=receives)
+        self._set(self._source, None, was=prepares)
+
+    def _refuse_others(self, source: _Reservation | None, target: _Reservation | None) -> None:
+        if source is not None and source.role == "receives":
+            raise QueueReserved(self._queue, source.text)
+        if target is not None and (source is None or target.transfer != source.transfer):
+            raise QueueReserved(self._queue, target.text)
+        if target is not None and target.role != "receives":
+            raise BackendMisconfigured("the target is the source, or a copy of it: name two stores")
+        if source is not None and source.role == "sends" and target is None:
+            raise QueueReserved(self._queue, f"{source.text}; it went to another store")
+
+    def _look(self, store: TransferStore) -> _Reservation | None:
+        for queue in store.queues():
+            if queue.name == self._queue:
+                return _Reservation.parse(queue.reserved_for)
+        return None
+
+    def _set(self, store: TransferStore, reservation: _Reservation | None, *, was: _Reservation | None) -> None:
+        text = None if reservation is None else reservation.text
+        if not store.reserve(self._queue, text, was=None if was is None else was.text):
             raise BackendUnavailable(
-                "this move slept so long that it was taken for dead, and another may have begun: run it again"
+                f"queue {self._queue!r} was reserved anew meanwhile: another process has continued this transfer, or an "
+                f"operator has ended it; run the command again"
             )
 
-    # Batches
 
-    def _walk(self, way: Transit, report: Moved, tell: Tell) -> None:
-        after = ""
-        while page := self._source.withhold(way.queue, way.name, after=after, limit=self._batch):
-            self._carry(way, page, report, tell)
-            after = page[-1]
+class _Run:
+    """One run of a transfer, between reserved queues."""
 
-    def _carry(self, way: Transit, ids: Sequence[str], report: Moved, tell: Tell) -> None:
-        """Copy them, let the source forget what was copied, and admit what it forgot."""
-        self._renew()
-        # A dead job whose id lives again stays: its record belongs to the other's.
-        parcels = list({parcel.id: parcel for parcel in reversed(self._source.export(way.name, ids))}.values())
-        answers = self._accept(way, parcels, report)
-        copied = [parcel for parcel in parcels if parcel.id in answers]
-        gone = set(self._source.forget(way.name, copied))
-        stored = [parcel for parcel in copied if answers[parcel.id].stored]
-        self._target.forget(way.name, [parcel for parcel in stored if parcel.id not in gone])
-        arrived = [parcel.id for parcel in stored if parcel.id in gone]
-        self._target.admit(way.name, way.queue, arrived)
-        report.moved += len(arrived)
-        report.there += len(gone) - len(arrived)
-        tell(len(gone))
+    def __init__(
+        self, source: TransferStore, target: TransferStore, queue: str, *, sends: str, receives: str, batch: int
+    ) -> None:
+        self._source = source
+        self._target = target
+        self._queue = queue
+        self._sends = sends
+        self._receives = receives
+        self._batch = batch
+        self.report = TransferReport(queue=queue, before=self.count())
 
-    def _accept(self, way: Transit, parcels: Sequence[Parcel], report: Moved) -> dict[str, Accepted]:
-        """What the target knows now.  What it cannot take goes back to its queue."""
+    def count(self) -> int:
+        return sum(count_jobs(store, self._queue)[0] for store in (self._source, self._target))
+
+    def carry_all(self, advance: Advance) -> None:
+        """Transfer what waits or is dead, in the order of ids."""
+        self.report.stayed.clear()
+        for jobs in _pages(self._source, self._queue, TRANSFERABLE, self._batch):
+            advance(self._carry(jobs))
+
+    def withdraw_cancelled(self) -> None:
+        """Remove the copies of jobs that were cancelled at the source after an earlier run had copied them."""
+        for jobs in _pages(self._source, self._queue, frozenset({State.CANCELLED}), self._batch):
+            self.report.before -= self._withdraw(jobs)
+
+    def withdraw_what_stays(self) -> None:
+        """Remove the copies of jobs that could not be removed at the source: they changed whenever they were copied."""
+        for jobs in _pages(self._source, self._queue, TRANSFERABLE | {State.EXECUTING}, self._batch):
+            self.report.before -= self._withdraw(jobs)
+            for job in jobs:
+                if job.state is not State.EXECUTING:
+                    self.report.stayed.setdefault(job.id, "it changed, or was enqueued, during the transfer")
+
+    def _carry(self, jobs: Sequence[StoredJob]) -> int:
+        """Restore a batch at the target and remove it at the source; return how many are gone from there."""
+        attached = self._source.attached(jobs)
+        arrived = self._restore(jobs, attached)
+        moved = {answer.id for answer in arrived if answer.stored}
+        gone = self._source.remove(self._sends, _of(jobs, {answer.id for answer in arrived}), attached)
+        self.report.moved += len(moved.intersection(gone))
+        self.report.there += len(set(gone) - moved)
+        if changed := {answer.id for answer in arrived}.difference(gone):
+            self._withdraw(self._source.list(Query(ids=tuple(changed), limit=len(changed))))
+        return len(gone)
+
+    def _restore(self, jobs: Sequence[StoredJob], attached: Attached) -> list[Restored]:
+        """Return the answers for those that may be removed at the source; the report says why others stay."""
+        answers = self._stored(jobs, attached)
+        for answer in answers:
+            if answer.holder is not None:
+                self.report.stayed[answer.id] = f"its unique key is held there by {answer.holder}"
+        known = _of(jobs, {answer.id for answer in answers if not answer.stored and answer.holder is None})
+        return [answer for answer in answers if answer.stored] + self._compared(known, attached)
+
+    def _stored(self, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
+        """Store jobs at the target; one that it refuses stays, and the others go on."""
         try:
-            answers = self._target.accept(way.name, parcels)
+            return self._target.restore(self._receives, jobs, attached)
         except BackendRefused as error:
-            if len(parcels) > 1:  # one of them: find out which
-                half = len(parcels) // 2
-                return self._accept(way, parcels[:half], report) | self._accept(way, parcels[half:], report)
-            # A copy that an earlier move has left goes first.
-            self._target.forget(way.name, self._target.export(way.name, [parcels[0].id]))
-            self._keep(way, {parcels[0].id: str(error)}, report)
-            return {}
-        kept = {each.id: f"its unique key is held there by {each.holder}" for each in answers if each.holder}
-        kept |= self._other_jobs(parcels, [each.id for each in answers if each.there])
-        self._keep(way, kept, report)
-        return {each.id: each for each in answers if each.id not in kept}
+            if len(jobs) > 1:  # one of them: find out which
+                half = len(jobs) // 2
+                return [*self._stored(jobs[:half], attached), *self._stored(jobs[half:], attached)]
+            self.report.stayed[jobs[0].id] = str(error)
+            return []
 
-    def _other_jobs(self, parcels: Sequence[Parcel], there: Sequence[str]) -> dict[str, str]:
-        """An id that is known there is that of the same job only if the bytes are; of a tombstone they are not kept."""
-        if not there:
-            return {}
-        sealed = {parcel.id: parcel.sealed for parcel in parcels}
-        known = self._target.list(Query(ids=tuple(there), limit=len(there)))
-        return {job.id: "another job has its id there" for job in known if job.data != sealed[job.id]}
+    def _compared(self, jobs: Sequence[StoredJob], attached: Attached) -> list[Restored]:
+        """Decide about jobs whose ids the target knows: a copy that differs is replaced."""
+        if not jobs:
+            return []
+        there = {job.id: job for job in self._target.list(Query(ids=tuple(job.id for job in jobs), limit=len(jobs)))}
+        notes_there = self._target.attached([*there.values()]).notes
+        arrived, outdated = [], []
+        for job in jobs:
+            copy = there.get(job.id)
+            if copy is not None and copy.data != job.data:
+                self.report.stayed[job.id] = "another job has its id there"
+            elif copy is None or copy.state not in TRANSFERABLE:  # a tombstone, or it runs or has ended there
+                arrived.append(Restored(job.id, stored=False))
+            elif _is_up_to_date(copy, job, notes_there.get(job.id, ()), attached.notes.get(job.id, ())):
+                self.report.before -= 1  # it was counted in both
+                arrived.append(Restored(job.id))
+            else:
+                outdated.append(copy)
+        if outdated:
+            self.report.before -= self._remove_copies(outdated)
+            again = _of(jobs, {copy.id for copy in outdated})
+            arrived += [answer for answer in self._stored(again, attached) if answer.stored]
+        return arrived
 
-    def _keep(self, way: Transit, reasons: dict[str, str], report: Moved) -> None:
-        self._source.admit(way.name, way.queue, sorted(reasons))
-        report.stayed |= reasons
+    def _withdraw(self, jobs: Iterable[StoredJob]) -> int:
+        """Remove the copies of these jobs of the source; return how many there were."""
+        known = {job.id: job for job in jobs}
+        if not known:
+            return 0
+        found = self._target.list(Query(ids=tuple(known), queue=self._queue, states=TRANSFERABLE, limit=len(known)))
+        copies = [copy for copy in found if copy.data == known[copy.id].data]
+        return self._remove_copies(copies)
 
-    # Moves that did not end
-
-    def _finish_begun(self, way: Transit, report: Moved, tell: Tell) -> None:
-        for page in self._at_rest(self._source, way):
-            self._carry(way, page, report, tell)
-        for page in self._at_rest(self._target, way):
-            copies = self._target.export(way.name, page)
-            revoked = self._revoked(way, copies)
-            self._target.forget(way.name, revoked)
-            sole = sorted({parcel.id for parcel in copies} - {parcel.id for parcel in revoked})
-            report.moved += self._target.admit(way.name, way.queue, sole)
-            tell(len(sole))
-
-    def _revoked(self, way: Transit, copies: Sequence[Parcel]) -> list[Parcel]:
-        """Those of these copies that the source has the jobs of."""
-        ids = tuple(copy.id for copy in copies)
-        known = {job.id: job for job in self._source.list(Query(ids=ids, limit=len(ids)))}
-        return [copy for copy in copies if _has(known.get(copy.id), copy, way)]
-
-    def _left(self, way: Transit, report: Moved) -> bool:
-        """Whether there is anything that another round could move."""
-        waiting = self._source.counts(way.queue)
-        at_rest = self._source.counts(way.name)
-        movable = sum(waiting[state] + at_rest[state] for state in MOVABLE)
-        return movable > len(report.stayed) and self._is_paused(self._source, way.queue)
-
-    def _put_back(self, way: Transit, report: Moved) -> None:
-        """What could not go returns to its queue.  It has no copy any more."""
-        self._finish_begun(way, report, lambda _: None)
-        for page in self._at_rest(self._source, way):
-            self._keep(way, dict.fromkeys(page, "it changed whenever it was copied"), report)
-
-    def _at_rest(self, store: TransferStore, way: Transit) -> Iterator[list[str]]:
-        """The ids of what is at rest there, page by page; what is at rest may change meanwhile."""
-        after = ""
-        while page := store.list(Query(queue=way.name, states=MOVABLE, after=after, limit=self._batch)):
-            after = page[-1].id
-            yield sorted({job.id for job in page})
-
-    # Counting
-
-    def _count(self, way: Transit) -> int:
-        counts = [store.counts(name) for store in (self._source, self._target) for name in (way.queue, way.name)]
-        return sum(each[state] for each in counts for state in MOVABLE)
-
-    def _copies(self, way: Transit) -> int:
-        """How many of the jobs at rest at the target are counted at the source, or are to be withdrawn."""
-        pages = self._at_rest(self._target, way)
-        return sum(len(self._revoked(way, self._target.export(way.name, page))) for page in pages)
+    def _remove_copies(self, copies: Sequence[StoredJob]) -> int:
+        return len(self._target.remove(self._receives, copies, self._target.attached(copies))) if copies else 0
 
 
-def _has(known: StoredJob | None, copy: Parcel, way: Transit) -> bool:
-    """Whether the source still has a job that was copied: on its way, in whatever state, or live with the same bytes.
-
-    Any other record of its id is of an earlier job.
-    """
-    if known is None:
-        return False
-    return known.queue == way.name or (known.state in LIVE and known.data == copy.sealed)
-
-
-def _ways(store: TransferStore, queue: str) -> list[Transit]:
-    ways = [way for each in store.queues() if each.paused and (way := Transit.parse(each.name)) is not None]
-    return [way for way in ways if way.queue == queue]
-
-
-def _is_dead(other: SessionState) -> bool:
-    """Whether that mover's process has ended, as far as this host can tell."""
-    if other.expires_at <= time.time() * SECOND:
+def _is_up_to_date(copy: StoredJob, job: StoredJob, there: Sequence[Note], here: Sequence[Note]) -> bool:
+    """Return whether a copy is the job as it is at the source, or was signalled at the target since."""
+    if all(note in there for note in here) and len(there) > len(here):
         return True
-    if other.host != platform.node() or other.pid <= 0:
-        return False
-    try:
-        os.kill(other.pid, 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        pass
-    return False
+    return version_of(copy) == version_of(job) and list(there) == list(here)
+
+
+def _of(jobs: Sequence[StoredJob], ids: set[str]) -> list[StoredJob]:
+    return [job for job in jobs if job.id in ids]
+
+
+def _pages(
+    store: TransferStore, queue: str | None, states: frozenset[State], limit: int
+) -> Iterator[Sequence[StoredJob]]:
+    """Walk along the ids, each seen once; jobs may come and go meanwhile."""
+    after = ""
+    while page := store.list(Query(queue=queue, states=states, after=after, limit=limit)):
+        yield list({job.id: job for job in page}.values())
+        after = page[-1].id

@@ -4,6 +4,7 @@
     payload                         "<base64>", and `enc` says "A256GCM <key id>"   id, job
     result                          onward/1 A256GCM <key id> <base64>              id, delivery
     error message and traceback     the same                                        id, delivery
+    note of a step or signal        the same                                        id, name
     words of the handler's: the     the same                                        id
       reason of a discard, progress
     unique and idempotency keys     a keyed hash                                    -
@@ -32,6 +33,7 @@ from onward.security.key_ring import KeyRing
 __all__ = ["Encrypted", "Encryption"]
 
 _PAYLOAD, _RESULT, _MESSAGE, _TRACEBACK, _REASON, _NOTE = "payload", "result", "message", "traceback", "reason", "note"
+_STEP = "step"  # a note is what goes with progress, here
 _START = f"onward/1 {ALGORITHM} "
 _WRITTEN = re.compile(r"onward/1 ([A-Z0-9]{1,32}) ([A-Za-z0-9][A-Za-z0-9._-]{0,63}) ([A-Za-z0-9+/]{38,}={0,2})")
 _replace = msgspec.structs.replace
@@ -123,6 +125,23 @@ class Encryption:
     def note(self, lease: Lease, note: str | None) -> str | None:
         """Return what is stored of the words that go with progress."""
         return self._words(lease, _NOTE, note) if self.enabled or lease.private else note
+
+    def close_note(self, job_id: str, queue: str, name: str, value: bytes, private: bool) -> bytes:
+        """Return the value of a step's or signal's note as it is stored."""
+        if not (self.enabled or private):
+            return value
+        box = self._cipher.closing(_STEP, queue)
+        return f"{_START}{box.key_id} {box.close(value, job_id, name).decode()}".encode()
+
+    def open_note(self, job_id: str, queue: str, name: str, value: bytes) -> bytes:
+        """Return the value of a step's or signal's note in the clear.  Raises if that cannot be."""
+        if not value.startswith(b"onward/"):  # which no JSON does
+            return value
+        written = _WRITTEN.fullmatch(value.decode("latin-1"))
+        if written is None:
+            raise DecryptionFailed("it is not what Onward writes")
+        algorithm, key_id, ciphertext = written.groups()
+        return self._cipher.opening(algorithm, key_id, _STEP, queue).open(ciphertext.encode(), job_id, name)
 
     def _words(self, lease: Lease, purpose: str, text: str | None, *place: str) -> str | None:
         return self._close(lease, purpose, text.encode("utf-8", "surrogatepass"), *place) if text else text

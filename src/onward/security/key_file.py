@@ -55,7 +55,7 @@ class KeyFile:
         self._complaint: str | None = None
         self._thread: threading.Thread | None = None
         self._closed = threading.Event()
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
     def look(self) -> KeyRing:
         """Return the ring, after a look at the file if the last one was a second ago."""
@@ -81,12 +81,8 @@ class KeyFile:
     def close(self) -> None:
         self._closed.set()
 
-    def before_fork(self) -> None:
-        """Do nothing: a look is short, and leaves nothing half done."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._looking = threading.Lock()
+    def _begin_anew(self) -> None:
+        self._looking = threading.Lock()  # a look is short, and leaves nothing half done
 
     def _read(self) -> None:
         self._next = time.monotonic() + _EVERY

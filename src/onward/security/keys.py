@@ -5,6 +5,7 @@ from __future__ import annotations
 from onward.security.encryption import Encryption
 from onward.security.key_file import KeyFile
 from onward.security.key_ring import KeyRing, Mode
+from onward.security.note_seals import NoteSeals
 from onward.security.signing import Signing, Unverified
 
 __all__ = ["Keys"]
@@ -20,6 +21,7 @@ class Keys:
         self.file = None if ring is None or ring.path is None else KeyFile(ring, ring.path, self._adopt)
         look = None if self.file is None else self.file.look_now
         self.signing = Signing(ring, signing, namespace, unverified=unverified, look=look)
+        self.note_seals = NoteSeals(self.signing, self.encryption)
 
     def look(self) -> KeyRing | None:
         """Read the file again if it is time to; gives its ring as it is now, None for keys that never change."""

@@ -58,6 +58,23 @@ class Signer:
         mac, start = self._mac(self._signing, queue), self._start
         return lambda body: b"%b%b%b" % (start, mac(body), body)
 
+    def sign_note(self, queue: str, place: bytes) -> tuple[bytes, bytes]:
+        """Return the start of the header of a note, and the signature over its place and value, with the end of the line."""
+        assert self._signing is not None
+        return self._start, self._note_mac(self._signing, queue)(place)
+
+    def refuses_note(self, queue: str, key_id: bytes, signature: bytes, place: bytes) -> str | None:
+        """Say why no key of the ring has signed this note; None if one has."""
+        key = self._active.get(key_id)
+        if key is None:
+            return self._stranger(key_id)
+        if compare_digest(self._note_mac(key, queue)(place), signature + b"\n"):
+            return None
+        return (
+            f"its signature by key {key_id.decode()} does not match: it was changed, or signed for another job, name, queue "
+            f"or namespace"
+        )
+
     def body(self, sealed: Sealed) -> bytes | None:
         """Return the sealed bytes if the key that signs here has signed them, as it has nearly always."""
         data = sealed.data
@@ -96,6 +113,10 @@ class Signer:
         if key_id in self._revoked:
             return f"it was signed with key {told}, which is revoked"
         return f"it was signed with key {told}, which is not known here"
+
+    def _note_mac(self, key: Key, queue: str) -> _Mac:
+        start = _parts(b"onward note", str(VERSION).encode(), key.id.encode())
+        return _prepare(_key_of_queue(key.secret, self._namespace, queue), start)
 
     def _mac(self, key: Key, queue: str) -> _Mac:
         key_id = key.id.encode()
@@ -163,6 +184,27 @@ class Signing:
                 "Onward(signing_keys=...); `onward keys new` makes one"
             )
 
+    def sign_note(self, job_id: str, queue: str, name: str, value: bytes) -> bytes:
+        """Return the value of a note with its header."""
+        if self._ring is None:
+            self.refuse_without_key()
+            return b"onward/%d - -\n%b" % (VERSION, value)
+        start, line = self._signer.sign_note(queue, _place(job_id, name) + value)
+        return b"%b%b%b" % (start, line, value)
+
+    def open_note(self, job_id: str, queue: str, name: str, sealed: bytes) -> bytes:
+        """Return the value of a note, verified as the mode says."""
+        key_id, signature, value = parted(sealed)
+        if self.mode != "off":
+            if self._look is not None and not self._signer.knows(key_id):
+                self._look()
+            refusal = self._signer.refuses_note(queue, key_id, signature, _place(job_id, name) + value)
+            if refusal is not None and self.required:
+                raise SignatureRejected(refusal)
+            if refusal is not None:
+                self._unverified(Sealed(job_id, queue, sealed), f"of its note {name!r} {refusal}")
+        return value
+
     def _sign(self, queue: str) -> Callable[[bytes], bytes]:
         return self._signer.sign(queue)
 
@@ -217,6 +259,10 @@ def _key_of_queue(secret: bytes, namespace: str, queue: str) -> bytes:
     extracted = hmac.digest(b"onward/1 signing keys", secret, "sha256")
     named = _parts(b"onward/1 envelope", namespace.encode(), queue.encode("utf-8", "surrogatepass"))
     return hmac.digest(extracted, named + b"\x01", "sha256")
+
+
+def _place(job_id: str, name: str) -> bytes:
+    return _parts(job_id.encode("utf-8", "surrogatepass"), name.encode("utf-8", "surrogatepass"))
 
 
 def _parts(*parts: bytes) -> bytes:

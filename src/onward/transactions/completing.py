@@ -206,6 +206,7 @@ class Block:
                 completion is not None
             ):  # it was interrupted meanwhile: `__exit__` is not called for a block that was not entered
                 completion.roll_back()
+            self._context.leave_transaction()
             raise
         self._given = given = HandlerTransaction(completion, self._blocks, self._context)
         self._begun(completion)
@@ -226,6 +227,7 @@ class Block:
             completion = await thread.whole(partial(self._store.begin, at_most=self._blocks.at_most), regret=_undo)
         except BaseException:
             thread.end()
+            self._context.leave_transaction()
             raise
         self._given = given = AsyncHandlerTransaction(completion, self._blocks, self._context, thread)
         self._begun(completion)
@@ -247,6 +249,7 @@ class Block:
 
     def _left(self) -> None:
         self._given.left = True
+        self._context.leave_transaction()
         if self._outside is not None:
             in_the_way.reset(self._outside)
 

@@ -93,9 +93,10 @@ class Joins:
     def one(self, job: Job[..., Any, Any, T] | str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Letters[Any]:
         if not callable(job):  # what is no name either is refused as one
             envelope = self._by_name(job, *args, **kwargs)
-            return Letters([envelope], lambda answers: self._handles.handle(answers[0]))
+            return Letters([envelope], lambda answers: self._handles.handle(answers[0], envelope))
         found = self._own(job)
-        return Letters(found.sealed([(args, kwargs)]), lambda answers: found.handle(answers[0]))
+        (sealed,) = found.sealed([(args, kwargs)])
+        return Letters([sealed], lambda answers: found.handle(answers[0], sealed))
 
     def _own(self, job: Job[..., Any, Any, T] | Callable[..., T]) -> Job[..., Any, Any, T]:
         """Return a job of this application, given as such or as the function that was made one."""
@@ -109,7 +110,8 @@ class Joins:
         return job
 
     def many(self, job: Job[..., Any, Any, T], calls: Iterable[Call1]) -> Letters[list[JobHandle[T]]]:
-        return Letters(job.sealed_many(calls), lambda answers: [job.handle(answer) for answer in answers])
+        sealed = job.sealed_many(calls)
+        return Letters(sealed, lambda answers: list(map(job.handle, answers, sealed)))
 
     def _by_name(self, job: str, payload: Any = None, **options: Any) -> Envelope:
         return self._client.letters.seal_by_name(job, payload, EnqueueOptions.check(options))
@@ -132,7 +134,7 @@ class Joining:
     def open(self) -> None:
         """Refuse a connection without a transaction, and make the tables."""
         if self.caller.waits:
-            raise TransactionError("this connection is awaited: write `async with` instead of `with` here")
+            raise TransactionError("this connection is awaited: write `async with … as tx`")
         self.caller.check()
         if not self._joins.connected:
             self._joins.connect()
@@ -140,7 +142,7 @@ class Joining:
     async def aopen(self) -> None:
         """The same for a connection that is awaited."""
         if not self.caller.waits:
-            raise TransactionError("this connection is not awaited: write `with` instead of `async with` here")
+            raise TransactionError("this connection is not awaited: write `with … as tx`, without `async`")
         await self.caller.check()
         if not self._joins.connected:
             await asyncio.to_thread(self._joins.connect)

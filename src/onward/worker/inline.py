@@ -229,14 +229,7 @@ class _InlineSessions:
         self._lease_for = lease_for
         self._closed = False
         self._begin_anew()
-        forks.watch(self)
-
-    def before_fork(self) -> None:
-        """Do nothing: the child begins anew."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()
+        forks.call_in_child(self._begin_anew)
 
     def _begin_anew(self) -> None:
         self._current: SessionKeeper | None = None

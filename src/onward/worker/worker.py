@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import os
@@ -35,8 +36,7 @@ from onward.worker.pump import Pump
 from onward.worker.recovery import SessionHandover
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import SessionKeeper
-from onward.worker.store_contact import StoreContact
-from onward.worker.sweep import StoreSweep
+from onward.worker.store_contact import StoreContact, StoreSweep
 from onward.worker.ticker import Ticker
 
 __all__ = ["Worker", "WorkerParts", "stop_all"]
@@ -160,6 +160,14 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        # To stop may take as long as `shutdown_timeout`, in which the event loop goes on.
+        await asyncio.shield(asyncio.to_thread(self.stop))
 
     # Called by the link to its supervisor
 

@@ -387,7 +387,7 @@ class TestThreads:
 
     @pytest.mark.promise("F29", "CVE-2023-28858", "CVE-2023-28859")
     @pytest.mark.parametrize("statement", ["begin", "lock_session", "settle", "claim", "commit"])
-    def test_a_call_that_is_torn_apart_leaves_its_answers_to_nobody(self, backend, statements, statement):
+    def test_a_call_that_is_interrupted_leaves_its_answers_to_no_other(self, backend, statements, statement):
         lease = a_lease(backend)
         other = an_envelope(queue="other")
         backend.enqueue([other])

@@ -44,7 +44,7 @@ class TestSaying:
         assert heard() == ['["default"]']
 
     @pytest.mark.promise("F39")
-    def test_nothing_is_said_where_nobody_listens(self, backend, heard, sql):
+    def test_nothing_is_said_where_no_worker_listens(self, backend, heard, sql):
         sql("UPDATE onward_waiters SET until = 1")
 
         backend.enqueue([an_envelope()])
@@ -56,7 +56,7 @@ class TestSaying:
 
         assert heard() == []
 
-    def test_a_job_that_is_due_before_anybody_looks_again_is_said(self, backend, heard):
+    def test_a_job_that_is_due_before_the_next_look_is_said(self, backend, heard):
         backend.enqueue([an_envelope(delay=0.5)])
 
         assert heard() == ['["default"]']
@@ -170,7 +170,7 @@ class TestHearing:
         waiting.join(30)
         assert not waiting.is_alive()
 
-    def test_work_in_a_paused_queue_wakes_nobody(self, backend):
+    def test_work_in_a_paused_queue_wakes_no_worker(self, backend):
         backend.pause("default")
         backend.enqueue([an_envelope()])
         started = time.monotonic()
@@ -209,7 +209,7 @@ class TestHearing:
         assert not waiting.is_alive()
 
     @pytest.mark.promise("F39")
-    def test_a_job_that_nobody_spoke_of_is_found_by_looking(self, backend, sql):
+    def test_a_job_without_a_notification_is_found_by_looking(self, backend, sql):
         waiting = threading.Thread(target=backend.wait, args=(["default"], 60))
         waiting.start()
         _until_somebody_sleeps(sql)
@@ -298,7 +298,7 @@ class TestComing:
         # A herd would be all of them; how few it is depends on how long the machine lets a look take.
         assert 1 <= came / rounds <= 8
 
-    def test_alone_nobody_waits(self):
+    def test_a_lone_worker_does_not_wait(self):
         delay = ClaimDelay()
         delay.lost()
 

@@ -168,7 +168,7 @@ def test_an_ended_session_is_told_as_such(connection, wire, sql, pipelined):
         wire.send(_DOUBLE, [1])
 
 
-def test_a_signal_gets_through_to_whoever_waits(connection, wire, sql):
+def test_a_signal_gets_through_to_a_thread_that_waits(connection, wire, sql):
     class Rang(BaseException):
         pass
 

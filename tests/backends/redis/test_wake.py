@@ -117,7 +117,7 @@ def test_a_sleeper_hears_of_a_job_that_falls_due_sooner(monkeypatch, open_backen
     assert not waiting.is_alive()
 
 
-def test_a_paused_queue_wakes_nobody_until_it_is_opened(monkeypatch, sleepers, open_backend):
+def test_a_paused_queue_wakes_no_worker_until_it_is_resumed(monkeypatch, sleepers, open_backend):
     monkeypatch.setattr(module, "_LOOK", LONG)
     other = open_backend()
     other.pause("default")
@@ -142,7 +142,7 @@ def test_an_idle_worker_asks_about_once_a_second(sleepers, raw):
     assert calls <= 4
 
 
-def test_whoever_closes_it_lets_its_sleepers_go(open_backend, raw):
+def test_closing_it_ends_its_waits(open_backend, raw):
     backend = open_backend()
     waiting = threading.Thread(target=backend.wait, args=(["default"], LONG), daemon=True)
     waiting.start()

@@ -64,7 +64,7 @@ def test_a_queue_that_is_not_there_names_the_command_that_creates_it(server, ope
         backend.enqueue([an_envelope(queue="mail")])
 
 
-def test_a_key_that_may_not_look_works_for_whoever_says_that_he_has_looked(server, open_at):
+def test_a_key_that_may_not_look_works_where_the_url_says_what_it_would_find(server, open_at):
     backend = open_at(server, unchecked="true")
     backend.enqueue([envelope := an_envelope()])
 

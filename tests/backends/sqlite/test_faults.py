@@ -266,7 +266,7 @@ class TestTheFile:
             (0o000, "this user needs to read and write it and to create files in"),
         ],
     )
-    def test_a_file_of_somebody_else_names_the_way_out(self, run, public_folder, mode, way_out):
+    def test_a_file_of_another_user_names_the_way_out(self, run, public_folder, mode, way_out):
         SqliteBackend.open(public_folder / "jobs.db").close()
         (public_folder / "jobs.db").chmod(mode)
 
@@ -275,7 +275,7 @@ class TestTheFile:
         assert output.startswith("BackendMisconfigured")
         assert way_out in output
 
-    def test_a_folder_of_somebody_else_names_the_way_out(self, run, public_folder):
+    def test_a_folder_of_another_user_names_the_way_out(self, run, public_folder):
         output = run(_OPEN_AS_NOBODY, public_folder / "jobs.db")
 
         assert output.startswith("BackendMisconfigured")

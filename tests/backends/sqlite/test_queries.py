@@ -8,13 +8,14 @@ from pathlib import Path
 import pytest
 
 from onward.backend import Query, Settlement
-from onward.backends.sqlite import queries
+from onward.backends import sqlite
+from onward.backends.sql import sections
 from onward.backends.sqlite.backend import SqliteBackend
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_turn, some_envelopes
 
-PACKAGE = Path(queries.__file__).parent
-STATEMENTS = queries.load("onward_")
+PACKAGE = Path(sqlite.__file__).parent
+STATEMENTS = sections.load("onward.backends.sqlite", "onward_")
 
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
@@ -110,7 +111,7 @@ def test_every_statement_is_used():
     shared = (PACKAGE.parent / "sql").glob("*.py")
     sources = "".join(path.read_text() for path in (*PACKAGE.glob("*.py"), *shared))
 
-    assert not [name for name in queries.load("onward_") if f'"{name}"' not in sources]
+    assert not [name for name in sections.load("onward.backends.sqlite", "onward_") if f'"{name}"' not in sources]
 
 
 def test_there_is_no_sql_beside_the_files():
@@ -122,7 +123,7 @@ def test_there_is_no_sql_beside_the_files():
 
 
 def test_a_prefix_replaces_the_names_of_tables_and_indexes():
-    sql = queries.prefixed("SELECT * FROM onward_jobs INDEXED BY onward_jobs_claim_idx", "onward_mail_")
+    sql = sections.prefixed("SELECT * FROM onward_jobs INDEXED BY onward_jobs_claim_idx", "onward_mail_")
 
     assert sql == "SELECT * FROM onward_mail_jobs INDEXED BY onward_mail_jobs_claim_idx"
 

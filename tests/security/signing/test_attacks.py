@@ -41,7 +41,7 @@ def altered(store):
 
 @pytest.mark.promise("S36")
 @pytest.mark.parametrize("store", ["memory"])
-def test_a_turned_bit_may_well_run_where_nobody_looks(lax, store):
+def test_a_turned_bit_may_well_run_without_a_check(lax, store):
     flips = list(attacks.bit_flips())
     lax.meets(flips)
 

@@ -144,7 +144,7 @@ def part_of(envelope):
 
 @PAIR
 @pytest.mark.promise("S36")
-def test_what_the_store_beside_cannot_write_down_stops_nobody(store, request, put):
+def test_what_the_store_beside_cannot_write_down_stops_no_worker(store, request, put):
     """PostgreSQL knows no NUL: neither in what a message calls itself, nor in what its bytes say."""
     beside = emptied(request.getfixturevalue("newest_postgres"))
     url = request.getfixturevalue("a_beanstalkd").url()

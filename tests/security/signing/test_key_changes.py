@@ -104,7 +104,7 @@ def test_a_job_whose_key_was_added_a_moment_ago_makes_the_worker_look(jobs, work
     assert jobs.get(early).state is State.COMPLETED
 
 
-def test_a_key_that_nobody_adds_is_refused_still(jobs, work):
+def test_a_key_that_is_never_added_is_refused_still(jobs, work):
     stranger = seal_with(KeyRing([Key.new("k9")]), jobs)
     jobs.drain()
 

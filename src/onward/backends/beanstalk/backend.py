@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+import msgspec
+
 from onward.backend import (
-    Capabilities,
     Check,
     Enqueued,
     Envelope,
@@ -29,9 +30,8 @@ from onward.backends.beanstalk.connection import Connection, Put
 from onward.backends.beanstalk.session import BrokerSession
 from onward.backends.beanstalk.tubes import Tubes, urgency
 from onward.backends.beanstalk.url import Address, parse_url
-from onward.backends.broker.backend import BrokerBackend
+from onward.backends.broker.backend import BROKER, BrokerBackend, in_order
 from onward.backends.broker.evidence import key_of
-from onward.backends.broker.turns import in_order
 from onward.base.backoff import jittered
 from onward.base.clock import SECOND, Clock
 from onward.base.interruption import uninterrupted
@@ -55,18 +55,7 @@ _STATES = {
 class BeanstalkBackend(BrokerBackend[BrokerSession]):
     """Jobs in the tubes of one namespace."""
 
-    capabilities = Capabilities(
-        deduplicates=False,
-        remote_extend=False,
-        fences_expired=False,
-        sessions=False,
-        holds=False,
-        prefetches=False,
-        knows_ids=False,
-        promotes=False,
-        remembers=False,
-        lists_queues=False,
-    )
+    capabilities = msgspec.structs.replace(BROKER, fences_expired=False)
 
     def __init__(self, address: Address, *, namespace: str = "default", clock: Clock | None = None) -> None:
         self._address = address

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
-from onward.backend import Backend, Held, Lease, Reaped, Renewal, Turn, TurnResult
+from onward.backend import Backend, Capabilities, Claim, Held, Lease, Reaped, Renewal, Turn, TurnResult
 from onward.backends.broker.evidence import Evidence, key_of
 from onward.backends.broker.header import Header
 from onward.base import forks
@@ -20,7 +20,20 @@ from onward.base.interruption import uninterrupted
 from onward.errors import BackendError
 from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
 
-__all__ = ["BrokerBackend"]
+__all__ = ["BROKER", "BrokerBackend", "in_order"]
+
+# What no broker does.
+BROKER = Capabilities(
+    deduplicates=False,
+    remote_extend=False,
+    sessions=False,
+    holds=False,
+    prefetches=False,
+    knows_ids=False,
+    promotes=False,
+    remembers=False,
+    lists_queues=False,
+)
 
 
 class _HeldJob(Protocol):
@@ -56,7 +69,7 @@ class BrokerBackend(Backend, Generic[S]):
         self.clock = clock or SystemClock()
         self._closed = threading.Event()
         self._begin_anew()
-        forks.watch(self)
+        forks.call_in_child(self._leave_to_parent)
 
     @abstractmethod
     def _take_turn(self, session: S, turn: Turn) -> TurnResult:
@@ -161,13 +174,9 @@ class BrokerBackend(Backend, Generic[S]):
     def _after_reaping(self) -> None:
         """Do what is to be done when a session was ended."""
 
-    def before_fork(self) -> None:
-        """Do nothing: connections stay with the parent."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._forget_connections()
-            self._begin_anew()
+    def _leave_to_parent(self) -> None:
+        self._forget_connections()
+        self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._guard = threading.RLock()
@@ -185,3 +194,16 @@ class BrokerBackend(Backend, Generic[S]):
     def _refuse_if_closed(self) -> None:
         if self._closed.is_set():
             raise BackendError("this backend is closed")
+
+
+def in_order(turn: Turn, settle: Callable[[Settlement], Settled], claim: Callable[[Claim], list[Lease]]) -> TurnResult:
+    """Releases come last: what was released must not be claimed by the same turn."""
+    settled: list[Settled | None] = [None] * len(turn.settlements)
+    order = sorted(range(len(settled)), key=lambda at: turn.settlements[at].move == "release")
+    first_release = sum(settlement.move != "release" for settlement in turn.settlements)
+    for at in order[:first_release]:
+        settled[at] = settle(turn.settlements[at])
+    leases = claim(turn.claim) if turn.claim is not None else []
+    for at in order[first_release:]:
+        settled[at] = settle(turn.settlements[at])
+    return TurnResult(settled=[each for each in settled if each is not None], leases=leases)

@@ -54,12 +54,12 @@ from onward.backends.companion.deliveries import Deliveries
 from onward.backends.companion.messages import REFUSALS, message
 from onward.backends.companion.putting import Putter
 from onward.backends.companion.schedules import CompanionSchedules
-from onward.backends.companion.store import CompanionStore
 from onward.backends.companion.sweeping import Sweep
 from onward.base import forks
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.interruption import uninterrupted
 from onward.base.logs import get_logger
+from onward.contract.companion import CompanionStore
 from onward.errors import BackendError, BackendMisconfigured, BackendUnavailable, BackendUnreachable
 from onward.job.states import LIVE, State
 
@@ -82,7 +82,7 @@ class AccompaniedBackend(CompanionSchedules, Backend):
         put = self._putter.put_missing
         self._sweep = Sweep(broker, store, self.clock, put) if isinstance(broker, Counting) else None
         self._closed = threading.Event()
-        forks.watch(self)
+        forks.call_in_child(self._deliveries.begin_anew)  # broker and store handle their connections
 
     @property
     def capabilities(self) -> Capabilities:
@@ -283,13 +283,6 @@ class AccompaniedBackend(CompanionSchedules, Backend):
             self.broker.close()
         finally:
             self.store.close()
-
-    def before_fork(self) -> None:
-        """Do nothing: broker and store handle their connections."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._deliveries.begin_anew()
 
 
 def _together(broker: Capabilities, store: Capabilities) -> Capabilities:

@@ -34,9 +34,9 @@ from onward.backends.companion.messages import (
     wait_of,
 )
 from onward.backends.companion.putting import Putter, quietly
-from onward.backends.companion.store import CompanionStore
 from onward.base.clock import Clock
 from onward.base.logs import get_logger
+from onward.contract.companion import CompanionStore
 from onward.errors import BackendMisconfigured, BackendRefused
 from onward.job.envelope import Envelope, Sealed
 from onward.job.settlement import Settled

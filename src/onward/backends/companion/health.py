@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from onward.backend import Backend, Check, Counting, Health
-from onward.backends.companion.store import CompanionStore
 from onward.backends.companion.sweeping import messages_in, served
+from onward.contract.companion import CompanionStore
 from onward.errors import BackendError
 
 __all__ = ["checks"]

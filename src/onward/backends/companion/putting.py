@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 from onward.backend import Backend, StoredJob
 from onward.backends.companion.messages import REFUSALS, another, envelope_of, job_id_of, message, until
-from onward.backends.companion.store import CompanionStore
 from onward.base.clock import Clock
 from onward.base.logs import get_logger
+from onward.contract.companion import CompanionStore
 from onward.errors import BackendError, OnwardError
 from onward.job.envelope import Envelope, Sealed
 from onward.job.states import WAITING

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from onward.backend import ScheduleChange, ScheduleRows, Schedules
 from onward.backends.companion.putting import Putter
-from onward.backends.companion.store import CompanionStore
 from onward.base.interruption import uninterrupted
+from onward.contract.companion import CompanionStore
 from onward.errors import Unsupported
 
 __all__ = ["CompanionSchedules"]

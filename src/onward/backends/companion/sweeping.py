@@ -12,10 +12,9 @@ import time
 from collections.abc import Callable, Sequence
 
 from onward.backend import Counting, Query, StoredJob
-from onward.backends.companion.store import CompanionStore
 from onward.base.clock import SECOND, Clock
 from onward.base.logs import get_logger
-from onward.contract.transfer import Transit
+from onward.contract.companion import CompanionStore
 from onward.job.states import LIVE, WAITING
 
 __all__ = ["Sweep", "messages_in", "served"]
@@ -80,12 +79,8 @@ class Sweep:
 
 
 def served(store: CompanionStore) -> list[tuple[str, int]]:
-    """List the queues whose jobs should have messages, with their live jobs: not those that are paused, or transferred."""
-    return [
-        (queue.name, queue.live)
-        for queue in store.queues()
-        if queue.live and not queue.paused and Transit.parse(queue.name) is None
-    ]
+    """List the queues whose jobs should have messages, with their live jobs: not those that are paused."""
+    return [(queue.name, queue.live) for queue in store.queues() if queue.live and not queue.paused]
 
 
 def messages_in(broker: Counting, queue: str) -> int:

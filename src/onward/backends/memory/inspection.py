@@ -25,6 +25,7 @@ from onward.backend import (
 from onward.backends.memory import settling
 from onward.backends.memory.store import MemoryJob, MemoryStore
 from onward.base.clock import SECOND
+from onward.errors import QueueReserved
 from onward.job.states import FINISHED, LIVE, State
 
 __all__ = ["MemoryInspection"]
@@ -63,7 +64,11 @@ class MemoryInspection:
         with self._writing():
             live = Counter(job.queue for job in self._store.live.values())
             names = sorted(live.keys() | self._store.paused)
-            return [QueueState(name=name, paused=name in self._store.paused, live=live[name]) for name in names]
+            paused, reserved = self._store.paused, self._store.reserved
+            return [
+                QueueState(name=name, paused=name in paused, live=live[name], reserved_for=reserved.get(name))
+                for name in names
+            ]
 
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         with self._writing() as now:
@@ -160,6 +165,8 @@ class MemoryInspection:
 
     def pause(self, queue: str, *, paused: bool = True) -> bool:
         with self._writing():
+            if not paused and queue in self._store.reserved:
+                raise QueueReserved(queue, self._store.reserved[queue])
             before = queue in self._store.paused
             (self._store.paused.add if paused else self._store.paused.discard)(queue)
             return before is not paused
@@ -174,12 +181,15 @@ class MemoryInspection:
 
     def _matching(self, query: Query, *, within: frozenset[State] = frozenset(State)) -> Iterator[MemoryJob]:
         states = within if query.states is None else within & query.states
-        jobs = {**self._store.live, **self._store.finished}
+        live, finished = self._store.live, self._store.finished
         found = 0
-        for job_id in sorted(jobs, reverse=query.newest_first):
-            job = jobs[job_id]
+        for job_id in sorted(live.keys() | finished.keys(), reverse=query.newest_first):
             if found == query.limit:
                 return
+            # A job that lives again is shown as it lives, if that is asked for.
+            job = live.get(job_id)
+            if job is None or (job.state not in states and job_id in finished):
+                job = finished[job_id]
             if (
                 job.state in states
                 and not job.tombstone

@@ -8,16 +8,15 @@ from __future__ import annotations
 from bisect import bisect_left, insort
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from typing import Literal
-
-import msgspec
+from dataclasses import dataclass, field, fields
+from typing import Any, Literal
 
 from onward.backend import Note, Run, ScheduleRow, Session, StoredJob
+from onward.contract.values import CONTINUATION
 from onward.job.envelope import Envelope
-from onward.job.states import State
+from onward.job.states import FINISHED, State
 
-__all__ = ["HoldKey", "MemoryJob", "MemoryStore", "OpenSession", "Pointer"]
+__all__ = ["KEPT", "SEALED", "HoldKey", "MemoryJob", "MemoryStore", "OpenSession", "Pointer"]
 
 HoldKey = tuple[Literal["once", "single"], str]
 Place = tuple[int, int, str]  # rank, due time, id: the order of claims
@@ -70,32 +69,20 @@ class MemoryJob:
             yield ("single", self.envelope.single_instance)
 
     def stored(self, runs: tuple[Run, ...]) -> StoredJob:
-        return StoredJob(
-            id=self.id,
-            queue=self.queue,
-            job=self.envelope.job,
-            data=b"" if self.tombstone else self.envelope.data,
-            state=self.state,
-            priority=self.envelope.priority,
-            attempts=self.attempts,
-            delivery=self.delivery,
-            crashes=self.crashes,
-            interruptions=self.interruptions,
-            available_at=self.available_at,
-            enqueued_at=self.envelope.enqueued_at,
-            started_at=self.started_at,
-            finished_at=self.finished_at,
-            owner=self.owner,
-            cancel_requested=self.cancel_reason is not None,
-            result=self.result,
-            reason=self.reason,
-            progress=self.progress,
-            waits=self.waits,
-            parked_since=self.parked_since,
-            awaits=self.awaits if self.state is State.SCHEDULED else None,
-            tombstone=self.tombstone,
-            runs=runs,
-        )
+        values: dict[str, Any] = {name: getattr(self.envelope, name) for name in SEALED}
+        values |= {name: getattr(self, name) for name in KEPT}
+        values["idempotency_ttl"] = 0 if self.envelope.idempotency_key is None else self.envelope.idempotency_ttl
+        values["awaits"] = self.awaits if self.state is State.SCHEDULED else None
+        if self.state in FINISHED:
+            values["spent"] = None
+        if self.tombstone:
+            values = {name: value for name, value in values.items() if name not in CONTINUATION} | {"data": b""}
+        return StoredJob(**values, cancel_requested=self.cancel_reason is not None, runs=runs)
+
+
+# The fields of a stored job that are those of its envelope, and those of the row around it.
+SEALED = [name for name in Envelope.__struct_fields__ if name in StoredJob.__struct_fields__]
+KEPT = [each.name for each in fields(MemoryJob) if each.name in StoredJob.__struct_fields__]
 
 
 @dataclass(slots=True)
@@ -123,6 +110,7 @@ class MemoryStore:
     holds: dict[HoldKey, Pointer] = field(default_factory=dict)
     unique: dict[str, str] = field(default_factory=dict)
     paused: set[str] = field(default_factory=set)
+    reserved: dict[str, str] = field(default_factory=dict)  # queue -> the transfer
     schedules: dict[str, ScheduleRow] = field(default_factory=dict)
     ready: dict[str, list[Place]] = field(default_factory=lambda: defaultdict(list))
     later: dict[str, list[tuple[int, str]]] = field(default_factory=lambda: defaultdict(list))
@@ -145,11 +133,6 @@ class MemoryStore:
         job.owner = owner
         if available_at is not None:
             job.available_at = available_at
-        self._index(job)
-
-    def change_queue(self, job: MemoryJob, queue: str) -> None:
-        self._unindex(job)
-        job.envelope = msgspec.structs.replace(job.envelope, queue=queue)
         self._index(job)
 
     def finish(self, job: MemoryJob, state: State, now: int, reason: str | None) -> None:

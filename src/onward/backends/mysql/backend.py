@@ -37,11 +37,10 @@ from onward.backends.mysql.wake import MySQLWaiting
 from onward.backends.sql import text
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.notes import ServerNotes
-from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import NamedSteps
-from onward.backends.sql.tables import emptying
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.contract.transactions import Dialect, Rows, Statement, Steps, Style
@@ -181,25 +180,30 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
 
     def _write(self, act: Callable[[Transaction], Result]) -> Result:
         """Run it as one transaction, which is durable when this returns, and rolled back if it raises."""
-
-        def run(connection: Connection) -> tuple[Result, bool]:
-            tx = self._transaction(connection)
-            try:
-                tx.ask("begin")
-                result = act(tx)
-                if tx.ended:  # last, so that no transaction waits for it longer than for the disk
-                    tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
-                tx.ask("commit")
-                tx.flush()
-            except BaseException:
-                _roll_back(connection)
-                raise
-            return result, bool(tx.wakes)
-
-        result, wakes = self._with_retries(run)
+        result, wakes = self._with_retries(lambda connection: self._run(connection, "begin", act))
         if wakes:
             self._waiting.wake()
         return result
+
+    @set_aside_and_repeat
+    def _read(self, act: Callable[[Transaction], Result]) -> Result:
+        """Run it in one snapshot, whatever is written meanwhile."""
+        return self._with_retries(lambda connection: self._run(connection, "begin_reading", act))[0]
+
+    def _run(self, connection: Connection, begin: str, act: Callable[[Transaction], Result]) -> tuple[Result, bool]:
+        """Run it as one transaction.  Returns also whether a worker is to be woken."""
+        tx = self._transaction(connection)
+        try:
+            tx.ask(begin)
+            result = act(tx)
+            if tx.ended:  # last, so that no transaction waits for it longer than for the disk
+                tx.ask("count_ended", slot=tx.slot(), number=tx.ended)
+            tx.ask("commit")
+            tx.flush()
+        except BaseException:
+            _roll_back(connection)
+            raise
+        return result, bool(tx.wakes)
 
     def _repair_text(self) -> int:
         def repair(connection: Connection) -> int:
@@ -213,24 +217,6 @@ class MySQLBackend(ServerBackend, MySQLInspection, ServerNotes, MySQLSchedules, 
             return repaired
 
         return self._with_retries(repair)
-
-    @set_aside_and_repeat
-    def _read(self, act: Callable[[Transaction], Result]) -> Result:
-        """Run it in one snapshot, whatever is written meanwhile."""
-
-        def run(connection: Connection) -> Result:
-            tx = self._transaction(connection)
-            try:
-                tx.ask("begin_reading")
-                result = act(tx)
-                tx.ask("commit")
-                tx.flush()
-            except BaseException:
-                _roll_back(connection)
-                raise
-            return result
-
-        return self._with_retries(run)
 
     def _store(self, envelopes: Sequence[Envelope]) -> bool:
         """Store envelopes by one statement, which is a transaction by itself; return False if that is not possible."""

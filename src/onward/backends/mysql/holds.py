@@ -10,12 +10,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from onward.backends.mysql.transaction import Transaction
-from onward.backends.sql.holds import ONCE, SINGLE, Ended, HoldKey, Keyed, allot
+from onward.backends.sql.holds import WAITERS, Ended, EndedHold, HoldKey, Keyed, allot, ended_holds
 from onward.job.lease import Hold
 
 __all__ = ["Ended", "Ending", "Keyed", "Waiter", "take"]
 
-_WAITERS = {ONCE: "once_waiters", SINGLE: "single_waiters"}
 _ALL = 1 << 40
 
 
@@ -27,14 +26,6 @@ def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple
     if taken:
         tx.ask("take_holds", taken=[(*key, keyed.id, keyed.token) for key, keyed in taken.items()])
     return holds
-
-
-class _Pointer(NamedTuple):
-    kind: str
-    key: str
-    job_id: str
-    token: int
-    ttl: int | None  # if set, all jobs that wait for the key will be skipped
 
 
 class Waiter(NamedTuple):
@@ -51,7 +42,7 @@ class Ending:
 
     def __init__(self, tx: Transaction, ended: Sequence[Ended]) -> None:
         self._tx = tx
-        pointers = [_pointer(lease, key) for lease in ended for key in lease.keyed.carried()]
+        pointers = ended_holds(ended)
         numbers = tx.ask("ended_holds", ended=[pointer[:4] for pointer in pointers]).rows()
         self._held = [pointers[number - 1] for number in sorted(number for (number,) in numbers)]
         self._waiters = _lock_waiters(tx, self._held) if self._held else {}
@@ -78,18 +69,13 @@ class Ending:
             self._tx.wakes |= {each.queue for each in woken}
 
 
-def _pointer(lease: Ended, key: HoldKey) -> _Pointer:
-    confirms = lease.confirmed and key[0] == ONCE
-    return _Pointer(*key, lease.keyed.id, lease.keyed.token, lease.keyed.idempotency_ttl if confirms else None)
-
-
-def _lock_waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[HoldKey, list[Waiter]]:
+def _lock_waiters(tx: Transaction, pointers: Sequence[EndedHold]) -> dict[HoldKey, list[Waiter]]:
     """Lock the jobs that wait for these keys: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     limits = {(each.kind, each.key): enough if each.ttl is None else _ALL for each in pointers}
     keys = list(limits)
     waited_for = [keys[number - 1] for (number,) in tx.ask("keys_waited_for", keys=keys).rows()]
-    replies = {key: tx.ask(_WAITERS[key[0]], key=key[1], limit=limits[key]) for key in waited_for}
+    replies = {key: tx.ask(WAITERS[key[0]], key=key[1], limit=limits[key]) for key in waited_for}
     found = {key: [Waiter(*row) for row in reply.rows()] for key, reply in replies.items()}
     places = sorted({(each.queue, each.available_at, each.id) for line in found.values() for each in line})
     locked = {job_id for (job_id,) in tx.ask("lock_waiters", waiters=places).rows()} if places else set()

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
 
 from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import overview
@@ -16,19 +14,11 @@ from onward.job.states import State
 
 __all__ = ["MySQLInspection"]
 
-Result = TypeVar("Result")
-
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class MySQLInspection(SqlInspection):
+class MySQLInspection(SqlInspection[Transaction]):
     """The `Inspection` half of the backend."""
-
-    @abstractmethod
-    def _read(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    @abstractmethod
-    def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
 
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         return self._read(lambda tx: overview.queues_with_work(tx, prefix, after, limit))
@@ -89,7 +79,7 @@ class MySQLInspection(SqlInspection):
                 tx.wakes.add(queue)
             return tx.ask("pause" if paused else "resume", queue=queue).count == 1
 
-        return self._write(act)
+        return self._write(act) or (not paused and self._refuse_reserved(queue))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         def act(tx: Transaction) -> bool:

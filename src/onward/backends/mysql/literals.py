@@ -9,9 +9,13 @@ from __future__ import annotations
 
 import msgspec
 
-__all__ = ["as_json", "literal"]
+__all__ = ["Literal", "as_json", "literal"]
 
 _encode = msgspec.json.Encoder().encode
+
+
+class Literal(bytes):
+    """A part of a statement that is written already."""
 
 
 def as_json(value: object) -> bytes:
@@ -25,6 +29,8 @@ def literal(value: object) -> bytes:
     """
     if value is None:
         return b"NULL"
+    if isinstance(value, Literal):
+        return value
     if isinstance(value, bool):
         return b"TRUE" if value else b"FALSE"
     if isinstance(value, int):

@@ -221,8 +221,7 @@ SELECT id, queue, delivery + 1, sealed,
    FOR UPDATE SKIP LOCKED;
 
 -- name: candidates_among
--- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
--- middle of a transfer (its queue begins with >) cannot be claimed.
+-- The same by their ids, for who stands beside a broker: what is due need not have been promoted.
 SELECT job.id, job.queue, job.delivery + 1, job.sealed,
        CASE WHEN job.attempts + job.crashes + job.interruptions + job.waits > 0
               OR coalesce(job.parked_since, job.spent, job.idempotency_key, job.single_instance) IS NOT NULL
@@ -233,7 +232,6 @@ SELECT job.id, job.queue, job.delivery + 1, job.sealed,
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  WHERE (job.state = 'available' OR job.state IN ('scheduled', 'retryable') AND job.available_at <= :now)
    AND (job.expires_at IS NULL OR job.expires_at > :now)
-   AND left(job.queue, 1) <> '>'
    AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL)
  ORDER BY wanted.number
    FOR UPDATE SKIP LOCKED;
@@ -490,13 +488,19 @@ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.`rank`, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.asked,
-       NULL, NULL, job.progress, job.waits, job.parked_since, CASE WHEN job.state = 'scheduled' THEN CONVERT(job.awaits USING utf8mb4) END
+       NULL, NULL, job.progress, job.waits, job.parked_since,
+       CASE WHEN job.state = 'scheduled' THEN CONVERT(job.awaits USING utf8mb4) END,
+       job.max_crashes, job.expires_at, job.spent, convert(job.unique_key USING utf8mb4), job.key_held IS NOT NULL,
+       convert(job.idempotency_key USING utf8mb4), job.idempotency_ttl, convert(job.single_instance USING utf8mb4)
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.`rank`, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
-       done.result, done.reason, done.progress, done.waits, done.parked_since, NULL
+       done.result, done.reason, done.progress, done.waits, done.parked_since,
+       NULL,
+       done.max_crashes, done.expires_at, NULL, convert(done.unique_key USING utf8mb4), false,
+       convert(done.idempotency_key USING utf8mb4), done.idempotency_ttl, convert(done.single_instance USING utf8mb4)
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
@@ -741,7 +745,7 @@ INSERT INTO onward_queues (name, paused_at) VALUES (:queue, NULL) ON DUPLICATE K
 UPDATE onward_queues SET paused_at = :now WHERE name = :queue AND paused_at IS NULL;
 
 -- name: resume
-UPDATE onward_queues SET paused_at = NULL WHERE name = :queue AND paused_at IS NOT NULL;
+UPDATE onward_queues SET paused_at = NULL WHERE name = :queue AND paused_at IS NOT NULL AND reserved_for IS NULL;
 
 -- name: progress
 UPDATE onward_jobs SET progress = :progress WHERE id = :id AND delivery = :token AND owner = :owner AND state = 'executing';
@@ -870,52 +874,51 @@ DELETE job
 
 -- Transfer between stores.
 
--- name: requeue_live
-UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
-STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
-   SET job.queue = :onto
- WHERE job.queue = :queue AND job.state <> 'executing';
+-- name: reservations
+SELECT name, reserved_for FROM onward_queues WHERE reserved_for IS NOT NULL;
 
--- name: requeue_dead
-UPDATE JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
-STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
-   SET done.queue = :onto
- WHERE done.queue = :queue AND done.state = 'discarded' AND done.tombstone = false;
+-- name: reservation
+SELECT reserved_for FROM onward_queues WHERE name = :queue FOR UPDATE;
 
--- name: moving
--- All that makes a job what it is, and who has confirmed its idempotency key.
-SELECT job.id, job.job, job.sealed, job.state, -job.`rank`, job.available_at, job.expires_at, job.enqueued_at, job.started_at,
-       job.max_crashes, job.delivery, job.attempts, job.crashes, job.interruptions, job.waits, job.parked_since, job.spent,
-       convert(job.unique_key USING utf8mb4), job.key_held IS NOT NULL, convert(job.idempotency_key USING utf8mb4),
-       job.idempotency_ttl, convert(job.single_instance USING utf8mb4), job.progress, NULL, NULL, NULL, NULL, hold.job_id,
-       hold.token, hold.done_until
-  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
-  LEFT JOIN onward_holds AS hold FORCE INDEX (PRIMARY)
-    ON hold.kind = 'once' AND hold.`key` = job.idempotency_key AND hold.done_until IS NOT NULL AND hold.job_id <> ''
- WHERE job.queue = :queue AND job.state <> 'executing'
- UNION ALL
-SELECT done.id, done.job, done.sealed, done.state, -done.`rank`, done.available_at, done.expires_at, done.enqueued_at,
-       done.started_at, done.max_crashes, done.delivery, done.attempts, done.crashes, done.interruptions, done.waits,
-       done.parked_since, NULL, convert(done.unique_key USING utf8mb4), false, convert(done.idempotency_key USING utf8mb4),
-       done.idempotency_ttl, convert(done.single_instance USING utf8mb4), done.progress, done.owner, done.finished_at,
-       done.reason, done.result, hold.job_id, hold.token, hold.done_until
-  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
-  LEFT JOIN onward_holds AS hold FORCE INDEX (PRIMARY)
-    ON hold.kind = 'once' AND hold.`key` = done.idempotency_key AND hold.done_until IS NOT NULL AND hold.job_id <> ''
- WHERE done.queue = :queue AND done.state = 'discarded' AND done.tombstone = false;
+-- name: reserve
+UPDATE onward_queues SET reserved_for = :transfer WHERE name = :queue AND reserved_for <=> :was;
 
--- name: staged
+-- name: confirmed_keys
+SELECT wanted.name, hold.job_id, hold.token, hold.done_until
+  FROM JSON_TABLE(:keys, '$[*]' COLUMNS (name varchar(2500) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_holds AS hold FORCE INDEX (PRIMARY) ON hold.kind = 'once' AND hold.`key` = wanted.name
+ WHERE hold.done_until IS NOT NULL AND hold.job_id <> '';
+
+-- name: lock_to_remove
 SELECT job.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
- WHERE job.queue = :queue
- UNION ALL
-SELECT done.id
+   FOR UPDATE;
+
+-- name: notes_among
+SELECT note.job_id, convert(note.name USING utf8mb4), note.value, note.at
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
- WHERE done.queue = :queue;
+ STRAIGHT_JOIN onward_notes AS note FORCE INDEX (PRIMARY) ON note.job_id = wanted.id
+ ORDER BY note.job_id, note.name;
+
+-- name: remove_live
+DELETE job
+  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
+ STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
+ WHERE job.state <> 'executing';
+
+-- name: restore_live
+-- Rows begin with the names of their columns.  Where an id or a key is in the way, what is there stays as it is.
+INSERT INTO onward_jobs :rows ON DUPLICATE KEY UPDATE id = onward_jobs.id;
+
+-- name: restore_dead
+INSERT INTO onward_finished :rows ON DUPLICATE KEY UPDATE id = onward_finished.id;
+
+-- name: restore_runs
+REPLACE INTO onward_attempts :rows;
+
+-- name: restore_notes
+REPLACE INTO onward_notes :rows;
 
 -- name: known
 SELECT job.id
@@ -926,92 +929,7 @@ SELECT done.id
   FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
  STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id;
 
--- name: lock_moving_live
--- As they were copied: what changed meanwhile stays.
-SELECT job.id
-  FROM JSON_TABLE(:seen, '$[*]' COLUMNS (
-           id varchar(64) PATH '$[0]', state varchar(10) PATH '$[1]', delivery bigint PATH '$[2]', attempts int PATH '$[3]',
-           crashes int PATH '$[4]', interruptions int PATH '$[5]', at bigint PATH '$[6]')) AS seen
- STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = seen.id
- WHERE job.queue = :queue AND job.state <> 'executing' AND job.state = seen.state AND job.delivery = seen.delivery
-   AND job.attempts = seen.attempts AND job.crashes = seen.crashes AND job.interruptions = seen.interruptions
-   AND job.available_at = seen.at
-   FOR UPDATE;
-
--- name: lock_moving_dead
-SELECT done.id
-  FROM JSON_TABLE(:seen, '$[*]' COLUMNS (
-           id varchar(64) PATH '$[0]', state varchar(10) PATH '$[1]', delivery bigint PATH '$[2]', attempts int PATH '$[3]',
-           crashes int PATH '$[4]', interruptions int PATH '$[5]', at bigint PATH '$[6]')) AS seen
- STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = seen.id
- WHERE done.queue = :queue AND done.state = seen.state AND done.delivery = seen.delivery
-   AND done.attempts = seen.attempts AND done.crashes = seen.crashes AND done.interruptions = seen.interruptions
-   AND done.finished_at = seen.at
-   FOR UPDATE;
-
--- name: drop_moving_live
-DELETE job
-  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_jobs AS job FORCE INDEX (PRIMARY) ON job.id = wanted.id
- WHERE job.queue = :queue AND job.state <> 'executing';
-
--- name: drop_moving_dead
-DELETE done
-  FROM JSON_TABLE(:ids, '$[*]' COLUMNS (id varchar(64) PATH '$')) AS wanted
- STRAIGHT_JOIN onward_finished AS done FORCE INDEX (PRIMARY) ON done.id = wanted.id
- WHERE done.queue = :queue;
-
--- name: accept_live
--- Where an id or a key is in the way, what is there stays as it is.  (The condition tells the parser that ON belongs to no join.)
-INSERT INTO onward_jobs (id, queue, job, sealed, state, `rank`, place, available_at, expires_at, enqueued_at, started_at,
-                         max_crashes, delivery, attempts, crashes, interruptions, waits, parked_since, waiting, spent,
-                         unique_key, key_held, idempotency_key, idempotency_ttl, single_instance, progress)
-SELECT new.id, :queue, new.job, substr(given.bytes, new.sealed_at, new.sealed_length), new.state, new.`rank`,
-       CASE WHEN new.state = 'available' THEN new.`rank` ELSE 0 END, new.available_at, new.expires_at, new.enqueued_at,
-       new.started_at, new.max_crashes, new.delivery, new.attempts, new.crashes, new.interruptions, new.waits,
-       new.parked_since, new.waits > 0 AND new.parked_since IS NULL, new.spent, new.unique_key, new.key_held,
-       new.idempotency_key, new.idempotency_ttl, new.single_instance,
-       substr(given.bytes, new.progress_at, new.progress_length)
-  FROM (SELECT :bytes AS bytes) AS given
- STRAIGHT_JOIN JSON_TABLE(:parcels, '$[*]' COLUMNS (
-           id longtext PATH '$[0]', job longtext PATH '$[1]', state longtext PATH '$[2]', `rank` decimal(30) PATH '$[3]',
-           available_at decimal(30) PATH '$[4]', expires_at decimal(30) PATH '$[5]', enqueued_at decimal(30) PATH '$[6]',
-           started_at decimal(30) PATH '$[7]', max_crashes decimal(30) PATH '$[8]', delivery decimal(30) PATH '$[9]',
-           attempts decimal(30) PATH '$[10]', crashes decimal(30) PATH '$[11]', interruptions decimal(30) PATH '$[12]',
-           waits decimal(30) PATH '$[13]', parked_since decimal(30) PATH '$[14]', unique_key longtext PATH '$[15]',
-           idempotency_key longtext PATH '$[16]', idempotency_ttl decimal(30) PATH '$[17]',
-           single_instance longtext PATH '$[18]', sealed_at bigint PATH '$[19]', sealed_length bigint PATH '$[20]',
-           progress_at bigint PATH '$[21]', progress_length bigint PATH '$[22]', spent longtext PATH '$[23]',
-           key_held longtext PATH '$[24]')) AS new
- WHERE true
-    ON DUPLICATE KEY UPDATE id = onward_jobs.id;
-
--- name: accept_dead
-INSERT INTO onward_finished (id, queue, job, sealed, state, tombstone, `rank`, available_at, expires_at, enqueued_at,
-                             started_at, max_crashes, delivery, attempts, crashes, interruptions, waits, parked_since,
-                             unique_key, idempotency_key, idempotency_ttl, single_instance, progress, owner, finished_at,
-                             reason, result)
-SELECT new.id, :queue, new.job, substr(given.bytes, new.sealed_at, new.sealed_length), new.state, false, new.`rank`,
-       new.available_at, new.expires_at, new.enqueued_at, new.started_at, new.max_crashes, new.delivery, new.attempts,
-       new.crashes, new.interruptions, new.waits, new.parked_since, new.unique_key, new.idempotency_key,
-       new.idempotency_ttl, new.single_instance, substr(given.bytes, new.progress_at, new.progress_length), new.owner,
-       new.finished_at, new.reason, substr(given.bytes, new.result_at, new.result_length)
-  FROM (SELECT :bytes AS bytes) AS given
- STRAIGHT_JOIN JSON_TABLE(:parcels, '$[*]' COLUMNS (
-           id longtext PATH '$[0]', job longtext PATH '$[1]', state longtext PATH '$[2]', `rank` decimal(30) PATH '$[3]',
-           available_at decimal(30) PATH '$[4]', expires_at decimal(30) PATH '$[5]', enqueued_at decimal(30) PATH '$[6]',
-           started_at decimal(30) PATH '$[7]', max_crashes decimal(30) PATH '$[8]', delivery decimal(30) PATH '$[9]',
-           attempts decimal(30) PATH '$[10]', crashes decimal(30) PATH '$[11]', interruptions decimal(30) PATH '$[12]',
-           waits decimal(30) PATH '$[13]', parked_since decimal(30) PATH '$[14]', unique_key longtext PATH '$[15]',
-           idempotency_key longtext PATH '$[16]', idempotency_ttl decimal(30) PATH '$[17]',
-           single_instance longtext PATH '$[18]', sealed_at bigint PATH '$[19]', sealed_length bigint PATH '$[20]',
-           progress_at bigint PATH '$[21]', progress_length bigint PATH '$[22]', owner longtext PATH '$[23]',
-           finished_at decimal(30) PATH '$[24]', reason longtext PATH '$[25]', result_at bigint PATH '$[26]',
-           result_length bigint PATH '$[27]')) AS new
- WHERE true
-    ON DUPLICATE KEY UPDATE id = onward_finished.id;
-
--- name: accept_holds
+-- name: restore_confirmed
 -- A key that is held here now, or done for longer, stays as it is.  The time comes last: it decides about the others.
 INSERT INTO onward_holds (kind, `key`, job_id, token, done_until)
 SELECT 'once', new.name, new.job_id, new.token, new.until

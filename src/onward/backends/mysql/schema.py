@@ -12,7 +12,7 @@ from onward.backends.mysql.literals import literal
 from onward.backends.mysql.queries import CLOCK
 from onward.backends.sql import migrations, sections
 from onward.backends.sql.migrations import Migration
-from onward.backends.sql.tables import TABLES
+from onward.backends.sql.sections import TABLES
 from onward.backends.sql.text import TextColumns
 from onward.errors import BackendUnavailable
 

@@ -29,7 +29,7 @@ class MySQLWaiting(Waiting):
         self._look = look
         self._changed = threading.Condition()
         self._wakes = 0  # so often sleepers were woken
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
     def wake(self) -> None:
         """Wake the sleepers of this process."""
@@ -54,12 +54,8 @@ class MySQLWaiting(Waiting):
     def close(self) -> None:
         self.wake()
 
-    def before_fork(self) -> None:
-        """Nothing to do: no thread sleeps in a child."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._changed = threading.Condition()
+    def _begin_anew(self) -> None:
+        self._changed = threading.Condition()  # no thread sleeps in a child
 
 
 def pauses() -> Iterator[float]:

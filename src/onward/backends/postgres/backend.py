@@ -34,11 +34,10 @@ from onward.backends.postgres.url import parse_url
 from onward.backends.postgres.wake import PostgresWaiting, named
 from onward.backends.sql.enqueueing import due_queues, is_simple
 from onward.backends.sql.notes import ServerNotes
-from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.server import ServerBackend, SessionLost
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import NamedSteps, as_statements
-from onward.backends.sql.tables import emptying
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure
 from onward.base.ids import random_owner

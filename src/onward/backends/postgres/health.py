@@ -6,7 +6,7 @@ from onward.backend import Check
 from onward.backends.postgres import schema
 from onward.backends.postgres.connection import Connection, Connections
 from onward.backends.postgres.transaction import Transaction
-from onward.base.clock import SECOND
+from onward.backends.sql.health import of_leases
 
 __all__ = ["checks"]
 
@@ -22,7 +22,7 @@ def checks(connection: Connection, connections: Connections, prefix: str, tx: Tr
         _durability(tx),
         _waking(connections),
         _horizon(tx),
-        _leases(tx),
+        of_leases(*tx.ask("oldest_stranded").rows()[0]),
     ]
 
 
@@ -91,18 +91,3 @@ def _pin(kind: str, name: str, whose: str, seconds: int, kept: int) -> str | Non
     if kind == "prepared":
         return f"a prepared transaction of {seconds} s (gid {name!r}, {whose}): ROLLBACK PREPARED '{name}'"
     return f"a transaction of {seconds} s (pid {name}, {whose}): SELECT pg_terminate_backend({name})"
-
-
-def _leases(tx: Transaction) -> Check:
-    """Check whether leases of dead sessions wait for a sweep."""
-    row = tx.ask("oldest_stranded").row()
-    assert row is not None
-    oldest, now = row
-    if oldest is None:
-        return Check(name="leases", status="ok", detail="every running job belongs to a live session")
-    return Check(
-        name="leases",
-        status="warn",
-        detail=f"a job started {max(0, now - oldest) // SECOND} s ago has no live session: it comes back with the next "
-        f"sweep (`onward reap` now)",
-    )

@@ -3,30 +3,21 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
 
 from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
-from onward.backends.postgres import overview
 from onward.backends.postgres.enqueueing import rivalry
 from onward.backends.postgres.transaction import Row, Transaction
 from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
+from onward.backends.sql.overview import overview
 from onward.job.states import State, state_named
 
 __all__ = ["PostgresInspection"]
 
-Result = TypeVar("Result")
 
-
-class PostgresInspection(SqlInspection):
+class PostgresInspection(SqlInspection[Transaction]):
     """The `Inspection` half of the backend."""
-
-    @abstractmethod
-    def _read(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    @abstractmethod
-    def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
 
     @abstractmethod
     def _ask(self, name: str, **parameters: object) -> Sequence[Row]: ...
@@ -39,7 +30,7 @@ class PostgresInspection(SqlInspection):
         return rows.queue_page(found, limit)
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: overview.overview(tx, at_most))
+        return self._read(lambda tx: overview(tx, at_most))
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         states: list[Row] = []
@@ -88,7 +79,7 @@ class PostgresInspection(SqlInspection):
         changed = self._ask("pause" if paused else "resume", queue=queue)
         if not paused:
             self._wake([queue])
-        return bool(changed)
+        return bool(changed) or (not paused and self._refuse_reserved(queue))
 
     def progress(self, lease: Lease, progress: bytes) -> bool:
         return bool(

@@ -335,8 +335,7 @@ RETURNING rank, available_at, id, queue, sealed, delivery, started_at, attempts,
                                           single_instance) AS text) END;
 
 -- name: claim_among
--- The same by their ids, for who stands beside a broker: what is due need not have been promoted.  What is at rest in the
--- middle of a transfer (its queue begins with >) cannot be claimed.
+-- The same by their ids, for who stands beside a broker: what is due need not have been promoted.
 WITH clock AS MATERIALIZED (SELECT onward_now(:now) AS now),
 candidates AS MATERIALIZED (
     SELECT job.ctid AS place, job.crashes, wanted.number
@@ -345,7 +344,6 @@ candidates AS MATERIALIZED (
      WHERE (job.state = 'available'
             OR job.state IN ('scheduled', 'retryable') AND job.available_at <= (SELECT now FROM clock))
        AND (job.expires_at IS NULL OR job.expires_at > (SELECT now FROM clock))
-       AND left(job.queue, 1) <> '>'
        AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL)
      ORDER BY wanted.number
        FOR UPDATE OF job SKIP LOCKED
@@ -695,13 +693,19 @@ RETURNING id, queue;
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
-       NULL, NULL, job.progress, job.waits, job.parked_since, CASE WHEN job.state = 'scheduled' THEN job.awaits END
+       NULL, NULL, job.progress, job.waits, job.parked_since,
+       CASE WHEN job.state = 'scheduled' THEN job.awaits END,
+       job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
+       job.idempotency_key, job.idempotency_ttl, job.single_instance
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, false,
-       done.result, done.reason, done.progress, done.waits, done.parked_since, NULL
+       done.result, done.reason, done.progress, done.waits, done.parked_since,
+       NULL,
+       done.max_crashes, done.expires_at, NULL, done.unique_key, false,
+       done.idempotency_key, done.idempotency_ttl, done.single_instance
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT * FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
@@ -1009,7 +1013,9 @@ ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at WHERE queue.paus
 RETURNING name;
 
 -- name: resume
-UPDATE onward_queues SET paused_at = NULL WHERE name = :queue AND paused_at IS NOT NULL RETURNING name;
+UPDATE onward_queues SET paused_at = NULL
+ WHERE name = :queue AND paused_at IS NOT NULL AND reserved_for IS NULL
+RETURNING name;
 
 -- name: progress
 UPDATE onward_jobs SET progress = :progress
@@ -1083,6 +1089,11 @@ WITH held AS MATERIALIZED (
 )
 UPDATE onward_schedules SET seen_at = onward_now(:now) WHERE name = ANY (ARRAY (SELECT name FROM held));
 
+-- name: unique_keys_of
+SELECT job.key_held
+  FROM unnest(cast(:ids AS text[])) AS wanted (id)
+ CROSS JOIN LATERAL (SELECT key_held FROM onward_jobs WHERE id = wanted.id LIMIT 1) AS job;
+
 -- name: take_back
 -- A job that was ever claimed has begun.  One that is being claimed is waited for, and compared again then.
 WITH held AS MATERIALIZED (
@@ -1101,60 +1112,54 @@ RETURNING id;
 
 -- Transfer between stores.
 
--- name: requeue_live
-WITH held AS MATERIALIZED (
-    SELECT job.id
-      FROM unnest(cast(:ids AS text[])) AS wanted (id)
-     CROSS JOIN LATERAL (SELECT id
-                           FROM onward_jobs
-                          WHERE id = wanted.id AND queue = :queue AND state IN ('scheduled', 'available', 'retryable')
-                            FOR UPDATE) AS job
-)
-UPDATE onward_jobs SET queue = :onto WHERE id = ANY (ARRAY (SELECT id FROM held));
+-- name: reservations
+SELECT name, reserved_for FROM onward_queues WHERE reserved_for IS NOT NULL;
 
--- name: requeue_dead
-WITH held AS MATERIALIZED (
-    SELECT done.id
-      FROM unnest(cast(:ids AS text[])) AS wanted (id)
-     CROSS JOIN LATERAL (SELECT id
-                           FROM onward_finished
-                          WHERE id = wanted.id AND queue = :queue AND state = 'discarded' AND sealed IS NOT NULL
-                            FOR UPDATE) AS done
-)
-UPDATE onward_finished SET queue = :onto WHERE id = ANY (ARRAY (SELECT id FROM held));
+-- name: reservation
+SELECT reserved_for FROM onward_queues WHERE name = :queue FOR UPDATE;
 
--- name: moving
--- All that makes a job what it is, and who has confirmed its idempotency key.
-SELECT job.id, job.job, job.sealed, job.state, -job.rank, job.available_at, job.expires_at, job.enqueued_at, job.started_at,
-       job.max_crashes, job.delivery, job.attempts, job.crashes, job.interruptions, job.waits, job.parked_since, job.spent,
-       job.unique_key, job.key_held IS NOT NULL, job.idempotency_key, job.idempotency_ttl, job.single_instance, job.progress,
-       NULL, NULL, NULL, NULL, hold.job_id, hold.token, hold.done_until
-  FROM unnest(cast(:ids AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT * FROM onward_jobs WHERE id = wanted.id AND queue = :queue AND state <> 'executing' LIMIT 1) AS job
-  LEFT JOIN LATERAL (SELECT job_id, token, done_until
-                       FROM onward_holds
-                      WHERE kind = 'once' AND key = job.idempotency_key AND done_until IS NOT NULL LIMIT 1) AS hold ON true
- UNION ALL
-SELECT done.id, done.job, done.sealed, done.state, -done.rank, done.available_at, done.expires_at, done.enqueued_at,
-       done.started_at, done.max_crashes, done.delivery, done.attempts, done.crashes, done.interruptions, done.waits,
-       done.parked_since, NULL, done.unique_key, false, done.idempotency_key, done.idempotency_ttl, done.single_instance,
-       done.progress, done.owner, done.finished_at, done.reason, done.result, hold.job_id, hold.token, hold.done_until
-  FROM unnest(cast(:ids AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT *
-                       FROM onward_finished
-                      WHERE id = wanted.id AND queue = :queue AND state = 'discarded' AND sealed IS NOT NULL LIMIT 1) AS done
-  LEFT JOIN LATERAL (SELECT job_id, token, done_until
-                       FROM onward_holds
-                      WHERE kind = 'once' AND key = done.idempotency_key AND done_until IS NOT NULL LIMIT 1) AS hold ON true;
+-- name: reserve
+UPDATE onward_queues SET reserved_for = cast(:transfer AS text)
+ WHERE name = :queue AND reserved_for IS NOT DISTINCT FROM cast(:was AS text);
 
--- name: staged
+-- name: confirmed_keys
+SELECT hold.key, hold.job_id, hold.token, hold.done_until
+  FROM unnest(cast(:keys AS text[])) AS wanted (key)
+ CROSS JOIN LATERAL (SELECT * FROM onward_holds WHERE kind = 'once' AND key = wanted.key LIMIT 1) AS hold
+ WHERE hold.done_until IS NOT NULL;
+
+-- name: lock_to_remove
 SELECT job.id
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id AND queue = :queue LIMIT 1) AS job
- UNION ALL
-SELECT done.id
+ CROSS JOIN LATERAL (SELECT id FROM onward_jobs WHERE id = wanted.id FOR UPDATE) AS job;
+
+-- name: notes_among
+SELECT note.job_id, note.name, note.value, note.at
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
- CROSS JOIN LATERAL (SELECT id FROM onward_finished WHERE id = wanted.id AND queue = :queue LIMIT 1) AS done;
+  JOIN onward_notes AS note ON note.job_id = wanted.id
+ ORDER BY note.job_id, note.name;
+
+-- name: remove_live
+DELETE FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND state <> 'executing';
+
+-- name: restore_live
+-- By the names of the columns: a new one needs no word here.
+INSERT INTO onward_jobs SELECT * FROM jsonb_populate_recordset(cast(NULL AS onward_jobs), cast(:rows AS jsonb))
+ON CONFLICT DO NOTHING;
+
+-- name: restore_dead
+-- Their numbers are given here, not by the other store.
+INSERT INTO onward_finished OVERRIDING USER VALUE
+SELECT * FROM jsonb_populate_recordset(cast(NULL AS onward_finished), cast(:rows AS jsonb))
+ON CONFLICT DO NOTHING;
+
+-- name: restore_runs
+INSERT INTO onward_attempts SELECT * FROM jsonb_populate_recordset(cast(NULL AS onward_attempts), cast(:rows AS jsonb))
+ON CONFLICT DO NOTHING;
+
+-- name: restore_notes
+INSERT INTO onward_notes SELECT * FROM jsonb_populate_recordset(cast(NULL AS onward_notes), cast(:rows AS jsonb))
+ON CONFLICT DO NOTHING;
 
 -- name: known
 SELECT job.id
@@ -1165,77 +1170,7 @@ SELECT done.id
   FROM unnest(cast(:ids AS text[])) AS wanted (id)
  CROSS JOIN LATERAL (SELECT id FROM onward_finished WHERE id = wanted.id LIMIT 1) AS done;
 
--- name: lock_moving_live
--- As they were copied: what changed meanwhile stays.
-SELECT job.id
-  FROM jsonb_array_elements(cast(:seen AS jsonb)) AS seen
- CROSS JOIN LATERAL (SELECT id
-                       FROM onward_jobs
-                      WHERE id = seen ->> 0 AND queue = :queue AND state <> 'executing' AND state = seen ->> 1
-                        AND delivery = cast(seen ->> 2 AS bigint) AND attempts = cast(seen ->> 3 AS bigint)
-                        AND crashes = cast(seen ->> 4 AS bigint) AND interruptions = cast(seen ->> 5 AS bigint)
-                        AND available_at = cast(seen ->> 6 AS bigint)
-                        FOR UPDATE) AS job;
-
--- name: lock_moving_dead
-SELECT done.id
-  FROM jsonb_array_elements(cast(:seen AS jsonb)) AS seen
- CROSS JOIN LATERAL (SELECT id
-                       FROM onward_finished
-                      WHERE id = seen ->> 0 AND queue = :queue AND state = seen ->> 1
-                        AND delivery = cast(seen ->> 2 AS bigint) AND attempts = cast(seen ->> 3 AS bigint)
-                        AND crashes = cast(seen ->> 4 AS bigint) AND interruptions = cast(seen ->> 5 AS bigint)
-                        AND finished_at = cast(seen ->> 6 AS bigint)
-                        FOR UPDATE) AS done;
-
--- name: drop_moving_live
-DELETE FROM onward_jobs WHERE id = ANY (cast(:ids AS text[])) AND queue = :queue AND state <> 'executing';
-
--- name: drop_moving_dead
-DELETE FROM onward_finished WHERE id = ANY (cast(:ids AS text[])) AND queue = :queue;
-
--- name: accept_live
-INSERT INTO onward_jobs (queue, id, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
-                         delivery, attempts, crashes, interruptions, waits, parked_since, spent, unique_key, key_held,
-                         idempotency_key, idempotency_ttl, single_instance, progress)
-SELECT :queue, *
-  FROM unnest(cast(:ids AS text[]), cast(:jobs AS text[]), cast(:sealed AS bytea[]), cast(:states AS text[]),
-              cast(:ranks AS bigint[]), cast(:available_at AS bigint[]), cast(:expires_at AS bigint[]),
-              cast(:enqueued_at AS bigint[]), cast(:started_at AS bigint[]), cast(:max_crashes AS bigint[]),
-              cast(:deliveries AS bigint[]), cast(:attempts AS integer[]), cast(:crashes AS integer[]),
-              cast(:interruptions AS integer[]), cast(:waits AS integer[]), cast(:parked_since AS bigint[]),
-              cast(:spent AS text[]), cast(:unique_keys AS text[]), cast(:keys_held AS text[]),
-              cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]), cast(:single_instances AS text[]),
-              cast(:progress AS bytea[]))
-ON CONFLICT DO NOTHING;
-
--- name: accept_dead
-INSERT INTO onward_finished (queue, id, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
-                             delivery, attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key,
-                             idempotency_ttl, single_instance, progress, owner, finished_at, reason, result)
-SELECT :queue, *
-  FROM unnest(cast(:ids AS text[]), cast(:jobs AS text[]), cast(:sealed AS bytea[]), cast(:states AS text[]),
-              cast(:ranks AS bigint[]), cast(:available_at AS bigint[]), cast(:expires_at AS bigint[]),
-              cast(:enqueued_at AS bigint[]), cast(:started_at AS bigint[]), cast(:max_crashes AS bigint[]),
-              cast(:deliveries AS bigint[]), cast(:attempts AS integer[]), cast(:crashes AS integer[]),
-              cast(:interruptions AS integer[]), cast(:waits AS integer[]), cast(:parked_since AS bigint[]),
-              cast(:unique_keys AS text[]), cast(:idempotency_keys AS text[]), cast(:idempotency_ttls AS bigint[]),
-              cast(:single_instances AS text[]), cast(:progress AS bytea[]), cast(:owners AS text[]),
-              cast(:finished_at AS bigint[]), cast(:reasons AS text[]), cast(:results AS bytea[]))
-ON CONFLICT DO NOTHING;
-
--- name: accept_runs
-INSERT INTO onward_attempts (job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
-SELECT *
-  FROM unnest(cast(:ids AS text[]), cast(:tokens AS bigint[]), cast(:attempts AS integer[]), cast(:moves AS text[]),
-              cast(:states AS text[]), cast(:at AS bigint[]), cast(:durations AS bigint[]), cast(:owners AS text[]),
-              cast(:kinds AS text[]), cast(:messages AS text[]), cast(:tracebacks AS text[]))
-ON CONFLICT (job_id, token) DO UPDATE
-   SET (attempt, move, state, at, duration_ms, owner, kind, message, traceback)
-     = ROW (excluded.attempt, excluded.move, excluded.state, excluded.at, excluded.duration_ms, excluded.owner,
-            excluded.kind, excluded.message, excluded.traceback);
-
--- name: accept_holds
+-- name: restore_confirmed
 -- A key that is held here now, or done for longer, stays as it is.
 INSERT INTO onward_holds (kind, key, job_id, token, done_until)
 SELECT 'once', new ->> 0, new ->> 1, cast(new ->> 2 AS bigint), cast(new ->> 3 AS bigint)

@@ -5,12 +5,11 @@ from __future__ import annotations
 from typing import Literal, NamedTuple
 from urllib.parse import unquote
 
-from onward.backends.options import number
+from onward.backends.options import Durability, durability, number
 from onward.errors import BackendMisconfigured
 
 __all__ = ["Durability", "Options", "Pooler", "parse_url"]
 
-Durability = Literal["full", "relaxed"]
 Pooler = Literal["none", "transaction"]
 
 _OURS = ("durability", "pool_size", "pooler")
@@ -37,7 +36,7 @@ def parse_url(url: str) -> tuple[str, Options]:
     rest = "&".join(part for name, part in given if name not in _OURS)
     options = Options()
     if "durability" in ours:
-        options = options._replace(durability=_durability(ours["durability"]))
+        options = options._replace(durability=durability(ours["durability"]))
     if "pooler" in ours:
         options = options._replace(pooler=_pooler(ours["pooler"]))
     if "pool_size" in ours:
@@ -47,14 +46,6 @@ def parse_url(url: str) -> tuple[str, Options]:
             "durability=relaxed is a setting of a session, which a pooler lends: leave durability or pooler out"
         )
     return f"{address}?{rest}" if rest else address, options
-
-
-def _durability(value: str) -> Durability:
-    if value == "full":
-        return "full"
-    if value == "relaxed":
-        return "relaxed"
-    raise BackendMisconfigured(f"durability is {value!r}: use 'full' or 'relaxed'")
 
 
 def _pooler(value: str) -> Pooler:

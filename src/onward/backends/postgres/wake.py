@@ -147,7 +147,7 @@ class Listener:
         self._connection: Connection | None = None
         self._silent_until = 0.0
         self._emptied = 0.0
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
     @property
     def listens(self) -> bool:
@@ -189,13 +189,9 @@ class Listener:
         with self._lock:
             self._drop()
 
-    def before_fork(self) -> None:
-        """Nothing to do: the pool lets go of the connection."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._lock = threading.Lock()
-            self._connection = None
+    def _begin_anew(self) -> None:
+        self._lock = threading.Lock()
+        self._connection = None  # which the pool lets go of
 
     def _opened(self) -> Connection | None:
         if self._connections.pooled:

@@ -153,11 +153,11 @@ class RedisDamage(damage.SetsAside):
                 reason += f"; its id was {job.id[:_SHOWN]!r}"
             if job.raw is not None:
                 reason += f"; its record was {job.raw[:_SHOWN]!r}"
-            parcel = dead({**job.row, "id": job_id, "sealed": b"", "now": now}, reason)
+            letter = dead({**job.row, "id": job_id, "queue": job.queue, "sealed": b"", "now": now}, reason)
             place = message.beside(job.id)
             message.bytes += (
                 job.raw or b"",
-                packing.packed_record(parcel, job.queue, b""),
+                packing.packed_record(letter, b""),
                 (job.raw or b"") if job.data is None else job.data,
             )
             index = None if job.named_by is None else [message.beside(each) for each in job.named_by]

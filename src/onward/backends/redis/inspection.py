@@ -28,6 +28,7 @@ from onward.backends.redis.layout import STATES
 from onward.backends.redis.showing import shown_name
 from onward.backends.redis.turning import HOLDS
 from onward.base.clock import SECOND
+from onward.errors import QueueReserved
 from onward.job.states import FINISHED, State
 
 __all__ = ["RedisInspection"]
@@ -82,8 +83,13 @@ class RedisInspection:
     def queues(self) -> Sequence[QueueState]:
         _, queues = self._run("queues", -1)
         return [
-            QueueState(name=shown_name(name), paused=bool(paused), live=sum(map(_number, counts)))
-            for name, paused, counts in queues
+            QueueState(
+                name=shown_name(name),
+                paused=bool(paused),
+                live=sum(map(_number, counts)),
+                reserved_for=shown_name(reserved) if reserved else None,
+            )
+            for name, paused, counts, reserved in queues
         ]
 
     @set_aside_and_repeat
@@ -106,7 +112,7 @@ class RedisInspection:
                     paused=bool(paused),
                     counts=_at_most(at_most, {STATES[at]: _number(count) for at, count in enumerate(counts, 1)}),
                 )
-                for name, paused, counts in queues
+                for name, paused, counts, _ in queues
             ],
             ended=seen.get(_ENDED, 0),
         )
@@ -163,7 +169,10 @@ class RedisInspection:
 
     @set_aside_and_repeat
     def pause(self, queue: str, *, paused: bool = True) -> bool:
-        return bool(self._run("pause", queue, paused))
+        changed = self._run("pause", queue, paused)
+        if isinstance(changed, bytes):
+            raise QueueReserved(queue, shown_name(changed))
+        return bool(changed)
 
     @set_aside_and_repeat
     def progress(self, lease: Lease, progress: bytes) -> bool:

@@ -10,10 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
-from onward.backend import Held, Reaped, Run
+from onward.backend import Held, Reaped, Run, StoredJob
 from onward.backends.redis import layout
 from onward.backends.redis.layout import FLAGS, STATES, ChangingFields, FixedFields, Patch, Rest
-from onward.contract.transfer import Parcel
 from onward.job.envelope import Envelope
 from onward.job.states import State
 
@@ -120,7 +119,7 @@ def plain_batch(envelopes: Sequence[Envelope]) -> list[bytes] | None:
     return batch
 
 
-def _fixed(job: Envelope | Parcel) -> FixedFields:
+def _fixed(job: Envelope | StoredJob) -> FixedFields:
     return FixedFields(
         job=job.job,
         enqueued_at=job.enqueued_at,
@@ -133,7 +132,7 @@ def _fixed(job: Envelope | Parcel) -> FixedFields:
     )
 
 
-def _flags(job: Envelope | Parcel) -> int:
+def _flags(job: Envelope | StoredJob) -> int:
     return (
         (FLAGS["IS_UNIQUE"] if job.unique_key is not None else 0)
         + (FLAGS["HAS_HOLDS"] if (job.idempotency_key, job.single_instance) != (None, None) else 0)
@@ -212,34 +211,34 @@ def pointer(raw: bytes) -> tuple[str, int, int | None]:
     return job_id, token, until
 
 
-def packed_record(parcel: Parcel, queue: str, sealed: bytes) -> bytes:
+def packed_record(job: StoredJob, sealed: bytes) -> bytes:
     """Return a record as the scripts write it; a dead job's is its last live one behind a patch."""
-    owner = None if parcel.owner is None else parcel.owner.encode()
-    state = State.EXECUTING if parcel.is_dead else parcel.state
+    owner = None if job.owner is None else job.owner.encode()
+    state = State.EXECUTING if job.is_finished else job.state
     rest = Rest(
-        queue=queue,
-        rank=-parcel.priority,
-        attempts=parcel.attempts,
-        crashes=parcel.crashes,
-        interruptions=parcel.interruptions,
-        waits=parcel.waits,
-        parked_since=parcel.parked_since,
+        queue=job.queue,
+        rank=-job.priority,
+        attempts=job.attempts,
+        crashes=job.crashes,
+        interruptions=job.interruptions,
+        waits=job.waits,
+        parked_since=job.parked_since,
         cancel_reason=None,
-        spent=parcel.spent,
-        fixed=_fixed(parcel),
+        spent=job.spent,
+        fixed=_fixed(job),
     )
     record = b"".join(
         (
-            _FENCE.pack(_NUMBERS[state], parcel.delivery, 0 if owner is None else len(owner) + 1),
+            _FENCE.pack(_NUMBERS[state], job.delivery, 0 if owner is None else len(owner) + 1),
             owner or b"",
-            _HEADER.pack(_flags(parcel), parcel.crashes > 0, parcel.started_at or 0, parcel.available_at, len(sealed)),
+            _HEADER.pack(_flags(job), job.crashes > 0, job.started_at or 0, job.available_at, len(sealed)),
             pack(rest),
             sealed,
         )
     )
-    if not parcel.is_dead:
+    if not job.is_finished:
         return record
-    patch = pack(Patch(_NUMBERS[parcel.state], parcel.finished_at, parcel.reason))
+    patch = pack(Patch(_NUMBERS[job.state], job.finished_at, job.reason))
     return _LENGTH.pack(len(patch)) + patch + record
 
 

@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from onward.backend import Run, SessionState, StoredJob
-from onward.backends.redis.layout import STATES, FixedFields
+from onward.backends.redis.layout import STATES, Rest
 from onward.backends.redis.packing import UNREADABLE, opened
 from onward.base.failure import Failure
 from onward.job.lease import LAST_INSTANT
 from onward.job.states import State, state_named
 
-__all__ = ["carried", "instant", "session_state", "shown_job", "shown_name", "stored_job"]
+__all__ = ["instant", "session_state", "shown_job", "shown_name", "stored_job"]
 
 _SCHEDULED = next(number for number, state in STATES.items() if state is State.SCHEDULED)
 
@@ -25,7 +25,7 @@ _session = msgspec.msgpack.Decoder(tuple[int, str, int, str]).decode
 
 def stored_job(shown: Sequence[Any]) -> StoredJob:
     """Return a job from what `shown` of the scripts answers."""
-    job_id, raw, sealed, progress, result, runs, is_live, awaits = shown
+    job_id, raw, sealed, progress, result, runs, is_live, holds_key, awaits = shown
     patch, state, delivery, owner, _, started, due, inside, record = opened(raw, is_live=is_live)
     fixed = record.fixed
     return StoredJob(
@@ -53,7 +53,19 @@ def stored_job(shown: Sequence[Any]) -> StoredJob:
         awaits=shown_name(awaits) if awaits is not None and state == _SCHEDULED and not patch.state else None,
         tombstone=bool(patch.tombstone),
         runs=_runs(runs),
+        **({} if patch.tombstone else _continuation(record, is_live=is_live, holds_key=holds_key)),
     )
+
+
+def _continuation(record: Rest, *, is_live: bool, holds_key: bool) -> dict[str, Any]:
+    """Return what decides how it goes on."""
+    fixed = record.fixed
+    names = ("max_crashes", "expires_at", "unique_key", "idempotency_key", "single_instance")
+    return {name: getattr(fixed, name) for name in names} | {
+        "spent": record.spent if is_live else None,
+        "key_held": bool(holds_key),
+        "idempotency_ttl": 0 if fixed.idempotency_key is None else fixed.idempotency_ttl,
+    }
 
 
 def shown_job(shown: Sequence[Any]) -> StoredJob:
@@ -77,12 +89,6 @@ def shown_job(shown: Sequence[Any]) -> StoredJob:
             enqueued_at=0,
             reason="its record cannot be read" if raw else "its record is missing",
         )
-
-
-def carried(shown: Sequence[Any]) -> tuple[FixedFields, str | None]:
-    """Return the fields of such a job that `StoredJob` does not have."""
-    record = opened(shown[1], is_live=shown[6]).rest
-    return record.fixed, record.spent
 
 
 def _runs(found: Iterable[bytes]) -> tuple[Run, ...]:

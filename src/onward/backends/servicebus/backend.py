@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import groupby
 from typing import Any, NamedTuple
 
+import msgspec
+
 from onward.backend import (
-    Capabilities,
     Check,
     Enqueued,
     Envelope,
@@ -26,8 +27,7 @@ from onward.backend import (
     Turn,
     TurnResult,
 )
-from onward.backends.broker.backend import BrokerBackend
-from onward.backends.broker.turns import in_order
+from onward.backends.broker.backend import BROKER, BrokerBackend, in_order
 from onward.backends.servicebus import health, settling
 from onward.backends.servicebus.bus import Bus
 from onward.backends.servicebus.channel import Channel
@@ -62,19 +62,7 @@ class _Outgoing(NamedTuple):
 class ServiceBusBackend(BrokerBackend[BrokerSession]):
     """Jobs in the queues of one namespace."""
 
-    capabilities = Capabilities(
-        priorities=False,
-        deduplicates=False,
-        remote_extend=False,
-        sessions=False,
-        holds=False,
-        prefetches=False,
-        knows_ids=False,
-        promotes=False,
-        remembers=False,
-        lists_queues=False,
-        keeps_place=False,
-    )
+    capabilities = msgspec.structs.replace(BROKER, priorities=False, keeps_place=False)
 
     def __init__(self, bus: Bus, *, namespace: str = "default", clock: Clock | None = None) -> None:
         self._bus = bus

@@ -13,7 +13,7 @@ import msgspec
 from onward.backends import damage
 from onward.backends.damage import dead, logger, new_id, problems
 from onward.backends.sql.statements import SqlTransaction
-from onward.backends.sql.transfer import SqlTransfer
+from onward.backends.sql.transfer import SqlTransfer, dead_row
 
 __all__ = ["SetsRowsAside"]
 
@@ -68,9 +68,9 @@ class SetsRowsAside(damage.SetsAside, SqlTransfer):
 
     def _set_aside_one(self, tx: SqlTransaction, row: Mapping[str, Any]) -> None:
         reason = f"set aside: {'; '.join(problems(row))}: no worker writes that"
-        parcel = dead(row, reason)
-        if len(tx.ask("known", ids=[parcel.id]).rows()) > 1:  # there is a finished job of this id as well
-            parcel = msgspec.structs.replace(parcel, id=new_id())
+        letter = dead(row, reason)
+        if len(tx.ask("known", ids=[letter.id]).rows()) > 1:  # there is a finished job of this id as well
+            letter = msgspec.structs.replace(letter, id=new_id())
         tx.ask("drop_damaged", key=row["key"])
-        self._store_parcels(tx, row["queue"], [], [parcel])
-        logger.critical("job %s is discarded, %s", parcel.id, reason)
+        self._insert(tx, "restore_dead", [dead_row(letter)])
+        logger.critical("job %s is discarded, %s", letter.id, reason)

@@ -10,9 +10,13 @@ from typing import Any, NamedTuple
 
 from onward.job.lease import Hold
 
-__all__ = ["ONCE", "SINGLE", "Allotment", "Ended", "HoldKey", "HoldRow", "Keyed", "allot", "standing"]
+__all__ = [
+    "ONCE", "SINGLE", "WAITERS", "Allotment", "Ended", "EndedHold", "HoldKey", "HoldRow", "Keyed", "allot", "ended_holds",
+    "standing",
+]  # fmt: skip
 
 ONCE, SINGLE = "once", "single"
+WAITERS = {ONCE: "once_waiters", SINGLE: "single_waiters"}  # the statements that find who waits for a key
 
 HoldKey = tuple[str, str]  # kind, key
 
@@ -38,6 +42,25 @@ class Ended(NamedTuple):
 
     keyed: Keyed
     confirmed: bool
+
+
+class EndedHold(NamedTuple):
+    """What a lease that ends held under one key."""
+
+    kind: str
+    key: str
+    job_id: str
+    token: int
+    ttl: int | None  # if set, all jobs that wait for the key will be skipped
+
+
+def ended_holds(ended: Iterable[Ended]) -> list[EndedHold]:
+    """Return what these leases held.  Only a success under an idempotency key is remembered."""
+    return [
+        EndedHold(*key, keyed.id, keyed.token, keyed.idempotency_ttl if confirmed and key[0] == ONCE else None)
+        for keyed, confirmed in ended
+        for key in keyed.carried()
+    ]
 
 
 class HoldRow(NamedTuple):

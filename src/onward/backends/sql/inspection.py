@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from onward.backend import Pruned, Query, QueueState, SessionState, StoredJob
 from onward.backends.sql import rows
 from onward.backends.sql.rows import PruneBatch, Row
 from onward.backends.sql.statements import SqlTransaction
+from onward.errors import QueueReserved
 from onward.job.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["EVERY_STATE", "REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
 
+Tx = TypeVar("Tx", bound=SqlTransaction)
 Result = TypeVar("Result")
 
 FINISHED_AT = 13  # the column of `pick`
@@ -21,25 +23,25 @@ REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 EVERY_STATE = frozenset(State)
 
 
-class SqlInspection:
+class SqlInspection(Generic[Tx]):
     """The half of `Inspection` that no dialect does in its own way."""
 
     @abstractmethod
-    def _read(self, act: Callable[[Any], Result]) -> Result: ...
+    def _read(self, act: Callable[[Tx], Result]) -> Result: ...
 
     @abstractmethod
     def set_aside(self) -> int:
         """Set aside rows that no worker wrote; return how many there were."""
 
     @abstractmethod
-    def _write(self, act: Callable[[Any], Result]) -> Result: ...
+    def _write(self, act: Callable[[Tx], Result]) -> Result: ...
 
     @abstractmethod
-    def _tidy(self, tx: Any, limit: int) -> None:
+    def _tidy(self, tx: Tx, limit: int) -> None:
         """Remove what else is of no use any more; called at every batch of a prune."""
 
     @abstractmethod
-    def _forget(self, tx: Any, doomed: Mapping[str, int]) -> Collection[str]:
+    def _forget(self, tx: Tx, doomed: Mapping[str, int]) -> Collection[str]:
         """Remove these, if they still are what was seen; return the ids of what is gone."""
 
     def get(self, job_id: str) -> StoredJob | None:
@@ -79,16 +81,26 @@ class SqlInspection:
 
     def queues(self) -> Sequence[QueueState]:
         def look(tx: SqlTransaction) -> Sequence[QueueState]:
-            counted, stopped = tx.ask("live_by_queue"), tx.ask("paused_queues")
+            counted, stopped, reservations = tx.ask("live_by_queue"), tx.ask("paused_queues"), tx.ask("reservations")
             live: dict[str, int] = dict(counted.rows())
             paused = {name for (name,) in stopped.rows()}
-            names = sorted(live.keys() | paused)
-            return [QueueState(name=name, paused=name in paused, live=live.get(name, 0)) for name in names]
+            reserved: dict[str, str] = dict(reservations.rows())
+            return [
+                QueueState(name=name, paused=name in paused, live=live.get(name, 0), reserved_for=reserved.get(name))
+                for name in sorted(live.keys() | paused)
+            ]
 
         return self._read(look)
 
+    def _refuse_reserved(self, queue: str) -> bool:
+        """Raise if a queue was not resumed because a transfer has reserved it; else it was open, so nothing changed."""
+        for (reserved_for,) in self._write(lambda tx: tx.ask("reservation", queue=queue).rows()):
+            if reserved_for is not None:
+                raise QueueReserved(queue, reserved_for)
+        return False
+
     def purge(self, query: Query) -> int:
-        def act(tx: SqlTransaction) -> int:
+        def act(tx: Tx) -> int:
             picked = matching(tx, query, within=FINISHED)
             return len(self._forget(tx, {row[0]: row[FINISHED_AT] for row in picked}))
 
@@ -106,7 +118,7 @@ class SqlInspection:
         def look(tx: SqlTransaction) -> PruneBatch:
             return PruneBatch.of(tx.ask("next_finished", after=after, limit=limit).rows(), cutoffs, queue, limit)
 
-        def remove(tx: SqlTransaction) -> Pruned:
+        def remove(tx: Tx) -> Pruned:
             batch = look(tx)
             gone = self._forget(tx, batch.seen())
             self._tidy(tx, limit)  # last: every transaction locks keys after jobs

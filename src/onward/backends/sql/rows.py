@@ -11,6 +11,7 @@ from onward.backend import TOMBSTONE, Pruned, Query, QueuePage, Run, SessionStat
 from onward.backends.sql.statements import NamedSteps, ask
 from onward.base.clock import SECOND
 from onward.base.failure import Failure
+from onward.contract.values import CONTINUATION
 from onward.job.states import State, state_named
 
 __all__ = [
@@ -78,35 +79,22 @@ def runs_by_job(runs: Iterable[Row]) -> defaultdict[str, list[Run]]:
 
 
 def _stored_job(row: Row, runs: tuple[Run, ...]) -> StoredJob:
-    job_id, queue, job, sealed, state, rank, attempts, delivery, crashes, interruptions, *rest = row
-    available_at, enqueued_at, started_at, finished_at, owner, asked, result, reason, progress, *waiting = rest
-    waits, parked_since, awaits = waiting
-    return StoredJob(
-        id=job_id,
-        queue=queue,
-        job=job,
-        data=sealed or b"",
-        state=state_named(state),
-        priority=-rank,
-        attempts=attempts,
-        delivery=delivery,
-        crashes=crashes,
-        interruptions=interruptions,
-        available_at=available_at,
-        enqueued_at=enqueued_at,
-        started_at=started_at,
-        finished_at=finished_at,
-        owner=owner,
-        cancel_requested=bool(asked),
-        result=result,
-        reason=reason,
-        progress=progress,
-        waits=waits,
-        parked_since=parked_since,
-        awaits=awaits,
-        tombstone=sealed is None,
-        runs=runs,
-    )
+    values: dict[str, Any] = dict(zip(_PICKED, row, strict=True))
+    sealed = values["data"]
+    values |= {
+        "data": sealed or b"",
+        "state": state_named(values["state"]),
+        "priority": -values["priority"],
+        "cancel_requested": bool(values["cancel_requested"]),
+        "key_held": bool(values["key_held"]),
+        "idempotency_ttl": 0 if values["idempotency_key"] is None else values["idempotency_ttl"],
+    }
+    if sealed is None:
+        values = {name: value for name, value in values.items() if name not in CONTINUATION}
+    return StoredJob(**values, tombstone=sealed is None, runs=runs)
+
+
+_PICKED = StoredJob.__struct_fields__[:-2]  # what follows is in no column
 
 
 def session_state(row: Row) -> SessionState:

@@ -62,7 +62,7 @@ class SqlSchedules:
             if not _compare_and_set(tx, change):
                 return False
             if change.take_back:
-                self._before_removing(tx, change.envelopes)
+                self._before_removing(tx, change)
                 self._take_back(tx, change.take_back)
             if change.envelopes:
                 self._store_unknown(tx, change.envelopes)
@@ -80,8 +80,8 @@ class SqlSchedules:
             # In their order: so two processes that see the same ones cannot deadlock.
             self._write(lambda tx: tx.ask("schedules_seen", names=sorted(set(names))).rows())
 
-    def _before_removing(self, tx: Any, envelopes: Sequence[Envelope]) -> None:
-        """Lock what storing these needs before jobs are removed, where that takes an order."""
+    def _before_removing(self, tx: Any, change: ScheduleChange) -> None:
+        """Lock what must be locked before jobs are."""
 
     def _take_back(self, tx: SqlTransaction, ids: Sequence[str]) -> list[str]:
         removed = self._remove_unbegun(tx, sorted(set(ids)))

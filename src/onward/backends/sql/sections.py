@@ -9,7 +9,10 @@ from importlib.resources import files
 
 from onward.base.names import namespace_name
 
-__all__ = ["load", "prefix_of", "prefixed", "sections"]
+__all__ = ["TABLES", "emptying", "load", "prefix_of", "prefixed", "sections"]
+
+# Those that hold what a store knows of its jobs, under the same names in every database.
+TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules")
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _PREFIX = re.compile(r"\bonward_")
@@ -43,6 +46,11 @@ def prefix_of(namespace: str) -> str:
 def prefixed(sql: str, prefix: str) -> str:
     """The one substitution there is; a prefix is made of a checked namespace only."""
     return _PREFIX.sub(prefix, sql)
+
+
+def emptying(prefix: str) -> list[str]:
+    """The statements that leave nothing in the tables."""
+    return [f"DELETE FROM {prefix}{table}" for table in TABLES]  # noqa: S608  a prefix is a namespace, and was checked
 
 
 def _statement(body: str) -> str:

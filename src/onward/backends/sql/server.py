@@ -29,16 +29,14 @@ from onward.backend import (
 from onward.backends.damage import set_aside_and_repeat
 from onward.backends.sql.damage import SetsRowsAside
 from onward.backends.sql.enqueueing import StartOver
-from onward.backends.sql.reaping import singly
 from onward.backends.sql.rows import Row, showing
-from onward.backends.sql.same_database import same_database
-from onward.backends.sql.settling import why
-from onward.backends.sql.statements import NamedSteps
+from onward.backends.sql.settling import singly, why
+from onward.backends.sql.statements import NamedSteps, ask
 from onward.backends.sql.turns import in_two, is_parted
 from onward.backends.sql.waiting import Waiting
 from onward.base.clock import SECOND, Clock
 from onward.contract.transactions import Steps, Style
-from onward.errors import BackendError, BackendRefused, BackendUnavailable
+from onward.errors import BackendError, BackendRefused, BackendUnavailable, TransactionError
 
 __all__ = ["ServerBackend", "SessionLost"]
 
@@ -205,7 +203,7 @@ class ServerBackend(SetsRowsAside, Backend):
     def recognizing(self, style: Style) -> Steps[None]:
         if self._database is None:
             self.connect()
-        return self._for_caller(same_database(self._database), style)
+        return self._for_caller(_same_database(self._database), style)
 
     # Running
 
@@ -237,3 +235,15 @@ class ServerBackend(SetsRowsAside, Backend):
                         raise
                 time.sleep(random.uniform(0, 0.02))
         raise BackendUnavailable(f"{self._connections.place}: rolled back {_TRIES} times by conflicts: try again")
+
+
+def _same_database(ours: Sequence[Any] | None) -> NamedSteps[None]:
+    """Refuse another database, and one of the same name on another server or in another schema."""
+    if ours is None:
+        return
+    ((theirs, since),) = yield from ask("this_database")
+    if (theirs, since) != tuple(ours):
+        raise TransactionError(
+            f"this connection finds other tables (in the database {theirs}) than those of the jobs (in {ours[0]}): a job "
+            f"can only join a transaction of the database that it is stored in, on the same server and in the same schema"
+        )

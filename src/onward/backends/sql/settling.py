@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from onward.backend import Reaped
+from onward.base.logs import get_logger
+from onward.errors import BackendRefused
 from onward.job.envelope import Sealed
 from onward.job.lease import Lease
 from onward.job.settlement import Settlement
 from onward.job.states import State
 
-__all__ = ["FenceMismatch", "Lost", "why"]
+__all__ = ["FenceMismatch", "Lost", "singly", "why"]
+
+_logger = get_logger("onward.backend")
 
 
 def why(owner: str | None, cause: str | None) -> str:
@@ -49,3 +54,27 @@ class Lost(NamedTuple):
             crashed=crashed,
             crashes=self.crashes + crashed,
         )
+
+
+Give = Callable[[Any, Sequence[Lost]], list[Reaped]]
+
+
+def singly(
+    lost: Sequence[Lost], write: Callable[[Callable[[Any], list[Reaped]]], list[Reaped]], give: Give
+) -> list[Reaped]:
+    """Give each back in a transaction of its own, where the store refuses to take back all of them together.
+
+    One that is refused stays an orphan for the next sweep.  Their sessions were ended before; one that was opened again
+    since has its leases.
+    """
+
+    def alone(tx: Any, lease: Lost) -> list[Reaped]:
+        return [] if tx.ask("lock_session", owner=lease.owner).rows() else give(tx, [lease])
+
+    reaped: list[Reaped] = []
+    for lease in lost:
+        try:
+            reaped += write(lambda tx, lease=lease: alone(tx, lease))  # type: ignore[misc]
+        except BackendRefused as error:
+            _logger.exception("job %s cannot be taken back: %s", lease.id, str(error).split("\n", 1)[0])
+    return reaped

@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar
 
 import msgspec
 
-from onward.backend import Query
-from onward.backends.sql.inspection import page
-from onward.backends.sql.rows import Row, runs_by_job
+from onward.backend import Note, StoredJob
+from onward.backends.sql.rows import stored_jobs
 from onward.backends.sql.statements import SqlTransaction
-from onward.contract.transfer import MOVABLE, Accepted, Confirmed, Parcel
-from onward.job.states import state_named
+from onward.contract.transfer import TRANSFERABLE, Attached, Confirmed, Restored, check_reserved, version_of
 
-__all__ = ["SqlTransfer"]
+__all__ = ["Columns", "SqlTransfer", "dead_row"]
 
 Result = TypeVar("Result")
+Columns = dict[str, Any]
 
 _encode = msgspec.json.Encoder().encode
 
 
 class SqlTransfer:
-    """The `Movable` half of a backend.  How rows are inserted is for the dialect to say."""
+    """The `Transferable` half of a backend.  How rows are inserted is for the dialect to say."""
 
     @abstractmethod
     def _read(self, act: Callable[[Any], Result]) -> Result:
@@ -34,167 +35,159 @@ class SqlTransfer:
         """Run it as one transaction."""
 
     @abstractmethod
-    def _store_parcels(self, tx: Any, transit: str, live: Sequence[Parcel], dead: Sequence[Parcel]) -> None:
-        """Store them; leave out those whose id or unique key is taken."""
+    def _insert(self, tx: Any, name: str, rows: Sequence[Columns]) -> None:
+        """Insert rows, given by the names of their columns; leave out those whose id or unique key is taken."""
 
     @abstractmethod
-    def _store_runs(self, tx: Any, parcels: Sequence[Parcel]) -> None:
-        """Store the records of their runs; those that are there are replaced."""
+    def _forget(self, tx: Any, doomed: Mapping[str, int]) -> Collection[str]:
+        """Remove these finished jobs with the records of their runs, if they ended at that time."""
 
-    @abstractmethod
-    def _rouse(self, tx: Any, queue: str) -> None:
-        """Wake sleepers after the commit: there may be work."""
+    def reserve(self, queue: str, transfer: str | None, *, was: str | None = None) -> bool:
+        def act(tx: SqlTransaction) -> bool:
+            if transfer is not None:
+                tx.ask("pause", queue=queue)
+            tx.ask("reserve", queue=queue, transfer=transfer, was=was)
+            return _reservation(tx, queue) == transfer
 
-    def withhold(self, queue: str, transit: str, *, after: str = "", limit: int = 500) -> Sequence[str]:
-        def act(tx: SqlTransaction) -> Sequence[str]:
-            if queue not in {name for (name,) in tx.ask("paused_queues").rows()}:
-                return []
-            ids = page(tx, Query(queue=queue, after=after, limit=limit), MOVABLE)
-            _requeue(tx, ids, queue, transit)
-            return ids
+        is_reserved = self._write(act)
+        if is_reserved and transfer is not None:
+            self._await_claims()
+        return is_reserved
 
-        return self._write(act)
+    def _await_claims(self) -> None:
+        """Return when every claim that is under way has ended: each locks the row of its session first."""
+        for owner, *_ in self._read(lambda tx: tx.ask("sessions").rows()):
+            self._write(partial(_lock_session, owner=owner))
 
-    def export(self, transit: str, ids: Sequence[str]) -> Sequence[Parcel]:
-        def look(tx: SqlTransaction) -> Sequence[Parcel]:
-            found, runs = tx.ask("moving", ids=list(ids), queue=transit), tx.ask("runs_of", ids=list(ids))
-            runs_of = runs_by_job(runs.rows())
-            return [_parcel(row, runs_of) for row in sorted(found.rows(), key=lambda row: str(row[0]))]
+    def _lock(self, tx: SqlTransaction, ids: Sequence[str]) -> None:
+        tx.ask("lock_to_remove", ids=ids)
 
-        return self._read(look) if ids else []
+    def attached(self, jobs: Sequence[StoredJob]) -> Attached:
+        keys = sorted({job.idempotency_key for job in jobs if job.idempotency_key is not None})
 
-    def accept(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[Accepted]:
-        def act(tx: SqlTransaction) -> Sequence[Accepted]:
-            ids = [parcel.id for parcel in parcels]
-            staged = _staged(tx, ids, transit)
-            _drop(tx, staged, staged, transit)
-            there = {job_id for (job_id,) in tx.ask("known", ids=ids).rows()}
+        def look(tx: SqlTransaction) -> Attached:
+            found = tx.ask("confirmed_keys", keys=keys).rows() if keys else []
+            confirmed = {key: Confirmed(job_id, token, until) for key, job_id, token, until in found}
+            return Attached(confirmed, _notes(tx, jobs))
+
+        return self._read(look)
+
+    def restore(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[Restored]:
+        def act(tx: SqlTransaction) -> Sequence[Restored]:
+            _check_reserved(tx, transfer, jobs)
+            known = _known(tx, jobs)
             # In the order of the keys: so two batches with the same keys cannot deadlock.
-            new = sorted((each for each in parcels if each.id not in there), key=lambda each: each.unique_key or "")
-            live, dead = [each for each in new if not each.is_dead], [each for each in new if each.is_dead]
-            self._store_parcels(tx, transit, live, dead)
-            stored = set(_staged(tx, ids, transit))
-            self._store_runs(tx, [each for each in new if each.id in stored and each.runs])
-            _confirm(tx, [each for each in new if each.id in stored])
-            keys = sorted({each.unique_key for each in new if each.unique_key is not None and each.id not in stored})
-            holders: dict[str, str] = dict(tx.ask("key_holders", keys=keys).rows()) if keys else {}
-            return [_accepted(each, stored, there, holders) for each in parcels]
+            new = sorted((job for job in jobs if job.id not in known), key=lambda job: job.unique_key or "")
+            self._insert(tx, "restore_live", [_live(job) for job in new if not job.is_finished])
+            self._insert(tx, "restore_dead", [dead_row(job) for job in new if job.is_finished])
+            stored = _known(tx, new)
+            self._insert(tx, "restore_runs", [row for job in new if job.id in stored for row in _runs(job)])
+            notes = [_note(job, note) for job in new if job.id in stored for note in attached.notes.get(job.id, ())]
+            self._insert(tx, "restore_notes", notes)
+            if attached.confirmed:
+                keys = [(key, by.job_id, by.token, by.until) for key, by in sorted(attached.confirmed.items())]
+                tx.ask("restore_confirmed", confirmed=_encode(keys).decode())
+            refused = {job.id: job.unique_key for job in new if job.unique_key is not None and job.id not in stored}
+            keys_taken = sorted(set(refused.values()))
+            holders: dict[str, str] = dict(tx.ask("key_holders", keys=keys_taken).rows()) if keys_taken else {}
+            return [
+                Restored(job.id, stored=job.id in stored, holder=holders.get(refused.get(job.id, ""))) for job in jobs
+            ]
 
-        return self._write(act) if parcels else []
+        return self._write(act) if jobs else []
 
-    def forget(self, transit: str, parcels: Sequence[Parcel]) -> Sequence[str]:
+    def remove(self, transfer: str, jobs: Sequence[StoredJob], attached: Attached) -> Sequence[str]:
+        seen = {(job.id, job.is_finished): version_of(job) for job in jobs if job.state in TRANSFERABLE}
+
         def act(tx: SqlTransaction) -> Sequence[str]:
-            live = _lock(tx, "lock_moving_live", transit, [each for each in parcels if not each.is_dead])
-            dead = _lock(tx, "lock_moving_dead", transit, [each for each in parcels if each.is_dead])
-            _drop(tx, live, dead, transit)
+            _check_reserved(tx, transfer, jobs)
+            ids = sorted(job.id for job in jobs)
+            self._lock(tx, ids)
+            notes = _notes(tx, jobs)
+            same = [
+                job
+                for job in stored_jobs(tx.ask("pick", ids=ids).rows(), ())
+                if seen.get((job.id, job.is_finished)) == version_of(job) and not job.tombstone
+                if attached.notes.get(job.id, []) == notes.get(job.id, [])
+            ]
+            if live := [job.id for job in same if not job.is_finished]:
+                tx.ask("remove_live", ids=live)
+                tx.ask("forget_runs", ids=live)
+                tx.ask("forget_notes", ids=live)
+            dead = self._forget(tx, {job.id: job.finished_at or 0 for job in same if job.is_finished})
             return [*live, *dead]
 
-        return self._write(act) if parcels else []
-
-    def admit(self, transit: str, queue: str, ids: Sequence[str]) -> int:
-        def act(tx: SqlTransaction) -> int:
-            staged = _staged(tx, ids, transit)
-            _requeue(tx, staged, transit, queue)
-            self._rouse(tx, queue)
-            return len(staged)
-
-        return self._write(act) if ids else 0
+        return self._write(act) if seen else []
 
 
-def _staged(tx: SqlTransaction, ids: Sequence[str], transit: str) -> list[str]:
-    """Those of them that are at rest there."""
-    return sorted({job_id for (job_id,) in tx.ask("staged", ids=list(ids), queue=transit).rows()})
+def _lock_session(tx: SqlTransaction, owner: str) -> None:
+    tx.ask("lock_sessions", owners=[owner]).rows()
 
 
-def _requeue(tx: SqlTransaction, ids: Sequence[str], queue: str, onto: str) -> None:
-    if ids:
-        tx.ask("requeue_live", ids=list(ids), queue=queue, onto=onto)
-        tx.ask("requeue_dead", ids=list(ids), queue=queue, onto=onto)
+def _reservation(tx: SqlTransaction, queue: str) -> str | None:
+    """Return for what a queue is reserved; in a write, it stays so until the commit."""
+    rows = tx.ask("reservation", queue=queue).rows()
+    return rows[0][0] if rows else None
 
 
-def _lock(tx: SqlTransaction, name: str, transit: str, parcels: Sequence[Parcel]) -> list[str]:
-    """Which of them still are what these parcels say; they are ours until the commit."""
-    if not parcels:
-        return []
-    seen = [
-        (
-            each.id,
-            each.state,
-            each.delivery,
-            each.attempts,
-            each.crashes,
-            each.interruptions,
-            each.finished_at if each.is_dead else each.available_at,
-        )
-        for each in parcels
-    ]
-    return [job_id for (job_id,) in tx.ask(name, seen=_encode(seen).decode(), queue=transit).rows()]
+def _check_reserved(tx: SqlTransaction, transfer: str, jobs: Sequence[StoredJob]) -> None:
+    for queue in {job.queue for job in jobs}:
+        check_reserved(queue, transfer, _reservation(tx, queue))
 
 
-def _drop(tx: SqlTransaction, live: Sequence[str], dead: Sequence[str], transit: str) -> None:
-    if live:
-        tx.ask("drop_moving_live", ids=list(live), queue=transit)
-    if dead:
-        tx.ask("drop_moving_dead", ids=list(dead), queue=transit)
-    if ids := sorted({*live, *dead}):
-        tx.ask("forget_runs", ids=ids)
+def _known(tx: SqlTransaction, jobs: Sequence[StoredJob]) -> set[str]:
+    return {job_id for (job_id,) in tx.ask("known", ids=[job.id for job in jobs]).rows()}
 
 
-def _confirm(tx: SqlTransaction, parcels: Sequence[Parcel]) -> None:
-    """A key that a success confirmed in the old store counts here, too, as long as it would have there."""
-    found = {
-        each.idempotency_key: (each.idempotency_key, each.confirmed.job_id, each.confirmed.token, each.confirmed.until)
-        for each in parcels
-        if each.confirmed is not None
-    }
-    if found:
-        tx.ask("accept_holds", confirmed=_encode(sorted(found.values())).decode())
+def _notes(tx: SqlTransaction, jobs: Sequence[StoredJob]) -> dict[str, list[Note]]:
+    notes: defaultdict[str, list[Note]] = defaultdict(list)
+    for job_id, name, value, at in tx.ask("notes_among", ids=[job.id for job in jobs]).rows():
+        notes[job_id].append(Note(name=name, value=value, at=at))
+    return dict(notes)
 
 
-def _accepted(parcel: Parcel, stored: set[str], there: set[str], holders: dict[str, str]) -> Accepted:
-    if parcel.id in stored and parcel.id not in there:
-        return Accepted(parcel.id)
-    holder = None if parcel.id in there else holders.get(parcel.unique_key or "")
-    # Neither known nor kept out by a key: another process stored it at the same time.
-    return Accepted(parcel.id, stored=False, there=holder is None, holder=holder)
+def _note(job: StoredJob, note: Note) -> Columns:
+    return {"job_id": job.id, "name": note.name, "value": note.value, "at": note.at}
 
 
-def _parcel(row: Row, runs_of: dict[str, Any]) -> Parcel:
-    *columns, confirmed_by, confirmed_token, confirmed_until = row
-    values = dict(zip(_COLUMNS, columns, strict=True))
-    values["state"] = state_named(values["state"])
-    values["key_held"] = bool(values["key_held"])
-    if confirmed_until is not None:
-        values["confirmed"] = Confirmed(confirmed_by, confirmed_token, confirmed_until)
-    return Parcel(**values, runs=tuple(runs_of.get(values["id"], ())))
+def _live(job: StoredJob) -> Columns:
+    key_held = job.unique_key if job.key_held else None
+    return _row(job) | {"spent": job.spent, "key_held": key_held, "awaits": job.awaits}
 
 
-_COLUMNS = (
-    "id",
-    "job",
-    "sealed",
-    "state",
-    "priority",
-    "available_at",
-    "expires_at",
-    "enqueued_at",
-    "started_at",
-    "max_crashes",
-    "delivery",
-    "attempts",
-    "crashes",
-    "interruptions",
-    "waits",
-    "parked_since",
-    "spent",
-    "unique_key",
-    "key_held",
-    "idempotency_key",
-    "idempotency_ttl",
-    "single_instance",
-    "progress",
-    "owner",
-    "finished_at",
-    "reason",
-    "result",
+def dead_row(job: StoredJob) -> Columns:
+    ended = {"owner": job.owner, "finished_at": job.finished_at, "reason": job.reason, "result": job.result}
+    return _row(job) | ended
+
+
+# Columns of live and finished jobs that have the names of fields.
+_SHARED = (
+    {*StoredJob.__struct_fields__}
+    - {"data", "priority", "cancel_requested", "tombstone", "runs"}
+    - {"spent", "key_held", "awaits", "owner", "finished_at", "reason", "result"}
 )
+
+
+def _row(job: StoredJob) -> Columns:
+    """Return the columns that live and finished jobs share."""
+    row: Columns = {name: getattr(job, name) for name in _SHARED}
+    return row | {"sealed": job.data, "state": job.state.value, "rank": -job.priority}
+
+
+def _runs(job: StoredJob) -> list[Columns]:
+    return [
+        {
+            "job_id": job.id,
+            "token": run.token,
+            "attempt": run.attempt,
+            "move": run.move,
+            "state": run.to.value,
+            "at": run.at,
+            "duration_ms": run.duration_ms,
+            "owner": run.owner,
+            "kind": run.failure.kind,
+            "message": run.failure.message,
+            "traceback": run.failure.traceback,
+        }
+        for run in job.runs
+    ]

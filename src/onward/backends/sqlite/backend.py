@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
+from typing import TypeVar, Unpack
 
 from onward.backend import (
     DURABLE,
@@ -28,24 +28,16 @@ from onward.backend import (
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
-from onward.backends.sql import text
+from onward.backends.options import Durability
+from onward.backends.options import durability as checked_durability
+from onward.backends.sql import sections, text
 from onward.backends.sql.damage import SetsRowsAside
+from onward.backends.sql.health import of_leases
 from onward.backends.sql.rows import showing
-from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
-from onward.backends.sql.tables import emptying
-from onward.backends.sqlite import (
-    claiming,
-    enqueueing,
-    health,
-    library,
-    maintenance,
-    queries,
-    reaping,
-    schema,
-    settling,
-)
+from onward.backends.sqlite import claiming, enqueueing, health, library, maintenance, reaping, schema, settling
 from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
@@ -54,7 +46,7 @@ from onward.backends.sqlite.notes import SqliteNotes
 from onward.backends.sqlite.schedules import SqliteSchedules
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
-from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
+from onward.backends.sqlite.url import Options, anchored, parse_url
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
@@ -83,7 +75,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         self._connections = connections
         self._pipe = pipe
         self._prefix = prefix
-        self._sql = queries.load(prefix)
+        self._sql = sections.load("onward.backends.sqlite", prefix)
         self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake)
         self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
@@ -95,11 +87,10 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         *,
         clock: Clock | None = None,
         namespace: str = "default",
-        durability: Durability = "full",
-        busy_timeout: float = 30.0,
+        **options: Unpack[Options],
     ) -> SqliteBackend:
         """Open the file, and create it and its tables if they are not there."""
-        backend = cls.at(path, clock=clock, namespace=namespace, durability=durability, busy_timeout=busy_timeout)
+        backend = cls.at(path, clock=clock, namespace=namespace, **options)
         backend.connect()
         return backend
 
@@ -277,11 +268,12 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
     def health(self) -> list[Check]:
         path = self._connections.path
         with self._connections.reading() as connection:
+            tx = Transaction(connection, self._sql, self.clock.micros())
             return [
                 health.of_library(),
                 *health.of_file(path),
                 *health.of_connection(connection, path, self._prefix),
-                health.of_leases(Transaction(connection, self._sql, self.clock.micros())),
+                of_leases(tx.value("oldest_stranded", (tx.now,)), tx.now),
             ]
 
     # Transactions of callers

@@ -10,10 +10,8 @@ from typing import Literal
 from onward.backend import Check
 from onward.backends.sqlite import connection as connections
 from onward.backends.sqlite import library, schema
-from onward.backends.sqlite.transaction import Transaction
-from onward.base.clock import SECOND
 
-__all__ = ["of_connection", "of_file", "of_leases", "of_library", "wal_size"]
+__all__ = ["of_connection", "of_file", "of_library", "wal_size"]
 
 _FREE_ENOUGH = 1024**3
 _FREE_TOO_LITTLE = 64 * 1024**2
@@ -60,19 +58,6 @@ def of_connection(connection: sqlite3.Connection, path: Path, prefix: str) -> li
         ),
         _integrity(connection, path),
     ]
-
-
-def of_leases(tx: Transaction) -> Check:
-    """Check whether leases of dead sessions wait for a sweep."""
-    oldest = tx.value("oldest_stranded", (tx.now,))
-    if oldest is None:
-        return Check(name="leases", status="ok", detail="every running job belongs to a live session")
-    age = max(0, tx.now - oldest) // SECOND
-    return Check(
-        name="leases",
-        status="warn",
-        detail=f"a job started {age} s ago has no live session: it comes back with the next sweep (`onward reap` now)",
-    )
 
 
 def wal_size(path: Path) -> int:

@@ -172,15 +172,13 @@ SELECT json_group_array(
          LIMIT ?3);
 
 -- name: candidates_among
--- The same by their ids, for a store beside a broker: what is due need not have been promoted.  What is at rest in the
--- middle of a transfer (its queue begins with >) cannot be claimed.
+-- The same by their ids, for a store beside a broker: what is due need not have been promoted.
 SELECT job.rowid, job.id, delivery + 1, length(sealed), attempts, crashes, interruptions, waits, parked_since, spent,
        idempotency_key, idempotency_ttl, single_instance, queue, ?2, sealed
   FROM json_each(?1) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  WHERE (state = 'available' OR state IN ('scheduled', 'retryable') AND available_at <= ?2)
    AND (expires_at IS NULL OR expires_at > ?2)
-   AND substr(queue, 1, 1) <> '>'
    AND NOT EXISTS (SELECT 1 FROM onward_queues WHERE name = job.queue AND paused_at IS NOT NULL);
 
 -- name: claim
@@ -350,13 +348,19 @@ UPDATE onward_jobs SET state = 'available', available_at = ?2
 -- Live before finished, by ids.
 SELECT job.id, job.queue, job.job, job.sealed, job.state, job.rank, job.attempts, job.delivery, job.crashes,
        job.interruptions, job.available_at, job.enqueued_at, job.started_at, NULL, job.owner, job.cancel_reason IS NOT NULL,
-       NULL, NULL, job.progress, job.waits, job.parked_since, CASE WHEN job.state = 'scheduled' THEN job.awaits END
+       NULL, NULL, job.progress, job.waits, job.parked_since,
+       CASE WHEN job.state = 'scheduled' THEN job.awaits END,
+       job.max_crashes, job.expires_at, job.spent, job.unique_key, job.key_held IS NOT NULL,
+       job.idempotency_key, job.idempotency_ttl, job.single_instance
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_jobs AS job ON job.id = wanted.value
  UNION ALL
 SELECT done.id, done.queue, done.job, done.sealed, done.state, done.rank, done.attempts, done.delivery, done.crashes,
        done.interruptions, done.available_at, done.enqueued_at, done.started_at, done.finished_at, done.owner, 0,
-       done.result, done.reason, done.progress, done.waits, done.parked_since, NULL
+       done.result, done.reason, done.progress, done.waits, done.parked_since,
+       NULL,
+       done.max_crashes, done.expires_at, NULL, done.unique_key, 0,
+       done.idempotency_key, done.idempotency_ttl, done.single_instance
   FROM json_each(:ids) AS wanted
  CROSS JOIN onward_finished AS done ON done.id = wanted.value;
 
@@ -490,20 +494,20 @@ SELECT id FROM onward_jobs INDEXED BY onward_jobs_owner_idx
 -- name: glance
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.  A row number is given to every job that
 -- ends and none is given twice, but when the last one was removed.
-SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' LIMIT ?1)),
-       (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT ?1)),
-       (SELECT count(*) FROM (SELECT 1 FROM onward_finished LIMIT ?1)),
+SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' LIMIT :at_most)),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT :at_most)),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished LIMIT :at_most)),
        (SELECT count(*)
-          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_discarded_idx WHERE state = 'discarded' LIMIT ?1)),
+          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_tombstone_idx WHERE sealed IS NULL LIMIT :at_most)),
        (SELECT count(*)
-          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_cancelled_idx WHERE state = 'cancelled' LIMIT ?1)),
+          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_discarded_idx WHERE state = 'discarded' LIMIT :at_most)),
        (SELECT count(*)
-          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_tombstone_idx WHERE sealed IS NULL LIMIT ?1)),
+          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_cancelled_idx WHERE state = 'cancelled' LIMIT :at_most)),
        (SELECT coalesce(max(rowid), 0) FROM onward_finished);
 
 -- name: glance_later
 SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
-  FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') LIMIT ?1);
+  FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') LIMIT :at_most);
 
 -- name: glance_due_by_queue
 -- From name to name along the index: the jobs between are passed over.
@@ -514,10 +518,10 @@ WITH RECURSIVE queues (name) AS (
              WHERE state = 'available' AND queue > name ORDER BY queue LIMIT 1)
       FROM queues
      WHERE name IS NOT NULL
-     LIMIT ?2
+     LIMIT :queues
 )
 SELECT name, (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-                                     WHERE state = 'available' AND queue = name LIMIT ?1))
+                                     WHERE state = 'available' AND queue = name LIMIT :at_most))
   FROM queues
  WHERE name IS NOT NULL;
 
@@ -529,17 +533,19 @@ WITH RECURSIVE queues (name) AS (
              WHERE state IN ('scheduled', 'retryable') AND queue > name ORDER BY queue LIMIT 1)
       FROM queues
      WHERE name IS NOT NULL
-     LIMIT ?2
+     LIMIT :queues
+), later (name, counts) AS MATERIALIZED (
+    SELECT name, (SELECT json_array(count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable'))
+                    FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                           WHERE state IN ('scheduled', 'retryable') AND queue = name LIMIT :at_most))
+      FROM queues
+     WHERE name IS NOT NULL
 )
-SELECT name, (SELECT json_array(count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable'))
-                FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                       WHERE state IN ('scheduled', 'retryable') AND queue = name LIMIT ?1))
-  FROM queues
- WHERE name IS NOT NULL;
+SELECT name, counts ->> 0, counts ->> 1 FROM later;
 
 -- name: glance_running_by_queue
 SELECT queue, count(*)
-  FROM (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT ?1)
+  FROM (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT :at_most)
  GROUP BY queue;
 
 -- name: sessions
@@ -629,11 +635,11 @@ DELETE FROM onward_holds
                         LIMIT ?2);
 
 -- name: pause
-INSERT INTO onward_queues (name, paused_at) VALUES (?1, ?2)
+INSERT INTO onward_queues (name, paused_at) VALUES (:queue, :now)
 ON CONFLICT (name) DO UPDATE SET paused_at = excluded.paused_at WHERE paused_at IS NULL;
 
 -- name: resume
-UPDATE onward_queues SET paused_at = NULL WHERE name = ?1 AND paused_at IS NOT NULL;
+UPDATE onward_queues SET paused_at = NULL WHERE name = :queue AND paused_at IS NOT NULL AND reserved_for IS NULL;
 
 -- name: progress
 UPDATE onward_jobs SET progress = ?4 WHERE id = ?1 AND delivery = ?2 AND owner = ?3 AND state = 'executing';
@@ -683,39 +689,42 @@ RETURNING id;
 
 -- Transfer between stores.
 
--- name: requeue_live
-UPDATE onward_jobs SET queue = :onto
- WHERE id IN (SELECT value FROM json_each(:ids)) AND +queue = :queue AND state IN ('scheduled', 'available', 'retryable');
+-- name: reservations
+SELECT name, reserved_for FROM onward_queues WHERE reserved_for IS NOT NULL;
 
--- name: requeue_dead
-UPDATE onward_finished SET queue = :onto
- WHERE id IN (SELECT value FROM json_each(:ids)) AND queue = :queue AND +state = 'discarded' AND sealed IS NOT NULL;
+-- name: reservation
+SELECT reserved_for FROM onward_queues WHERE name = :queue;
 
--- name: moving
--- All that makes a job what it is, and who has confirmed its idempotency key.
-SELECT job.id, job.job, job.sealed, job.state, -job.rank, job.available_at, job.expires_at, job.enqueued_at, job.started_at,
-       job.max_crashes, job.delivery, job.attempts, job.crashes, job.interruptions, job.waits, job.parked_since, job.spent,
-       job.unique_key, job.key_held IS NOT NULL, job.idempotency_key, job.idempotency_ttl, job.single_instance, job.progress,
-       NULL, NULL, NULL, NULL, hold.job_id, hold.token, hold.done_until
+-- name: reserve
+UPDATE onward_queues SET reserved_for = :transfer WHERE name = :queue AND reserved_for IS :was;
+
+-- name: confirmed_keys
+SELECT hold.key, hold.job_id, hold.token, hold.done_until
+  FROM json_each(:keys) AS wanted
+ CROSS JOIN onward_holds AS hold ON hold.kind = 'once' AND hold.key = wanted.value
+ WHERE hold.done_until IS NOT NULL;
+
+-- name: notes_among
+SELECT note.job_id, note.name, note.value, note.at
   FROM json_each(:ids) AS wanted
- CROSS JOIN onward_jobs AS job ON job.id = wanted.value
-  LEFT JOIN onward_holds AS hold ON hold.kind = 'once' AND hold.key = job.idempotency_key AND hold.done_until IS NOT NULL
- WHERE +job.queue = :queue AND job.state <> 'executing'
- UNION ALL
-SELECT done.id, done.job, done.sealed, done.state, -done.rank, done.available_at, done.expires_at, done.enqueued_at,
-       done.started_at, done.max_crashes, done.delivery, done.attempts, done.crashes, done.interruptions, done.waits,
-       done.parked_since, NULL, done.unique_key, 0, done.idempotency_key, done.idempotency_ttl, done.single_instance,
-       done.progress, done.owner, done.finished_at, done.reason, done.result, hold.job_id, hold.token, hold.done_until
-  FROM json_each(:ids) AS wanted
- CROSS JOIN onward_finished AS done ON done.id = wanted.value
-  LEFT JOIN onward_holds AS hold ON hold.kind = 'once' AND hold.key = done.idempotency_key AND hold.done_until IS NOT NULL
- WHERE done.queue = :queue AND +done.state = 'discarded' AND done.sealed IS NOT NULL;
+ CROSS JOIN onward_notes AS note ON note.job_id = wanted.value
+ ORDER BY note.job_id, note.name;
 
--- name: staged
-SELECT job.id FROM json_each(:ids) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value WHERE +job.queue = :queue
- UNION ALL
-SELECT done.id FROM json_each(:ids) AS wanted CROSS JOIN onward_finished AS done ON done.id = wanted.value
- WHERE done.queue = :queue;
+-- name: remove_live
+DELETE FROM onward_jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND state <> 'executing';
+
+-- name: restore_live
+-- Into the columns that the rows name, in place of this one; so it is with the next three.
+INSERT INTO onward_jobs (id) VALUES (:id);
+
+-- name: restore_dead
+INSERT INTO onward_finished (id) VALUES (:id);
+
+-- name: restore_runs
+INSERT INTO onward_attempts (job_id) VALUES (:job_id);
+
+-- name: restore_notes
+INSERT INTO onward_notes (job_id) VALUES (:job_id);
 
 -- name: known
 SELECT job.id FROM json_each(:ids) AS wanted CROSS JOIN onward_jobs AS job ON job.id = wanted.value
@@ -727,49 +736,7 @@ SELECT holder.key_held, holder.id
   FROM json_each(:keys) AS wanted
  CROSS JOIN onward_jobs AS holder INDEXED BY onward_jobs_held_idx ON holder.key_held = wanted.value;
 
--- name: lock_moving_live
--- As they were copied: what changed meanwhile stays.
-SELECT job.id
-  FROM json_each(:seen) AS seen
- CROSS JOIN onward_jobs AS job ON job.id = seen.value ->> 0
- WHERE +job.queue = :queue AND job.state <> 'executing' AND job.state = seen.value ->> 1 AND job.delivery = seen.value ->> 2
-   AND job.attempts = seen.value ->> 3 AND job.crashes = seen.value ->> 4 AND job.interruptions = seen.value ->> 5
-   AND job.available_at = seen.value ->> 6;
-
--- name: lock_moving_dead
-SELECT done.id
-  FROM json_each(:seen) AS seen
- CROSS JOIN onward_finished AS done ON done.id = seen.value ->> 0
- WHERE done.queue = :queue AND +done.state = seen.value ->> 1 AND done.delivery = seen.value ->> 2
-   AND done.attempts = seen.value ->> 3 AND done.crashes = seen.value ->> 4 AND done.interruptions = seen.value ->> 5
-   AND done.finished_at = seen.value ->> 6;
-
--- name: drop_moving_live
-DELETE FROM onward_jobs WHERE id IN (SELECT value FROM json_each(:ids)) AND +queue = :queue AND state <> 'executing';
-
--- name: drop_moving_dead
-DELETE FROM onward_finished WHERE id IN (SELECT value FROM json_each(:ids)) AND queue = :queue;
-
--- name: accept_live
-INSERT INTO onward_jobs (id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
-                         delivery, attempts, crashes, interruptions, waits, parked_since, spent, unique_key, key_held,
-                         idempotency_key, idempotency_ttl, single_instance, progress)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)
-ON CONFLICT DO NOTHING;
-
--- name: accept_dead
-INSERT INTO onward_finished (id, queue, job, sealed, state, rank, available_at, expires_at, enqueued_at, started_at, max_crashes,
-                             delivery, attempts, crashes, interruptions, waits, parked_since, unique_key, idempotency_key,
-                             idempotency_ttl, single_instance, progress, owner, finished_at, reason, result)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, ?25, ?26)
-ON CONFLICT DO NOTHING;
-
--- name: accept_run
-INSERT OR REPLACE INTO onward_attempts (
-       job_id, token, attempt, move, state, at, duration_ms, owner, kind, message, traceback)
-VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11);
-
--- name: accept_holds
+-- name: restore_confirmed
 -- A key that is held here now, or done for longer, stays as it is.
 INSERT INTO onward_holds (kind, key, job_id, token, done_until)
 SELECT 'once', new.value ->> 0, new.value ->> 1, new.value ->> 2, new.value ->> 3 FROM json_each(:confirmed) AS new WHERE true

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from onward.backends.sql import migrations
+from onward.backends.sql import migrations, sections
 from onward.backends.sql.migrations import Migration
-from onward.backends.sql.tables import TABLES
+from onward.backends.sql.sections import TABLES
 from onward.backends.sql.text import TextColumns
-from onward.backends.sqlite import queries
 
 __all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
 
@@ -29,7 +28,7 @@ def version(connection: sqlite3.Connection, prefix: str) -> int:
     table = f"{prefix}migrations"
     if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone() is None:
         return 0
-    (newest,) = connection.execute(queries.prefixed("SELECT max(version) FROM onward_migrations", prefix)).fetchone()
+    (newest,) = connection.execute(sections.prefixed("SELECT max(version) FROM onward_migrations", prefix)).fetchone()
     return newest or 0
 
 
@@ -56,7 +55,7 @@ def script(pending: Sequence[Migration], prefix: str) -> str:
             migration.sql.strip(),
             f"INSERT INTO onward_migrations VALUES ({migration.version}, '{migration.name}', {now});",  # noqa: S608  the name of a file of ours
         ]
-    return queries.prefixed("\n".join([*lines, "COMMIT;"]), prefix)
+    return sections.prefixed("\n".join([*lines, "COMMIT;"]), prefix)
 
 
 def migrate(connection: sqlite3.Connection, prefix: str, *, now: int) -> None:
@@ -76,11 +75,11 @@ def migrate(connection: sqlite3.Connection, prefix: str, *, now: int) -> None:
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration, prefix: str, now: int) -> None:
-    connection.execute(queries.prefixed(_TABLE, prefix))
-    for statement in _statements(queries.prefixed(migration.sql, prefix)):
+    connection.execute(sections.prefixed(_TABLE, prefix))
+    for statement in _statements(sections.prefixed(migration.sql, prefix)):
         connection.execute(statement)
     row = (migration.version, migration.name, now)
-    connection.execute(queries.prefixed("INSERT INTO onward_migrations VALUES (?, ?, ?)", prefix), row)
+    connection.execute(sections.prefixed("INSERT INTO onward_migrations VALUES (?, ?, ?)", prefix), row)
 
 
 def _statements(sql: str) -> Iterator[str]:

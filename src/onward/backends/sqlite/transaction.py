@@ -81,6 +81,13 @@ class Transaction:
         """Run a statement once for each row; return the number of rows written."""
         return self._connection.executemany(self._sql[name], rows).rowcount
 
+    def insert(self, name: str, rows: Sequence[Mapping[str, object]]) -> None:
+        """Run an insert for each row, into the columns that the rows name; what is in the way stays."""
+        if rows:
+            table, names = self._sql[name].partition("(")[0], list(rows[0])
+            values = f"({', '.join(names)}) VALUES (:{', :'.join(names)})"
+            self._connection.executemany(f"{table} {values} ON CONFLICT DO NOTHING", rows)
+
     def rows(self, name: str, parameters: Parameters = ()) -> list[Row]:
         return self._connection.execute(self._sql[name], parameters).fetchall()
 

@@ -3,7 +3,7 @@
     @needs("priorities")
     def test_…(self, backend): ...
 
-The words are the fields of `onward.backend.Capabilities`, and ``inspection``, ``transacts``, ``movable``, ``companion``
+The words are the fields of `onward.backend.Capabilities`, and ``inspection``, ``transacts``, ``transferable``, ``companion``
 and ``emptying`` for backends with those protocols.
 """
 
@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from onward.backend import Capabilities, Emptying, Inspection
 from onward.contract.companion import Companion
 from onward.contract.transactions import Transacts
-from onward.contract.transfer import Movable
+from onward.contract.transfer import Transferable
 
 __all__ = ["missing", "needs"]
 
@@ -24,7 +24,7 @@ Item = TypeVar("Item", bound=Callable[..., Any])
 _PROTOCOLS: dict[str, Any] = {
     "inspection": Inspection,
     "transacts": Transacts,
-    "movable": Movable,
+    "transferable": Transferable,
     "companion": Companion,
     "emptying": Emptying,
 }

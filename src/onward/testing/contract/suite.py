@@ -33,7 +33,6 @@ from onward.testing.contract.fencing import FencingContract, GenerationsContract
 from onward.testing.contract.forgetting import ForgettingContract
 from onward.testing.contract.holds import ConfirmedContract, HoldsContract, TwoHoldsContract
 from onward.testing.contract.inspection import CountsContract, GettingContract, ListingContract, RunNowContract
-from onward.testing.contract.moving import AcceptingContract, WithholdingContract
 from onward.testing.contract.notes import NotesContract
 from onward.testing.contract.overview import OverviewContract, SessionListContract
 from onward.testing.contract.pausing import PausingContract
@@ -48,7 +47,8 @@ from onward.testing.contract.signals import SignalsContract, WaitingForSignalsCo
 from onward.testing.contract.snapshots import SnapshotsContract
 from onward.testing.contract.suspects import SuspectsContract
 from onward.testing.contract.taking import TakingContract
-from onward.testing.contract.transacting import CompletingContract, JoiningContract
+from onward.testing.contract.transacting import CallersConnectionContract, CompletingContract, JoiningContract
+from onward.testing.contract.transfer import RemoveContract, ReservationContract, RestoreContract
 from onward.testing.contract.uniqueness import ReplacingContract, UniquenessContract
 from onward.testing.contract.waiters import WaitersContract, WakingContract
 from onward.testing.contract.waiting import WaitingContract
@@ -120,9 +120,11 @@ class BackendContract(
     WaitingContract,
     QueuesWithWorkContract,
     JoiningContract,
+    CallersConnectionContract,
     CompletingContract,
-    WithholdingContract,
-    AcceptingContract,
+    ReservationContract,
+    RestoreContract,
+    RemoveContract,
     TakingContract,
     NotesContract,
     SignalsContract,

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from onward.backend import Hold, Settlement
-from onward.contract.transfer import Transit
 from onward.job.states import State
-from onward.testing.contract.builders import a_claim, a_lease, a_session, a_turn, an_envelope, ids, some_envelopes
+from onward.testing.contract.builders import a_lease, a_session, a_turn, an_envelope, ids, some_envelopes
 from onward.testing.contract.capabilities import needs
 from onward.testing.contract.stage import Stage
 
@@ -122,14 +121,3 @@ class TakingContract:
 
         assert list(result.woken) == [second.id]
         assert list(backend.turn(a_turn()).woken) == []
-
-    @needs("movable")
-    def test_what_is_at_rest_in_a_move_is_not_taken(self, backend, take):
-        envelope = an_envelope(queue="mail")
-        backend.enqueue([envelope])
-        backend.pause("mail")
-        backend.withhold("mail", Transit("k3f9", "mail").name)
-        backend.pause("mail", paused=False)
-
-        assert take(envelope) == []
-        assert backend.claim(a_claim(queues=("mail",))) == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from onward.backend import TOMBSTONE, Query, QueueCounts, QueueState, Replayed, StoredJob
 from onward.base.clock import SECOND
@@ -171,4 +172,15 @@ class AskedModel(Model):
             awaits=job.awaits if job.state is State.SCHEDULED else None,
             tombstone=job.tombstone,
             runs=tuple(run for (job_id, _), run in sorted(self.records.items()) if job_id == job.id),
+            **({} if job.tombstone else self._continuation(job)),
         )
+
+    def _continuation(self, job: ModelJob) -> dict[str, Any]:
+        """Return what is shown of every job but a tombstone."""
+        lives, envelope = job.state in LIVE, job.envelope
+        names = ("max_crashes", "expires_at", "unique_key", "idempotency_key", "single_instance")
+        return {name: getattr(envelope, name) for name in names} | {
+            "spent": job.spent if lives else None,
+            "key_held": lives and job.unique_key is not None,
+            "idempotency_ttl": envelope.idempotency_ttl if envelope.idempotency_key is not None else 0,
+        }

@@ -131,7 +131,8 @@ CREATE TABLE IF NOT EXISTS onward_sessions (
 
 CREATE TABLE IF NOT EXISTS onward_queues (
     name varchar(100) NOT NULL PRIMARY KEY,
-    paused_at bigint                                -- null: it is open
+    paused_at bigint,                               -- null: it is open
+    reserved_for varchar(500)                       -- a transfer that has not ended: it stays paused
 ) ENGINE = InnoDB ROW_FORMAT = DYNAMIC DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin STATS_AUTO_RECALC = 0;
 
 -- Pointers to the lease that holds a key: valid while that lease is, or until `done_until` once a success confirmed it.  A row

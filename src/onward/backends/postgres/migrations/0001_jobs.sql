@@ -145,7 +145,8 @@ CREATE TABLE onward_sessions (
 
 CREATE TABLE onward_queues (
     name text COLLATE "C" NOT NULL PRIMARY KEY,
-    paused_at bigint                                -- null: it is open
+    paused_at bigint,                               -- null: it is open
+    reserved_for text COLLATE "C"                   -- a transfer that has not ended: it stays paused
 );
 
 -- Pointers to the lease that holds a key: valid while that lease is, or until `done_until` once a success confirmed it.

@@ -13,6 +13,6 @@ local seen = {}
 for at, name in ipairs(names) do
   if at > most and most >= 0 then break end
   local counts = redis.call('HMGET', P .. 'counts:' .. name, SCHEDULED, AVAILABLE, EXECUTING, RETRYABLE)
-  seen[at] = {name, paused[name] and 1 or 0, counts}
+  seen[at] = {name, paused[name] and 1 or 0, counts, redis.call('HGET', P .. 'reserved', name)}
 end
 return {redis.call('HGETALL', P .. 'counts'), seen}

@@ -59,7 +59,7 @@ for _, id in ipairs(ids) do
   end
   if is_damaged then
     -- Its state is not known: only a query for all jobs shows it.
-    if wants_all then found[#found + 1] = {id, raw or '', '', false, false, {}, 0} end
+    if wants_all then found[#found + 1] = {id, raw or '', '', false, false, {}, 0, 0} end
   elseif record and wanted[record[STATE]] and record[TOMB] ~= 1 and (not queue or record[QUEUE] == queue)
       and (not job_name or fixed(record)[JOB] == job_name) then
     found[#found + 1] = shown(id, raw, is_live(raw))

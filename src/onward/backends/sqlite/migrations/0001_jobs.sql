@@ -130,7 +130,8 @@ CREATE TABLE onward_sessions (
 
 CREATE TABLE onward_queues (
     name TEXT NOT NULL PRIMARY KEY,
-    paused_at INTEGER                               -- null: it is open
+    paused_at INTEGER,                              -- null: it is open
+    reserved_for TEXT                               -- a transfer that has not ended: it stays paused
 ) STRICT, WITHOUT ROWID;
 
 -- Pointers to the lease that holds a key: valid while that lease is, or until `done_until` once a success confirmed it.

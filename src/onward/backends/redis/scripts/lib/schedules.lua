@@ -17,7 +17,6 @@ local function remove_unbegun(ids)
     local record = job(id)
     if record and record[STATE] ~= EXECUTING and record[DELIVERY] == 0 then
       drop_live(record)
-      redis.call('DEL', P .. 'notes:' .. id)
       removed[#removed + 1] = id
     end
   end

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections import defaultdict
 
 from onward.backend import QUEUES_AT_A_GLANCE, Overview, QueueCounts
-from onward.backends.postgres.transaction import Transaction
+from onward.backends.sql.statements import SqlTransaction
 from onward.job.states import LIVE, State
 
 __all__ = ["overview"]
 
 
-def overview(tx: Transaction, at_most: int) -> Overview:
+def overview(tx: SqlTransaction, at_most: int) -> Overview:
     glance, later = tx.ask("glance", at_most=at_most), tx.ask("glance_later", at_most=at_most)
     queues = _queues(tx, at_most)
     ((available, executing, everything, tombstones, discarded, cancelled, ended),) = glance.rows()
@@ -30,7 +30,7 @@ def overview(tx: Transaction, at_most: int) -> Overview:
     return Overview(counts=counts, queues=queues, ended=ended)
 
 
-def _queues(tx: Transaction, at_most: int) -> list[QueueCounts]:
+def _queues(tx: SqlTransaction, at_most: int) -> list[QueueCounts]:
     due = tx.ask("glance_due_by_queue", at_most=at_most, queues=QUEUES_AT_A_GLANCE)
     later = tx.ask("glance_later_by_queue", at_most=at_most, queues=QUEUES_AT_A_GLANCE)
     running = tx.ask("glance_running_by_queue", at_most=at_most)
