@@ -11,7 +11,8 @@ from tests.servers.mariadb import mariadb_server
 from tests.servers.postgres import VERSIONS, postgres_server
 from tests.servers.redis import PRODUCTS, redis_server
 
-pytest.register_assert_rewrite("tests.backends.broker_workers")
+for module in ("broker_workers", "contention", "forking", "restarting", "sweeping"):
+    pytest.register_assert_rewrite(f"tests.backends.{module}")
 pytest_plugins = ["tests.ignored_signals", "tests.scheduling", "tests.standstill"]
 
 # No deadlines: on a loaded machine the slow example is the machine's, not the code's.

@@ -58,6 +58,9 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("worker/worker.py", "onward-sweep"): Thread(
         _WORKER, "Reaps and prunes, in a worker without a supervisor.", (505, 490)
     ),
+    ("worker/worker.py", "onward-ticker"): Thread(
+        _WORKER, "Books what schedules have due, in one process of each supervisor."
+    ),
     ("worker/session.py", "onward-renewal"): Thread(
         _WORKER, "Renews the session, where no supervisor does: also that of `process_once` and `drain`.", (505, 390)
     ),
@@ -86,7 +89,7 @@ THREADS: Mapping[tuple[str, str], Thread] = {
     ("backends/companion/deliveries.py", "onward-messages"): Thread(
         _ANY, "Renews the locks of messages that a broker with a companion has delivered."
     ),
-    ("transactions/completing.py", "onward-transaction"): Thread(
+    ("transactions/waiting.py", "onward-transaction"): Thread(
         _WORKER, "Runs the blocking calls of one transaction that an async handler has opened."
     ),
     ("app.py", "onward-closing"): Thread(_ANY, "Closes the store when the last handler has ended, after `close()`."),
@@ -96,7 +99,9 @@ GUARDS: Mapping[str, str] = {
     "base/ids.py": "The last id of the process: ids rise strictly.",
     "base/interruption.py": "Whether a thread is inside code that an asynchronous exception must not tear apart.",
     "base/ipc.py": "The sending end of a socket: messages are written whole.",
+    "client/booking.py": "One look at the schedules at a time.",
     "client/client.py": "The callers' tickets, the one thread that commits, and the callers that wait for it.",
+    "job/steps.py": "The names of a run's steps, and the one read of its notes: a handler may run steps beside each other.",
     "supervisor/store_thread.py": "The sessions to give back, and the order to stop.",
     "supervisor/supervisor.py": "The boards: the store thread reads the sessions' names while the loop replaces processes.",
     "telemetry.py": "The counters; the subscribers and the events that wait for them; what a worker has done, for tests.",

@@ -1,4 +1,4 @@
-"""The application: what a program calls.  Every method hands its call to one of the `Parts` that the wiring made."""
+"""The application: the API that a program calls.  Every method calls one of the `Parts` that the wiring made."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import builtins
 import threading
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from types import TracebackType
 from typing import Any, Concatenate, Literal, ParamSpec, Self, TypeVar, Unpack, overload
 
@@ -13,19 +14,19 @@ from onward import handlers as keyed
 from onward.backend import Backend, Check, Overview, QueueState, Reaped
 from onward.base.clock import Clock
 from onward.base.durations import Duration
-from onward.client.bound_job import Job, JobDecorator, JobHandle, bind
+from onward.client.bound_job import Job, JobDecorator, JobHandle
 from onward.client.builder import Builder
 from onward.client.record import JobRecord, SessionRecord
 from onward.client.results_of_many import aresults, results
 from onward.client.stamps import Stamp
 from onward.config import Settings, SettingsOptions, load
 from onward.errors import OnwardError, OptionError
-from onward.job.context import JobContext
+from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import EnqueueOptions, JobOptions, UsingOptions
 from onward.job.hooks import AroundHook, Only
 from onward.job.states import State
-from onward.operate.inspector import BY_REQUEST
 from onward.operate.pruning import Age, Removed
+from onward.operate.steering import SteersJobs
 from onward.telemetry import Event
 from onward.transactions.joining import Joining
 from onward.wiring import Parts
@@ -43,8 +44,8 @@ H = TypeVar("H", bound=AroundHook)
 S = TypeVar("S", bound=Stamp)
 
 
-class Onward:
-    """An application: its jobs, its store and how they meet.
+class Onward(SteersJobs):
+    """An application: its jobs, its store and its settings.
 
     Making one reaches no server and creates no file: the first use of the store does, or `connect`.
     Settings not given here come from the environment, then from the configuration file, then from the defaults
@@ -64,12 +65,14 @@ class Onward:
         self._parts = parts = Parts(self.settings, clock, handlers or {}, queue_handlers)
         self.backend: Backend = parts.backend
         self.metrics, self.telemetry = parts.metrics, parts.telemetry
-        self.client, self.dead_letters = parts.client, parts.dead_letters
+        self.client, self.dead_letters, self.schedules = parts.client, parts.dead_letters, parts.schedules
+        self.schedule = parts.declarations.declare
         self._handles, self._inspector, self._runner = parts.handles, parts.inspector, parts.runner
+        self._signaller = parts.signaller
         self._closed = False
 
     def connect(self) -> Self:
-        """Reach the store now, check it and bring its tables up to date; else the first use of it does.
+        """Reach the store now, check it and bring its tables up to date; without this the first use does.
 
         For programs that must not start without their store: ``jobs = Onward(url).connect()``.
         """
@@ -83,6 +86,10 @@ class Onward:
         self, function: Callable[Concatenate[JobContext, P], Coroutine[Any, Any, T]], /
     ) -> Job[P, Concatenate[JobContext, P], Coroutine[Any, Any, T], T]: ...
     @overload
+    def job(
+        self, function: Callable[Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T]], /
+    ) -> Job[P, Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T], T]: ...
+    @overload
     def job(self, function: Callable[Concatenate[JobContext, P], T], /) -> Job[P, Concatenate[JobContext, P], T, T]: ...
     @overload
     def job(self, function: Callable[P, Coroutine[Any, Any, T]], /) -> Job[P, P, Coroutine[Any, Any, T], T]: ...
@@ -92,9 +99,8 @@ class Onward:
     def job(self, function: None = None, /, **options: Unpack[JobOptions]) -> JobDecorator: ...
     def job(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
         """Make a function a job: ``@jobs.job`` or ``@jobs.job(queue="mail", max_retries=5)``."""
-        if function is None:
-            return lambda function: bind(function, options, self.client, self._handles)
-        return bind(function, options, self.client, self._handles)
+        make = partial(self._parts.bind, options)
+        return make if function is None else make(function)
 
     @overload
     def around(self, hook: H, /, *, only: Only | None = None) -> H: ...
@@ -152,7 +158,7 @@ class Onward:
         """Enqueue many jobs of one name in one write, all or nothing."""
         checked = EnqueueOptions.check(options)
         envelopes = [self.client.letters.seal_by_name(job, payload, checked) for payload in payloads]
-        return [self._handles.handle(answer) for answer in self.client.enqueue(envelopes)]
+        return list(map(self._handles.handle, self.client.enqueue(envelopes), envelopes))
 
     def transaction(self, connection: Any) -> Joining:
         """Join a transaction of the caller's: a job that is enqueued in it exists if and only if it commits.
@@ -245,20 +251,12 @@ class Onward:
         return self._inspector.queues()
 
     def overview(self, at_most: int = 10_000) -> Overview:
-        """Return states and queues at a glance, nothing counted beyond ``at_most``: cheap enough for every second."""
+        """Return states and queues in a summary, nothing counted beyond ``at_most``: cheap enough for every second."""
         return self._inspector.overview(at_most)
 
     def sessions(self) -> Sequence[SessionRecord]:
         """Return every worker process, and every program with a worker inside."""
         return self._inspector.sessions()
-
-    def cancel(self, job_id: str, reason: str = BY_REQUEST) -> State | None:
-        """Cancel a waiting job, ask a running one to stop.  None if there was nothing to cancel."""
-        return self._inspector.cancel(job_id, reason)
-
-    def retry(self, job_id: str) -> bool:
-        """Run a waiting job now, or give a discarded or cancelled one another life."""
-        return self._inspector.retry(job_id)
 
     def forget(self, key: str, *, job: Job[..., Any, Any, Any] | str | None = None) -> bool:
         """Forget that the work of an idempotency key was done, so that it may be done again.
@@ -302,14 +300,14 @@ class Onward:
         return self._inspector.prune(older_than=older_than, queue=queue, state=state, dry_run=dry_run)
 
     def health(self) -> Sequence[Check]:
-        """Check the store, line by line."""
+        """Check the store.  Returns one `Check` for each line."""
         return self._inspector.health()
 
     # Running
 
     def process_once(self, queue: str = "default") -> WorkerResult:
         """Claim one job, run one attempt of it, settle it."""
-        self._parts.keys.refuse_without_key()
+        self._parts.refuse_to_run()
         return self._runner.process_once(queue)
 
     def drain(self, *queues: str, raising: bool = False) -> int:
@@ -317,7 +315,7 @@ class Onward:
 
         ``raising``: the first attempt that fails is stored as such, and then its exception is raised here: for tests.
         """
-        self._parts.keys.refuse_without_key()
+        self._parts.refuse_to_run()
         return self._runner.drain(queues or None, raising=raising)
 
     def worker(
@@ -394,6 +392,6 @@ class Onward:
         """Count and tell leases that another process gave back."""
         self._inspector.rescued(reaped)
 
-    def parts(self) -> WorkerParts:
-        """Return what a worker is made of."""
-        return self._parts.of_worker()
+    def parts(self, *, ticks: bool = True, deployed_at: int | None = None) -> WorkerParts:
+        """Return what a worker is made of; ``ticks``: whether it books schedules, as of the start of its deployment."""
+        return self._parts.of_worker(ticks=ticks, deployed_at=deployed_at)

@@ -11,6 +11,9 @@
     ├── PayloadTooLarge (ValueError)     refused before anything was stored
     ├── DefinitionError (TypeError)      a handler that cannot become a job
     ├── HookError (RuntimeError)         a hook around attempts that does not yield exactly once
+    ├── StepError (RuntimeError)         a step that cannot be told from another, or whose result cannot be noted
+    ├── NotesFull (ValueError)           a note that is too large, or one too many for its job
+    ├── NoteRejected (ValueError)        a note that no worker or signaller of ours has written
     ├── JobUnfinished
     │   ├── ResultTimeout (TimeoutError) the job did not finish in the time given
     │   └── NoWorker                     no worker could ever finish it
@@ -48,6 +51,10 @@ What a running handler is interrupted by is no `Exception`, so that no ``except 
     JobInterrupted (BaseException)
     ├── JobTimeout                       the job ran past its time-out
     └── JobStopped                       the job was cancelled while it ran
+
+Nor is that by which ``ctx.sleep`` and ``ctx.wait_for`` end a run that goes on later:
+
+    JobSuspended (BaseException)
 """
 
 from __future__ import annotations
@@ -77,11 +84,14 @@ __all__ = [
     "JobInterrupted",
     "JobNotFound",
     "JobStopped",
+    "JobSuspended",
     "JobTimeout",
     "JobUnfinished",
     "KeyInUse",
     "LeaseLost",
     "NoWorker",
+    "NoteRejected",
+    "NotesFull",
     "OnwardError",
     "OptionError",
     "PayloadTooLarge",
@@ -93,6 +103,7 @@ __all__ = [
     "SchemaTooNew",
     "SignatureRejected",
     "SigningKeyMissing",
+    "StepError",
     "StoreCorrupt",
     "StoreFull",
     "TransactionError",
@@ -110,7 +121,7 @@ class OnwardError(Exception):
     """The root of everything Onward raises on purpose."""
 
     def __reduce__(self) -> tuple[object, ...]:
-        # By default an exception is rebuilt from its message alone, which the constructors below do not take.
+        # By default pickle rebuilds an exception from its message alone, which the constructors below do not take.
         return revive, (type(self), *self.args), self.__dict__
 
 
@@ -162,6 +173,18 @@ class HookError(OnwardError, RuntimeError):
     """A hook around the attempts of jobs that does not yield exactly once."""
 
 
+class StepError(OnwardError, RuntimeError):
+    """A step, sleep or wait that was called where its note would mean nothing.  The message says what to do."""
+
+
+class NotesFull(OnwardError, ValueError):
+    """The note is too large, or the job has as many as it may have.  Nothing was stored."""
+
+
+class NoteRejected(OnwardError, ValueError):
+    """What lies in the store under the name of a note was not sealed by a worker or signaller that is trusted here."""
+
+
 class JobUnfinished(OnwardError):
     """The job has not come to an end."""
 
@@ -205,7 +228,7 @@ class ResultUnreadable(OnwardError, ValueError):
 
 
 class KeyInUse(OnwardError):
-    """A job that runs now holds this idempotency key, so it was not forgotten: two runs could meet."""
+    """A running job holds this idempotency key, so it was not forgotten: the work could be done twice."""
 
     def __init__(self, key: str, job: str | None, job_id: str) -> None:
         whose = "" if job is None else f" of {job!r}"
@@ -222,11 +245,11 @@ class TransactionError(OnwardError):
 
 
 class LeaseLost(TransactionError):
-    """The job is no longer this worker's.  Its transaction was rolled back: nothing of it happened."""
+    """The job is no longer this worker's.  Its transaction was rolled back, or the result of its step was not stored."""
 
 
 class TransactionTooLong(TransactionError):
-    """It kept others from writing for too long, and was rolled back: nothing of it happened."""
+    """The transaction kept others from writing for too long, and was rolled back: nothing of it was committed."""
 
 
 class EnvelopeError(OnwardError, ValueError):
@@ -247,11 +270,11 @@ class SignatureRejected(EnvelopeError):
 
 
 class DecryptionFailed(EnvelopeError):
-    """This was encrypted and cannot be decrypted here.  Nothing of it was read."""
+    """An encrypted text cannot be decrypted here.  Nothing of it was read."""
 
 
 class DecryptionKeyMissing(DecryptionFailed):
-    """It was encrypted with a key or an algorithm that this program does not have.  Other programs may."""
+    """A text was encrypted with a key or an algorithm that this program does not have.  Other programs may."""
 
 
 class EncryptionUnavailable(OnwardError):
@@ -271,11 +294,11 @@ class BackendUnavailable(BackendError):
 
 
 class BackendUnreachable(BackendUnavailable):
-    """No connection to the store, or no lock on it, could be had.  Nothing was sent, so nothing was stored."""
+    """The program got no connection to the store, or no lock on it.  Nothing was sent, so nothing was stored."""
 
 
 class StoreFull(BackendUnavailable):
-    """No space is left where the store lives.  The write was rolled back whole; make room and try again."""
+    """The store has no space left.  The write was rolled back whole; make room and try again."""
 
 
 class BackendRefused(BackendError):
@@ -318,8 +341,21 @@ class Unsupported(BackendError):
     """This backend declares that it cannot do that."""
 
 
+class JobSuspended(BaseException):
+    """Raised by ``ctx.sleep`` and ``ctx.wait_for``: this run is over, and the job goes on in a later one.
+
+    ``finally`` blocks of the handler run.  A handler that catches it must raise it again.
+    """
+
+    def __init__(self, delay: float, awaits: str | None = None, notes: tuple[tuple[str, bytes], ...] = ()) -> None:
+        super().__init__("the run is suspended, and the job goes on later")
+        self.delay = delay
+        self.awaits = awaits
+        self.notes = notes
+
+
 class JobInterrupted(BaseException):
-    """Raised in a handler that is to end now.  A handler may catch it to tidy up, and should raise it again."""
+    """Raised in a handler that must end now.  A handler may catch it to clean up, and should raise it again."""
 
 
 class JobTimeout(JobInterrupted):

@@ -1,31 +1,36 @@
-"""From settings to parts: the one place that knows which objects an application is made of, and in which order.
+"""From settings to parts: the one module that knows which objects an application is made of, and in which order.
 
     store, keys, registry ─▶ client ─▶ dead letters, inspector, handles ─▶ transactions ─▶ runtime ─▶ runner, workers
 
-Nothing is reached and nothing is started here: the first use of the store connects.
+The wiring reaches no server and starts no thread: the first use of the store connects.
 """
 
 from __future__ import annotations
 
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
 from functools import partial
+from typing import Any
 
 import msgspec
 
 from onward import handlers as keyed
 from onward.attempt.attempt import Attempt, Runtime
+from onward.attempt.notebook import notes_of
+from onward.attempt.occurrences import Occurrences
 from onward.attempt.report import Reporter
 from onward.attempt.settle import Settler
 from onward.backend import Backend, Inline, Lease
 from onward.backends.opening import located, open_store
 from onward.base.clock import Clock, SystemClock
 from onward.base.failure import storable
-from onward.client.bound_job import HandleSource
+from onward.client.booking import Booker
+from onward.client.bound_job import HandleSource, bind
 from onward.client.client import Client
 from onward.client.letters import LetterWriter
 from onward.client.record import Records
+from onward.client.schedules import ScheduleWriter
 from onward.config import Settings, to_environment
 from onward.errors import BackendUnavailable
 from onward.job.registry import HandlerEntry, Registry
@@ -33,7 +38,10 @@ from onward.job.results import Results
 from onward.job.retry import DEFAULT_POLICY
 from onward.job.states import State
 from onward.operate.dead_letters import DeadLetters
+from onward.operate.declarations import Declarations
 from onward.operate.inspector import Inspector
+from onward.operate.schedules import ScheduleControl
+from onward.operate.signalling import Signaller
 from onward.operate.unsupported_inspection import inspection_of
 from onward.security.keys import Keys
 from onward.telemetry import Metrics, Telemetry
@@ -48,7 +56,7 @@ __all__ = ["Parts"]
 
 
 class Parts:
-    """What one application is made of."""
+    """The parts of one application."""
 
     def __init__(
         self,
@@ -61,7 +69,7 @@ class Parts:
         self.metrics = Metrics(enabled=settings.metrics)
         self.telemetry = Telemetry()
         self.reporter = Reporter(self.metrics, self.telemetry)
-        # Before the store is opened: what should be encrypted must not be stored otherwise.
+        # Before the store is opened: without a key nothing may be stored that should be encrypted.
         self.keys = Keys(
             settings.signing_keys,
             settings.namespace,
@@ -86,9 +94,20 @@ class Parts:
         self.client = Client(
             self.backend, letters, self.telemetry, self.metrics, enqueue_timeout=settings.enqueue_timeout
         )
+        self._schedule_writer = ScheduleWriter(letters, self.keys, settings.namespace)
+        self._booker = Booker(
+            self.backend,
+            self._schedule_writer,
+            self.registry,
+            self.telemetry,
+            clock=self.clock,
+            booked=self.client.booked,
+        )
 
     def _make_operators(self) -> None:
         self.inspection = inspection_of(self.backend)
+        self._notes = notes_of(self.backend)
+        self.signaller = Signaller(self._notes, self.inspection, self.keys.note_seals)
         signing, records = self.keys.signing, Records(self.keys.encryption, self.registry)
         self.dead_letters = DeadLetters(
             self.inspection,
@@ -111,6 +130,17 @@ class Parts:
         )
         self.handles = HandleSource(
             self.inspection, records=records, cancel=self.inspector.cancel, hopeless=self._is_hopeless
+        )
+        self.declarations = Declarations(self._schedule_writer, self._booker, self.settings.environment)
+        self.schedules = ScheduleControl(
+            self.backend,
+            self.inspection,
+            writer=self._schedule_writer,
+            booker=self._booker,
+            client=self.client,
+            handles=self.handles,
+            records=records,
+            declarations=self.declarations,
         )
 
     def _make_engine(self) -> None:
@@ -144,6 +174,10 @@ class Parts:
             transact=partial(open_block, blocks),
             note_after_completion=self._note_after_completion,
             encryption=keys.encryption,
+            notes=self._notes,
+            note_seals=keys.note_seals,
+            patience=settings.lease_for,
+            occurrences=Occurrences(self.backend, self.inspection, settings.namespace),
             verify=keys.signing.verify,
             requires_signatures=keys.signing.required,
         )
@@ -154,13 +188,28 @@ class Parts:
             self.telemetry,
             self._settler,
             lease_for=timedelta(seconds=settings.lease_for),
+            tick=self._booker.look_if_due,
         )
         if isinstance(self.backend, Inline):
             self.client.after_enqueue = self.runner.run_inline
+            self.schedules.run_due = self.runner.drain
 
-    def of_worker(self) -> WorkerParts:
-        """Return what a worker is made of; raise if it must verify jobs and has no key."""
+    def bind(self, options: Mapping[str, Any], function: Callable[..., Any]) -> Any:
+        """Make a function a job, and declare the schedules that were said below."""
+        job = bind(function, options, self.client, self.handles)
+        self.declarations.adopt(function, job)
+        return job
+
+    def refuse_to_run(self) -> None:
+        """Raise if jobs must be verified and there is no key, or if a schedule has no job."""
         self.keys.refuse_without_key()
+        self.declarations.refuse_unmade()
+
+    def of_worker(self, *, ticks: bool = True, deployed_at: int | None = None) -> WorkerParts:
+        """Return what a worker is made of; raise if it could not work."""
+        self.refuse_to_run()
+        if deployed_at is not None:
+            self._booker.declared_at = deployed_at
         self.keys.watch()
         return WorkerParts(
             backend=self.backend,
@@ -172,6 +221,7 @@ class Parts:
             rescued=self.inspector.rescued,
             reap=self.inspector.reap,
             prune=self.inspector.prune,
+            tick=self._booker.look if ticks else None,
         )
 
     def worker(self, options: WorkerOptions) -> Worker:

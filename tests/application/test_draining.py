@@ -26,7 +26,7 @@ def test_the_exception_itself_is_raised_after_its_attempt_was_stored(jobs):
 
     assert raised.value is error
     assert "in ship" in "".join(traceback.format_exception(raised.value))
-    assert (handle.state(), handle.record().errors[-1].kind) == ("retryable", "OutOfStock")
+    assert (handle.state(), handle.record().errors[-1].kind) == ("retryable", f"{__name__}.OutOfStock")
 
 
 def test_so_is_that_of_an_async_handler(jobs):

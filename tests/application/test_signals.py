@@ -74,7 +74,9 @@ def test_a_job_that_asks_for_a_retry_burns_an_attempt(jobs, clock, say):
     record = jobs.get(handle.id)
     assert (result.status, record.state, record.attempts) == ("requeued", "retryable", 1)
     assert wait_of(jobs, handle, clock) == 60
-    assert [(error.kind, error.message) for error in record.errors] == [("Retry", "asked to be retried")]
+    assert [(error.kind, error.message) for error in record.errors] == [
+        ("onward.job.signals.Retry", "asked to be retried")
+    ]
 
 
 def test_a_retry_at_the_end_of_the_budget_dead_letters(jobs, say):

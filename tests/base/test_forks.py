@@ -54,6 +54,37 @@ def test_a_watched_subject_is_told_before_and_after_in_both_processes():
     assert theirs == str(["before subject", "after subject in child"])
 
 
+class BeginsAnew:
+    def __init__(self, notes):
+        self.notes = notes
+
+    def begin_anew(self):
+        self.notes.append("anew")
+
+
+def test_what_the_child_begins_anew_is_called_there_and_nowhere_else():
+    notes = []
+    subject = BeginsAnew(notes)
+    forks.call_in_child(subject.begin_anew)
+
+    theirs = fork_and_ask(lambda: notes)
+
+    assert notes == []
+    assert theirs == str(["anew"])
+
+
+def test_what_is_gone_begins_nothing_anew():
+    notes = []
+    subject = BeginsAnew(notes)
+    forks.call_in_child(subject.begin_anew)
+    watched = len(forks._watched)
+    del subject
+    gc.collect()
+
+    assert fork_and_ask(lambda: notes) == "[]"
+    assert len(forks._watched) < watched
+
+
 def test_what_was_done_first_is_undone_last():
     notes = []
     subjects = [Subject(notes, name) for name in "abc"]
@@ -67,7 +98,7 @@ def test_what_was_done_first_is_undone_last():
     assert after == before[::-1]
 
 
-def test_watching_keeps_nobody_alive():
+def test_watching_keeps_no_object_alive():
     subject = Subject([])
     forks.watch(subject)
     gone = weakref.ref(subject)

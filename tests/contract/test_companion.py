@@ -12,6 +12,7 @@ from onward.testing.contract import BackendContract
 from onward.testing.contract.adoption import AdoptionContract, LostRepliesContract
 from onward.testing.contract.arrows import ArrowsContract
 from onward.testing.contract.batches import TurnsContract
+from onward.testing.contract.booking import BookingContract, TakingBackContract
 from onward.testing.contract.cancelling import CancellingContract, ExpiryContract
 from onward.testing.contract.claiming import ClaimingContract, LeasesContract, OrderContract, PromotionContract
 from onward.testing.contract.clocks import ClocksContract
@@ -104,6 +105,8 @@ class Shared(
     ClocksContract,
     DurabilityContract,
     WaitingContract,
+    BookingContract,
+    TakingBackContract,
 ):
     """The topics in which both have a part.  In the others only the store is asked: they are its own suite's."""
 

@@ -31,3 +31,11 @@ class TestRedis(BackendContract):
                 client.zrem("{onward}:expiry", owner)
 
         return lose
+
+    @pytest.fixture
+    def damage_schedule(self, redis):
+        def damage(name):
+            with redis.client() as client:
+                client.hset("{onward}:schedules", name, b"nonsense")
+
+        return damage

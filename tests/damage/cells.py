@@ -18,6 +18,7 @@ ROWS = {
     "sessions": "owner",
     "queues": "name",
     "holds": "job_id",
+    "schedules": "name",
 }
 
 

@@ -292,7 +292,7 @@ def test_a_job_without_parameters_has_an_empty_payload():
 
 
 def test_names_that_mean_something_elsewhere_are_plain_names_here():
-    def send(self, cls, name, args, kwargs, queue, delay, _private): ...
+    def send(name, self, cls, args, kwargs, queue, delay, _private): ...
 
     arguments = Arguments(send, "send")
 

@@ -18,9 +18,8 @@ from onward import JobRecord, Onward, State
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger, damage_of, scheme_of
 
-__all__ = ["of_worker_processes"]
+__all__ = ["Fleets", "of_worker_processes"]
 
-_FLEETS = 2
 _PATIENCE = 600.0
 # Of a hundred jobs, so many of each kind; and how many runs of each are completed.
 _MIX = {"quick": 60, "slow": 20, "waits": 10, "fails_once": 9, "alone": 1}
@@ -33,7 +32,7 @@ def of_worker_processes(url: str, folder: Path, *, jobs: int, kills: int, restar
     log.touch()
     dice = random.Random(7)
     kinds = dice.choices(list(_MIX), list(_MIX.values()), k=jobs)
-    with closing(Onward(url, max_crashes=1000)) as client, _Fleets(url, log) as fleets:
+    with closing(Onward(url, max_crashes=1000)) as client, Fleets(url, log) as fleets:
         ids: list[str] = []
         blows = _blows(dice, kills, restarts)
         each = max(1, jobs // max(1, len(blows)))
@@ -73,17 +72,19 @@ class _Fleet(NamedTuple):
         return found
 
 
-class _Fleets:
+class Fleets:
     """Some supervisors that share a store."""
 
-    def __init__(self, url: str, log: Path) -> None:
+    def __init__(self, url: str, log: Path, app: str = "tests.proof.kill_shop:jobs", number: int = 2) -> None:
+        self._app = app
+        self._number = number
         self._environment = os.environ | {"KILL_SHOP_URL": url, "KILL_SHOP_LOG": str(log)}
         self._fleets: list[_Fleet] = []
         self._strays: list[tuple[int, str]] = []  # pids are used again: with the moments at which they were started
         self.blows: Counter[str] = Counter()
 
     def __enter__(self) -> Self:
-        self._fleets = [self._start() for _ in range(_FLEETS)]
+        self._fleets = [self._start() for _ in range(self._number)]
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -112,7 +113,7 @@ class _Fleets:
         self._fleets[number] = self._start()
 
     def await_life(self, client: Onward, log: Path, seconds: float) -> None:
-        """Until something runs again, and a little longer: the next blow must find somebody at work."""
+        """Until something runs again, and a little longer: the next blow must find a worker at work."""
         size, deadline = log.stat().st_size, time.monotonic() + 10
         while log.stat().st_size == size and time.monotonic() < deadline and client.counts()[State.AVAILABLE]:
             time.sleep(0.01)
@@ -125,7 +126,7 @@ class _Fleets:
         return [fleet.supervisor.wait() for fleet in self._fleets]
 
     def _start(self) -> _Fleet:
-        command = [sys.executable, "-m", "onward", "worker", "tests.proof.kill_shop:jobs", "--quiet"]
+        command = [sys.executable, "-m", "onward", "worker", self._app, "--quiet"]
         options = ["--processes", "2", "--concurrency", "4", "--shutdown-timeout", "5s"]
         popen = subprocess.Popen([*command, *options], env=self._environment, stderr=subprocess.DEVNULL)
         return _Fleet(popen)

@@ -10,7 +10,20 @@ from typing import Any
 
 from onward.backends.memory import MemoryBackend
 from onward.backends.sqlite import SqliteBackend
-from tests.proof import deep, enqueuers, exactly_once, keyed, kills, labour, long_log, moves, restarts, snapshots, soak
+from tests.proof import (
+    deep,
+    enqueuers,
+    exactly_once,
+    keyed,
+    kills,
+    labour,
+    long_log,
+    moves,
+    restarts,
+    schedules,
+    snapshots,
+    soak,
+)
 from tests.proof.crowd import Tell
 from tests.proof.ledger import Ledger
 from tests.proof.once_shop import STEPS
@@ -33,6 +46,9 @@ __all__ = [
     "processes_enqueue_one_by_one",
     "processes_share_a_file",
     "redis_is_killed",
+    "schedules_on_a_file",
+    "schedules_on_postgres",
+    "schedules_on_redis",
     "threads_share_a_file",
     "threads_share_memory",
     "transactions_on_a_file",
@@ -146,6 +162,18 @@ def redis_is_killed(folder: Path, scale: float, tell: Tell) -> Ledger:
     )
 
 
+def schedules_on_a_file(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _scheduled("sqlite", folder, scale, tell)
+
+
+def schedules_on_postgres(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _scheduled("postgres", folder, scale, tell)
+
+
+def schedules_on_redis(folder: Path, scale: float, tell: Tell) -> Ledger:
+    return _scheduled("redis", folder, scale, tell)
+
+
 def jobs_are_transferred(folder: Path, scale: float, tell: Tell) -> Ledger:
     with (
         private_store("postgres", folder) as postgres,
@@ -182,6 +210,9 @@ PROOFS: tuple[Proof, ...] = (
     claims_behind_a_snapshot,
     claims_in_full_tables,
     redis_is_killed,
+    schedules_on_a_file,
+    schedules_on_postgres,
+    schedules_on_redis,
 )
 
 
@@ -192,6 +223,11 @@ def _soak(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
 
 def _soaked(url: str, scale: float, tell: Tell) -> Ledger:
     return soak.of_a_worker(url, jobs=round(100_000 * scale), restarts=max(8, round(50 * scale)), tell=tell)
+
+
+def _scheduled(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:
+    with private_store(engine, folder) as store:
+        return schedules.of_supervisors(store.url(), folder, seconds=max(8.0, 600 * scale), tell=tell)
 
 
 def _killed(engine: str, folder: Path, scale: float, tell: Tell) -> Ledger:

@@ -105,7 +105,7 @@ def broker(request, tmp_path, served):
 
 
 class Lines(logging.Handler):
-    """A program's own log: what is formatted by somebody else, with all that came beside the message."""
+    """A program's own log: what another formatter makes, with all that came beside the message."""
 
     def __init__(self):
         super().__init__(logging.DEBUG)
@@ -195,7 +195,7 @@ def _printed(store, capsys, monkeypatch, places, ids, settings):
     monkeypatch.setenv("ONWARD_URL", store.url())
     monkeypatch.setenv("ONWARD_STORE", settings.get("store", ""))
     applications = [[]]
-    if places == ["by name of another program"]:  # only the application knows that it is a secret
+    if places == [BY_NAME]:  # only the application knows that it is a secret
 
         class Module(ModuleType):
             @property
@@ -225,23 +225,34 @@ def seen(found):
     return {where for where, text in found.items() if any(sign in text for sign in SIGNS)}
 
 
+EVERYWHERE = {"notes", "events", "errors", "records", "log", "rows", "command line"}
+BY_NAME = "by name of another program"
+TOGETHER = [place for place in PLACES if place != BY_NAME]
+
+
 @pytest.mark.promise("CVE-2020-17495", "CVE-2023-40712")
 @pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("store", ["sqlite"], indirect=True)
 def test_a_secret_is_found_nowhere_but_in_the_sealed_bytes(search, place):
     found = search([place])
 
     assert seen(found) == set()
-    assert all(
-        "***" in found[where] for where in ("notes", "events", "errors", "records", "log", "rows", "command line")
-    )
+    assert all("***" in found[where] for where in EVERYWHERE)
+
+
+@pytest.mark.promise("CVE-2020-17495", "CVE-2023-40712")
+@pytest.mark.parametrize("places", [TOGETHER, [BY_NAME]], ids=["all places", BY_NAME])
+def test_no_store_shows_it(search, places):
+    found = search(places)
+
+    assert seen(found) == set()
+    assert {where: found[where].count("***") >= len(places) for where in found} == dict.fromkeys(EVERYWHERE, True)
 
 
 def test_encrypted_it_is_found_nowhere_at_all(search, store):
     pytest.importorskip("cryptography")
 
-    found = search(
-        [place for place in PLACES if place != "by name of another program"], signing_keys=KEYS, encryption=True
-    )
+    found = search(TOGETHER, signing_keys=KEYS, encryption=True)
 
     assert seen(found) == set()
     assert not any(sign.encode() in store.everything() for sign in SIGNS)
@@ -249,7 +260,7 @@ def test_encrypted_it_is_found_nowhere_at_all(search, store):
 
 @pytest.mark.parametrize("place", ["a parameter", "a dataclass", "a handler with a hook"])
 def test_if_nothing_is_masked_it_is_found_everywhere(search, unmasked, place):
-    assert seen(search([place])) == {"notes", "events", "errors", "records", "log", "rows", "command line"}
+    assert seen(search([place])) == EVERYWHERE
 
 
 def _without_arguments(kept):
@@ -285,7 +296,7 @@ def search_broker(broker, lines):
 
 
 def test_on_a_broker_it_is_found_nowhere_but_in_the_sealed_bytes(search_broker):
-    found = search_broker([place for place in PLACES if place != "by name of another program"])
+    found = search_broker(TOGETHER)
 
     assert seen(found) == set()
     assert all("***" in text for text in found.values())

@@ -15,7 +15,7 @@ import threading
 import time
 from pathlib import Path
 
-from onward import Discard, Fixed, JobContext, Onward  # noqa: F401  tests use them all
+from onward import AsyncJobContext, Discard, Fixed, JobContext, NoDelay, Onward  # noqa: F401  tests use them all
 from onward.telemetry import JobDiscarded
 
 HERE = Path(__file__).parent
@@ -248,6 +248,32 @@ def hold_the_lock_alone(ctx: JobContext) -> int:
     if ctx.delivery == 1:
         ctypes.PyDLL(None).sleep(LONG)
     return ctx.delivery
+
+
+@jobs.job(isolation="process", max_retries=1, retry=NoDelay())
+def step_alone(ctx: JobContext) -> list[int]:
+    first = ctx.step("pid", os.getpid)
+    if ctx.attempt == 1:
+        raise ConnectionError
+    ctx.sleep("a moment", 1)
+    approved = ctx.wait_for("approved", timeout=600, returns=int)
+    return [first, os.getpid(), approved or 0]
+
+
+@jobs.job(isolation="process")
+async def step_async_alone(ctx: AsyncJobContext, path: str) -> int:
+    """The effect is a line in a file; the first process dies after it."""
+    count = await ctx.step("count", count_calls, path)
+    await ctx.step("again", count_calls, path)
+    if ctx.delivery == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return count
+
+
+def count_calls(path: str) -> int:
+    with Path(path).open("a+") as file:
+        file.write("x")
+    return len(Path(path).read_text())
 
 
 @jobs.job(isolation="process", timeout=0.5)

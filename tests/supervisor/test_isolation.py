@@ -108,7 +108,7 @@ def test_what_a_handler_says_reaches_the_record_even_if_it_cannot_be_encoded(sho
 
 
 @pytest.mark.promise("A11")
-def test_a_spare_process_that_died_is_nobodys_crash(shop, start):
+def test_a_spare_process_that_died_is_not_a_crash_of_a_job(shop, start):
     fleet = start(shop, "--concurrency", 1)
     spare = shop.alone.enqueue().result(20)
     os.kill(spare, signal.SIGKILL)
@@ -140,7 +140,7 @@ def test_an_isolated_job_is_told_that_its_lease_is_lost(open_shop, start):
     assert fleet.stop() == 0
 
 
-def test_an_isolated_job_that_says_what_nobody_understands_has_crashed(shop, start):
+def test_an_isolated_job_that_sends_a_malformed_message_has_crashed(shop, start):
     fleet = start(shop)
     (worker,) = fleet.workers(1)
     handle = shop.babble_alone.enqueue()
@@ -151,7 +151,7 @@ def test_an_isolated_job_that_says_what_nobody_understands_has_crashed(shop, sta
 
 
 @pytest.mark.promise("A3", "A11")
-def test_a_worker_that_dies_while_a_process_is_started_leaves_nobody_behind(shop, start):
+def test_a_worker_that_dies_while_a_process_is_started_leaves_no_process_behind(shop, start):
     fleet = start(shop)
     (worker,) = fleet.workers(1)
     shop.add("if not allowed('import'): note('importing'); wait_for('import')")
@@ -163,4 +163,35 @@ def test_a_worker_that_dies_while_a_process_is_started_leaves_nobody_behind(shop
     (record,) = shop.ended(handle)
 
     assert (record.state, record.crashes, record.interruptions) == (State.COMPLETED, 0, 1)
+    assert fleet.stop() == 0
+
+
+@pytest.mark.promise("S62")
+def test_steps_sleep_and_signals_of_an_isolated_job(shop, start):
+    fleet = start(shop)
+    handle = shop.step_alone.enqueue()
+    eventually(lambda: handle.record().waiting_for == "approved")
+    assert shop.jobs.signal(handle.id, "approved", 7)
+    (record,) = shop.ended(handle)
+
+    assert record.state is State.COMPLETED, record.errors
+    first, last, approved = record.result
+    assert (first > 0, last > 0, approved) == (True, True, 7)
+    assert [(note.kind, note.name) for note in shop.jobs.notes(handle.id)] == [
+        ("step", "pid"),
+        ("sleep", "a moment"),
+        ("wait", "approved"),
+        ("signal", "approved"),
+    ]
+    assert fleet.stop() == 0
+
+
+@pytest.mark.promise("S62")
+def test_a_step_is_not_called_again_when_its_isolated_process_dies(shop, start, tmp_path):
+    fleet = start(shop)
+    handle = shop.step_async_alone.enqueue(str(tmp_path / "calls"))
+    (record,) = shop.ended(handle)
+
+    assert (record.state, record.crashes, record.result) == (State.COMPLETED, 1, 1)
+    assert (tmp_path / "calls").read_text() == "xx"
     assert fleet.stop() == 0

@@ -3,120 +3,50 @@
 Nothing here sleeps to let something happen: tests wait for a fact of the worker, or for the store to say so.
 """
 
-import os
 import sys
 import threading
-import time
-from contextlib import ExitStack
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 
 import pytest
 
-from onward import JobContext, Onward, State
-from onward.backends import opening
+from onward import JobContext, State
 from onward.base.clock import boottime
-from onward.telemetry import Event
-from onward.testing import FakeClock
 from onward.worker import pump
 from onward.worker.options import WorkerOptions
 from onward.worker.worker import Worker
+from tests.applications import (
+    clock,
+    eventually,
+    folder,
+    jobs,
+    listen,
+    open_app,
+    open_app_on,
+    own_settings,
+    store,
+    url,
+)
 from tests.worker.stores import Weather, weathered
 
-SHARED_MEMORY = Path("/dev/shm")
-BACKENDS = {"memory": "MemoryBackend", "sqlite": "SqliteBackend"}
-
-
-@pytest.fixture(autouse=True)
-def own_settings(monkeypatch, tmp_path):
-    """No setting of the person who runs the tests reaches them."""
-    for name in [name for name in os.environ if name.startswith("ONWARD_") and name != "ONWARD_PROOF_SCALE"]:
-        monkeypatch.delenv(name)
-    monkeypatch.chdir(tmp_path)
-
-
-@pytest.fixture
-def clock():
-    return FakeClock()
-
-
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request):
-    return request.param
+__all__ = [
+    "clock",
+    "eventually",
+    "folder",
+    "jobs",
+    "listen",
+    "open_app",
+    "open_app_on",
+    "own_settings",
+    "store",
+    "url",
+]
 
 
 @pytest.fixture
-def file(tmp_path):
-    """In memory where the system has room for that, since no machine dies here."""
-    if not SHARED_MEMORY.is_dir():
-        yield tmp_path / "jobs.db"
-        return
-    with TemporaryDirectory(prefix="onward-", dir=SHARED_MEMORY) as folder:
-        yield Path(folder) / "jobs.db"
-
-
-@pytest.fixture
-def url(store, file):
-    return "memory://" if store == "memory" else f"sqlite:///{file}"
-
-
-@pytest.fixture
-def open_app(url, clock):
-    """Open an application: ``open_app(lease_for=1)``.  On SQLite the second one sees the first one's jobs."""
-    with ExitStack() as stack:
-        yield lambda **settings: stack.enter_context(Onward(url, **{"clock": clock, **settings}))
-
-
-@pytest.fixture
-def jobs(open_app):
-    return open_app()
-
-
-@pytest.fixture
-def open_app_on(open_app, store, monkeypatch):
-    """Open an application on the real backend with some of its verbs overridden: ``open_app_on(Mixin, lease_for=1)``."""
-
-    def open_app_on(mixin, **settings):
-        name = BACKENDS[store]
-        with monkeypatch.context() as patch:
-            patch.setattr(opening, name, type(name, (mixin, getattr(opening, name)), {}))
-            return open_app(**settings)
-
-    return open_app_on
-
-
-@pytest.fixture
-def listen():
-    """Hear every event of an application: ``heard = listen(jobs)``, later ``heard(JobFailed)``."""
-
-    def listen(jobs):
-        events = []
-        jobs.on(Event, events.append)
-
-        def heard(*kinds):
-            assert jobs.telemetry.flush()
-            return [event for event in events if isinstance(event, kinds or Event)]
-
-        return heard
-
-    return listen
-
-
-@pytest.fixture
-def eventually():
-    """Wait for a fact: ``eventually(lambda: ctx.cancelled)``.  It fails if the fact never comes, it never just sleeps."""
-
-    def eventually(fact, within=20.0):
-        deadline = time.monotonic() + within
-        while not (value := fact()):
-            assert time.monotonic() < deadline, "it did not come"
-            time.sleep(0.002)
-        return value
-
-    return eventually
+def file(folder):
+    return folder / "jobs.db"
 
 
 @pytest.fixture

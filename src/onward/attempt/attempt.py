@@ -22,12 +22,14 @@ from typing import Any, Protocol
 import msgspec
 
 from onward.attempt.commits import afound_out, found_out
+from onward.attempt.occurrences import Occurrences
 from onward.attempt.overrun import swallowed, told_to_a_task
 from onward.base.backoff import doubling
 from onward.base.clock import SECOND, Clock
 from onward.base.failure import Failure, describe, describe_behind, kind_of, message_of, storable
 from onward.base.logs import get_logger
 from onward.base.wording import a
+from onward.contract.notes import Notes
 from onward.errors import (
     JobTimeout,
 )
@@ -43,6 +45,7 @@ from onward.job.scrubbing import Scrub
 from onward.job.secrets import MASK
 from onward.job.signals import Discard, Retry, Signal
 from onward.security.encryption import Encryption
+from onward.security.note_seals import NoteSeals
 
 __all__ = [
     "Attempt",
@@ -91,6 +94,10 @@ class Runtime:
     transact: Transact
     note_after_completion: Callable[[Attempt], None]  # an error that a run met after its job was completed
     encryption: Encryption
+    notes: Notes
+    note_seals: NoteSeals
+    patience: float  # seconds for which a note is tried again while the store is away
+    occurrences: Occurrences
     verify: Verify | None = None  # before anything of a job is read
     requires_signatures: bool = False
     # Writes under the lease as it is now: its session may have been adopted.  False: it is lost; None: not known now.
@@ -254,6 +261,8 @@ def undecided(
 def _concluded(ready: Ready, runtime: Runtime, value: Any, error: BaseException | None, duration_ms: int) -> Attempt:
     if ready.context is not None and ready.context.completed is not None:
         return _completed(ready, runtime, value, error, duration_ms)
+    if error is None and ready.context is not None:
+        error = ready.context.left_open()
     if value is None and error is None:  # nearly always
         return Attempt(lease=ready.lease, letter=ready.letter, outcome=_DONE, duration_ms=duration_ms)
     if error is None and isinstance(value, Signal):

@@ -9,8 +9,9 @@ import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, Terms, has_waited, parked, scrubber, undecided
 from onward.attempt.hooked import Hooked
+from onward.attempt.notebook import steps_of
 from onward.base.backoff import doubling
-from onward.base.clock import SECOND, Clock, from_micros
+from onward.base.clock import SECOND, from_micros
 from onward.base.failure import Failure, describe, kind_of, name_of, storable
 from onward.base.wording import counted
 from onward.errors import (
@@ -20,7 +21,7 @@ from onward.errors import (
     EnvelopeTooNew,
     SignatureRejected,
 )
-from onward.job.context import JobContext
+from onward.job.context import AsyncJobContext, JobContext
 from onward.job.envelope import Letter, open_sealed
 from onward.job.lease import LARGEST_COUNT, Hold, Lease
 from onward.job.outcome import Cancelled, Dead, Outcome, Skipped, Snoozed
@@ -64,12 +65,12 @@ def _prepared(lease: Lease, runtime: Runtime) -> Ready | Attempt:
         failure = Failure(name_of(NotAllowed), refused)
         return Attempt(lease=lease, letter=letter, outcome=Dead(refused, cause="refused", ran=False), failure=failure)
     terms = _terms(letter, entry, runtime)
-    outcome = _not_now(lease, letter, terms, runtime.clock)
+    lease, outcome = _not_now(lease, letter, terms, runtime)
     if outcome is not None:
         return Attempt(lease=lease, letter=letter, outcome=outcome)
     if runtime.registry.hooks is not None:
         entry = Hooked(entry, runtime.registry.hooks)
-    context = _context(lease, letter, terms, runtime) if entry.takes_context else None
+    context = _context(lease, letter, entry, terms, runtime) if entry.takes_context else None
     return Ready(lease, letter, entry, terms, context)
 
 
@@ -140,23 +141,28 @@ def _terms(letter: Letter, entry: Entry, runtime: Runtime) -> Terms:
     )
 
 
-def _not_now(lease: Lease, letter: Letter, terms: Terms, clock: Clock) -> Outcome | None:
-    if letter.expires_at is not None and letter.expires_at <= clock.micros():
-        return Cancelled("expired")
+def _not_now(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> tuple[Lease, Outcome | None]:
+    """Return why the handler is not called; of a schedule's job, its lease knows the tick that it stands for."""
+    if letter.expires_at is not None and letter.expires_at <= runtime.clock.micros():
+        return lease, Cancelled("expired")
     if lease.hold is Hold.DONE:
-        return Skipped(f"its idempotency key was done by job {lease.holder}")
+        return lease, Skipped(f"its idempotency key was done by job {lease.holder}")
+    if letter.schedule is not None:
+        lease, skipped = runtime.occurrences.judge(lease, letter.schedule)
+        if skipped is not None:
+            return lease, skipped
     if lease.hold is Hold.BUSY:
-        return Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
+        return lease, Snoozed(doubling(1.0, lease.waits + 1, _LONGEST_HOLD_WAIT), waits=lease.waits + 1)
     if lease.attempts > terms.max_retries:
-        return Dead(f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent", cause="spent", ran=False)
-    return None
+        reason = f"its budget of {counted(terms.max_retries + 1, 'attempt')} is spent"
+        return lease, Dead(reason, cause="spent", ran=False)
+    return lease, None
 
 
-def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> JobContext:
-    deadline = None
-    if terms.timeout is not None:
-        deadline = from_micros(runtime.clock.micros() + round(terms.timeout * SECOND))
-    return JobContext(
+def _context(lease: Lease, letter: Letter, entry: Entry, terms: Terms, runtime: Runtime) -> JobContext:
+    now = runtime.clock.micros()
+    deadline = None if terms.timeout is None else from_micros(now + round(terms.timeout * SECOND))
+    context = (AsyncJobContext if entry.is_async else JobContext)(
         id=letter.id,
         job=letter.job,
         name=letter.name or letter.job,
@@ -172,4 +178,7 @@ def _context(lease: Lease, letter: Letter, terms: Terms, runtime: Runtime) -> Jo
         ),
         transact=lambda context, connection: runtime.transact(lease, context, connection),
         scrub=lambda: scrubber(letter, runtime),
+        steps=lambda context: steps_of(context, lease, runtime, prepared_at=now),
     )
+    context.scheduled_for = None if lease.tick is None else from_micros(lease.tick)
+    return context

@@ -94,8 +94,8 @@ class Settler:
                     dead_letter=self._dead_letter(attempt, dead),
                     quotes=dead.quotes,
                 )
-            case Snoozed(delay, waits):
-                return Settlement.snooze(lease, delay, waits=waits)
+            case Snoozed(delay, waits, awaits, notes):
+                return Settlement.snooze(lease, delay, waits=waits, awaits=awaits, notes=notes)
             case Parked(delay, reason):
                 return Settlement.park(lease, delay, reason)
             case Cancelled(reason, ran):

@@ -1,6 +1,6 @@
-"""Jobs run in the thread that enqueues them: the memory backend on a clock that jumps to the next due time.
+"""Jobs that run in the thread that enqueues them: the memory backend on a clock that jumps to the next due time.
 
-For scripts and tests.  Retries are real, delays are not waited for.
+For scripts and tests.  Retries are real; the clock jumps over delays.
 """
 
 from __future__ import annotations
@@ -12,6 +12,8 @@ __all__ = ["SyncBackend"]
 
 
 class SyncBackend(MemoryBackend):
+    """Jobs in memory, on a clock that jumps to the next one that is due."""
+
     def __init__(self, *, clock: Clock | None = None) -> None:
         self.jumping = clock if isinstance(clock, JumpingClock) else JumpingClock(clock)
         super().__init__(clock=self.jumping)

@@ -1,4 +1,4 @@
-"""What must happen around ``os.fork``: one hook for the process, weak references to the objects that need it.
+"""Preparing objects for ``os.fork``: one hook for the process, weak references to the objects that need it.
 
 ``os.register_at_fork`` cannot be undone, so registering objects there would keep every closed application alive.
 """
@@ -8,11 +8,12 @@ from __future__ import annotations
 import os
 import threading
 import weakref
+from collections.abc import Callable
 from typing import Protocol
 
 from onward.base.logs import get_logger
 
-__all__ = ["ForkAware", "watch"]
+__all__ = ["ForkAware", "call_in_child", "watch"]
 
 logger = get_logger("onward")
 
@@ -25,7 +26,8 @@ class ForkAware(Protocol):
     def after_fork(self, *, in_child: bool) -> None: ...
 
 
-_watched: dict[int, weakref.ref[ForkAware]] = {}  # the oldest first, so that all threads take their locks in one order
+# The oldest first, so that all threads take their locks in one order.
+_watched: dict[int, Callable[[], ForkAware | None]] = {}
 
 
 class _Forking(threading.local):
@@ -39,9 +41,31 @@ _forking = _Forking()
 
 
 def watch(subject: ForkAware) -> None:
-    """Call ``subject`` around every fork for as long as it lives."""
+    """Call ``subject`` around every fork, as long as the object exists."""
     key = id(subject)
     _watched[key] = weakref.ref(subject, lambda _: _watched.pop(key, None))
+
+
+def call_in_child(begin_anew: Callable[[], object]) -> None:
+    """Call a method of an object in the child of every fork, for as long as the object lives.
+
+    For what the parent goes on with and the child begins anew: locks that other threads may hold, threads, connections.
+    """
+    subject = _InChild(weakref.WeakMethod(begin_anew, lambda _: _watched.pop(key, None)))
+    key = id(subject)
+    _watched[key] = lambda: subject
+
+
+class _InChild:
+    def __init__(self, begin_anew: weakref.WeakMethod[Callable[[], object]]) -> None:
+        self._begin_anew = begin_anew
+
+    def before_fork(self) -> None:
+        """Do nothing."""
+
+    def after_fork(self, *, in_child: bool) -> None:
+        if in_child and (begin_anew := self._begin_anew()) is not None:
+            begin_anew()
 
 
 def _before() -> None:

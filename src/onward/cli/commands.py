@@ -14,6 +14,7 @@ from onward.cli import (
     migrate,
     move,
     queues,
+    schedules,
     top,
     worker,
 )
@@ -45,6 +46,7 @@ TREE: tuple[Command | Group, ...] = (
     jobs.GROUP,
     dead.GROUP,
     queues.GROUP,
+    schedules.GROUP,
     *maintenance.COMMANDS,
     forget.COMMAND,
     migrate.COMMAND,

@@ -10,6 +10,7 @@ import asyncio
 import functools
 import time
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -26,6 +27,7 @@ from typing import (
 )
 
 from onward.backend import Enqueued, Inspection, StoredJob
+from onward.base.clock import from_micros
 from onward.client.client import Client
 from onward.client.letters import Sealer, refuse_what_it_lacks
 from onward.client.record import JobRecord, Records
@@ -41,7 +43,7 @@ from onward.errors import (
     ResultTimeout,
     ResultUnreadable,
 )
-from onward.job.context import JobContext
+from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import EnqueueOptions, JobDefinition, UsingOptions, define
 from onward.job.envelope import Envelope, Letter
 from onward.job.other_words import METHODS
@@ -106,19 +108,23 @@ class Job(Generic[P, Q, R, T]):
 
     def enqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue one call of the function.  Returns when the job is durable."""
-        return self.handle(self._client.enqueue(self.sealed([(args, kwargs)]))[0])
+        sealed = self.sealed([(args, kwargs)])
+        return self.handle(self._client.enqueue(sealed)[0], sealed[0])
 
     async def aenqueue(self, *args: P.args, **kwargs: P.kwargs) -> JobHandle[T]:
         """Enqueue one call of the function without blocking the event loop."""
-        return self.handle((await self._client.aenqueue(self.sealed([(args, kwargs)])))[0])
+        sealed = self.sealed([(args, kwargs)])
+        return self.handle((await self._client.aenqueue(sealed))[0], sealed[0])
 
     def enqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
         """Enqueue many calls in one write, all or nothing: tuples of positional arguments, or `job.call(...)`."""
-        return [self.handle(answer) for answer in self._client.enqueue(self.sealed_many(calls))]
+        sealed = self.sealed_many(calls)
+        return list(map(self.handle, self._client.enqueue(sealed), sealed))
 
     async def aenqueue_many(self, calls: Iterable[Sequence[Any] | Call]) -> list[JobHandle[T]]:
         """Enqueue many calls in one write without blocking the event loop."""
-        return [self.handle(answer) for answer in await self._client.aenqueue(self.sealed_many(calls))]
+        sealed = self.sealed_many(calls)
+        return list(map(self.handle, await self._client.aenqueue(sealed), sealed))
 
     def call(self, *args: P.args, **kwargs: P.kwargs) -> Call:
         """Make one call for `enqueue_many`, with keywords if need be, or for a schedule."""
@@ -152,9 +158,9 @@ class Job(Generic[P, Q, R, T]):
         key_of = entry.unique_key if self._options.unique_key is None else None
         return self._client.letters.template(entry.definition, self._options, payload, key_of)
 
-    def handle(self, answer: Enqueued) -> JobHandle[T]:
+    def handle(self, answer: Enqueued, envelope: Envelope) -> JobHandle[T]:
         """Return a handle for an answer of the store."""
-        return self._handles.handle(answer, returns=self._entry.returns)
+        return self._handles.handle(answer, envelope, returns=self._entry.returns)
 
     def belongs_to(self, client: Client) -> bool:
         """Return whether this is a job of the application that has this client."""
@@ -179,6 +185,10 @@ class JobDecorator(Protocol):
     def __call__(
         self, function: Callable[Concatenate[JobContext, P], Coroutine[Any, Any, T]], /
     ) -> Job[P, Concatenate[JobContext, P], Coroutine[Any, Any, T], T]: ...
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T]], /
+    ) -> Job[P, Concatenate[AsyncJobContext, P], Coroutine[Any, Any, T], T]: ...
     @overload
     def __call__(
         self, function: Callable[Concatenate[JobContext, P], T], /
@@ -241,10 +251,11 @@ class HandleSource:
         self.cancel = cancel
         self.hopeless = hopeless  # returns whether no worker could ever finish a job that waits
 
-    def handle(self, answer: Enqueued, *, returns: Any = Any) -> JobHandle[Any]:
+    def handle(self, answer: Enqueued, envelope: Envelope, *, returns: Any = Any) -> JobHandle[Any]:
         """Return the handle for an answer of the store: of the job that was created, or of the one that stands for it."""
-        job_id = answer.id if answer.created else (answer.existing_id or answer.id)
-        return JobHandle(job_id, self, created=answer.created, returns=returns)
+        if answer.created:
+            return JobHandle(answer.id, self, returns=returns, enqueued_at=envelope.enqueued_at)
+        return JobHandle(answer.existing_id or answer.id, self, created=False, returns=returns)
 
 
 class JobHandle(Generic[T]):
@@ -253,13 +264,27 @@ class JobHandle(Generic[T]):
     ``created`` is False if another live job with its unique key stands for it: then ``id`` is that one's.
     """
 
-    __slots__ = ("_returns", "_source", "created", "id")
+    __slots__ = ("_enqueued_at", "_returns", "_source", "created", "id")
 
-    def __init__(self, job_id: str, source: HandleSource, *, created: bool = True, returns: Any = Any) -> None:
+    def __init__(
+        self,
+        job_id: str,
+        source: HandleSource,
+        *,
+        created: bool = True,
+        returns: Any = Any,
+        enqueued_at: int | None = None,
+    ) -> None:
         self.id = job_id
         self.created = created
+        self._enqueued_at = enqueued_at
         self._source = source
         self._returns = returns
+
+    @property
+    def enqueued_at(self) -> datetime:
+        """When the job was enqueued.  The store is asked only if another call enqueued it."""
+        return self.record().enqueued_at if self._enqueued_at is None else from_micros(self._enqueued_at)
 
     def record(self) -> JobRecord:
         """Return everything known about the job now."""

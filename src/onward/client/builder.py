@@ -101,10 +101,9 @@ class Builder:
         """Enqueue the job.  Returns when it is durable."""
         payload = self._client.letters.encode(self._handler, self._admitted())
         secrets = places_in(self._payload)
-        (answer,) = self._client.enqueue(
-            [self._client.letters.seal(self.to_definition(), self._options(), payload, secrets=secrets)]
-        )
-        return self._handles.handle(answer)
+        envelope = self._client.letters.seal(self.to_definition(), self._options(), payload, secrets=secrets)
+        (answer,) = self._client.enqueue([envelope])
+        return self._handles.handle(answer, envelope)
 
     def _admitted(self) -> Any:
         """Return the payload as it travels: of a function only a number does, and only within a process."""

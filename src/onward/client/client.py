@@ -86,6 +86,14 @@ class Client:
             self.after_enqueue()
         return answers
 
+    def booked(self, envelopes: Sequence[Envelope]) -> None:
+        """Count and tell jobs that were stored with a change of their schedule."""
+        answers = [Enqueued(envelope.id) for envelope in envelopes]
+        if answers:
+            self.count(envelopes, answers)
+        for envelope, answer in zip(envelopes, answers, strict=True):
+            self._tell(envelope, answer)
+
     def count(self, envelopes: Sequence[Envelope], answers: Sequence[Enqueued]) -> None:
         """Count jobs that were stored, or passed to a transaction of the caller's, and those that another job stands for."""
         if len(envelopes) == 1:  # nearly always
@@ -155,7 +163,7 @@ class GroupCommit:
         self._timeout = timeout
         self._repeats = repeats
         self._begin_anew()
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
     def submit(self, envelopes: Sequence[Envelope]) -> list[Enqueued]:
         """Enqueue these, all or nothing, and return when they are durable."""
@@ -184,18 +192,12 @@ class GroupCommit:
         assert ticket.answer is not None
         return ticket.answer
 
-    def before_fork(self) -> None:
-        """Do nothing: no lock is held over a fork.
-
-        The leader may wait for the store's lock while it holds the commit lock, so a fork must not wait for the commit lock
-        once it has the store's; and the store by itself lets a commit that has begun end first.
-        """
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()  # the tickets belong to threads that do not exist in the child
-
     def _begin_anew(self) -> None:
+        """Forget the tickets: in the child of a fork they belong to threads that do not exist.
+
+        No lock is held over a fork.  The leader may wait for the store's lock while it holds the commit lock, so a fork must
+        not wait for the commit lock once it has the store's; and the store by itself lets a commit that has begun end first.
+        """
         self._tickets: list[_Ticket] = []
         self._tickets_lock = threading.Lock()
         # Reentrant, so that a signal handler that enqueues inside a commit does not wait for itself.

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from onward.backend import Run, SessionState, StoredJob
+from onward.backend import Note, Run, SessionState, StoredJob
 from onward.base.clock import from_micros, to_micros
 from onward.base.credentials import without_credentials
 from onward.base.failure import message_of
@@ -22,9 +22,20 @@ from onward.job.registry import Registry
 from onward.job.scrubbing import Scrub
 from onward.job.secrets import Secret, masked
 from onward.job.states import State
+from onward.job.steps import SIGNAL, SLEEP, STEP, WAIT
 from onward.security.encryption import Encrypted, Encryption
 
-__all__ = ["JobRecord", "Progress", "Records", "RunError", "SessionRecord", "payload_of", "session_record_of"]
+__all__ = [
+    "JobRecord",
+    "NoteRecord",
+    "Progress",
+    "Records",
+    "RunError",
+    "SessionRecord",
+    "note_record_of",
+    "payload_of",
+    "session_record_of",
+]
 
 
 T = TypeVar("T")
@@ -85,6 +96,7 @@ class JobRecord:
     not_before: datetime | None = None  # the instant of `at` or `delay`; `available_at` moves with every retry
     waits: int = 0  # how often in a row a worker put it back without a run: its key is held, or its handler is unknown
     parked_since: datetime | None = None  # since when no worker that claimed it knew it
+    waiting_for: str | None = None  # the signal that it waits for
     has_secrets: bool = False  # whether parameters are secret by their type
     is_defined: bool = True  # whether the application that shows it defines its job, and so knows all secrets
     withholds_result: bool = False  # the result is encrypted, and `result` is a marker
@@ -106,6 +118,28 @@ class JobRecord:
         if letter.enc is None:
             return payload_of(letter)
         return None if self.decrypted is None else _data(self.decrypted.reveal())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoteRecord:
+    """What a job has noted, without the value: a step that is done, a sleep or a wait that began, a signal that came."""
+
+    kind: Literal["step", "sleep", "wait", "signal"]
+    name: str
+    at: datetime
+
+
+_KINDS: tuple[tuple[str, Literal["step", "sleep", "wait", "signal"]], ...] = (
+    (WAIT, "wait"),
+    (SLEEP, "sleep"),
+    (SIGNAL, "signal"),
+    (STEP, "step"),
+)
+
+
+def note_record_of(note: Note) -> NoteRecord:
+    start, kind = next(((start, kind) for start, kind in _KINDS if note.name.startswith(start)), ("", "step"))
+    return NoteRecord(kind=kind, name=note.name.removeprefix(start), at=_shown(note.at))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -201,6 +235,7 @@ def _record(
         not_before=None if letter is None else _when(letter.not_before),
         waits=stored.waits,
         parked_since=_when(stored.parked_since),
+        waiting_for=stored.awaits,
         raw=stored.data,
         has_secrets=bool(secrets),
         withholds_result=isinstance(result, Encrypted),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, TypedDict
 
 import msgspec
 
@@ -31,12 +31,24 @@ from onward.flow.schedule import (
 from onward.job.envelope import Envelope, Letter, Sealed, parted, signed
 from onward.security.keys import Keys
 
-__all__ = ["ScheduleWriter"]
+__all__ = ["PolicyOptions", "ScheduleWriter"]
 
 _PLACE = "/schedules"  # no queue has a slash in its name
 _encode = msgspec.json.Encoder().encode
 _decode = msgspec.json.Decoder(Specification).decode
 _replace = msgspec.structs.replace
+
+
+class PolicyOptions(TypedDict, total=False):
+    """What a schedule says about late, overlapping and simultaneous runs."""
+
+    catch_up: str | int
+    """Of ticks that are late: `"skip"` runs none, `"once"` (by default) the newest, a number so many of the newest."""
+    overlap: str
+    """While an occurrence runs, the next one waits (`"queue"`, by default), is left out (`"skip"`), asks it to stop
+    (`"cancel"`), or runs beside it (`"allow"`)."""
+    spread: Duration | bool | None
+    """How long after its tick a job may be due, the same on every machine. `True` shifts the ticks of `@every`."""
 
 
 class ScheduleWriter:
@@ -59,14 +71,17 @@ class ScheduleWriter:
         self,
         name: str,
         expression: str,
-        call: Call,
+        call: Call | Specification,
         *,
         tz: str = "UTC",
         catch_up: Any = "once",
         overlap: Any = "queue",
         spread: Duration | bool | None = None,
     ) -> Specification:
-        """Check everything that a schedule says; raise for the first thing that is wrong."""
+        """Check everything that a schedule says; raise for the first thing that is wrong.
+
+        ``call``: of the job; or the specification to take it from.
+        """
         self.refuse_without_schedules()
         expression = normal(expression)
         ticks_of(expression, tz)
@@ -137,7 +152,9 @@ class ScheduleWriter:
         )
 
 
-def _template_of(name: str, call: Call) -> tuple[Letter, float | None]:
+def _template_of(name: str, call: Call | Specification) -> tuple[Letter, float | None]:
+    if isinstance(call, Specification):
+        return call.letter, call.expires_in
     if not isinstance(call, Call) or call.job is None:
         raise OptionError(f"schedule {name!r} needs a call of a job, such as report.call('acme'), not {call!r:.60}")
     try:

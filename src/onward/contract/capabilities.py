@@ -62,7 +62,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """It keeps schedules, whose jobs are booked ahead (`onward.contract.schedules`)."""
 
 
-DURABLE, LOSSY = Capabilities(), Capabilities(durable=False)  # of stores that have all other capabilities
+# Of stores that have all other capabilities.
+DURABLE = Capabilities(notes=True, schedules=True)
+LOSSY = Capabilities(durable=False, notes=True, schedules=True)
 
 
 class Check(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,13 +6,15 @@ store by their ids; for sessions, tokens, keys, counters and history the store w
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
+from onward.contract.backend import Backend
 from onward.contract.inspection import Inspection
 from onward.contract.values import TurnResult
 
-__all__ = ["Companion"]
+__all__ = ["Companion", "CompanionStore"]
 
 
 @runtime_checkable
@@ -30,3 +32,7 @@ class Companion(Inspection, Protocol):
     def paused(self) -> Sequence[str]:
         """Return the queues that are paused."""
         ...
+
+
+class CompanionStore(Backend, Companion, ABC):
+    """A backend from which jobs can be claimed by their ids.  Only a type: stores do not derive from it."""

@@ -103,7 +103,7 @@ def _worker(app: Onward, options: ProcessOptions, board: RunBoard) -> Worker:
     quota = Quota(options.max_jobs, recycle_after=options.recycle_after, until_empty=options.until_empty)
     quota.count = board.count
     return Worker(
-        app.parts(),
+        app.parts(ticks=options.ticks, deployed_at=options.deployed_at),
         WorkerOptions.check(queues, options.concurrency, options.limits, options.shutdown_timeout),
         recorder=board,
         quota=quota,

@@ -14,15 +14,20 @@ import resource
 import sys
 import threading
 import traceback
+from collections.abc import Sequence
 from contextlib import suppress
+from itertools import count
 
 import msgspec
 
 from onward.attempt.attempt import Attempt, Ready, Runtime, conclude, run, run_async
+from onward.attempt.notebook import UnsupportedNotes
 from onward.attempt.prepare import prepare
+from onward.backend import Note, Notes, Signalled
 from onward.base.failure import storable
 from onward.base.ipc import IpcChannel, IpcMessage
 from onward.entry.child import leave_signals_to_others, load_application, prepare_process
+from onward.errors import BackendUnavailable
 from onward.job.context import JobContext
 from onward.job.lease import Lease
 from onward.job.outcome import Dead, Outcome, RetryLater
@@ -35,7 +40,9 @@ from onward.worker.isolated import (
     HandlerProgress,
     Imported,
     LeaseIsLost,
+    NoteAnswered,
     RunLease,
+    WriteNote,
 )
 
 __all__ = ["IsolatedRunner", "main"]
@@ -62,7 +69,10 @@ class IsolatedRunner:
     """Waits for leases and runs them."""
 
     def __init__(self, runtime: Runtime, channel: IpcChannel) -> None:
-        self._runtime = dataclasses.replace(runtime, report=self._report)
+        self._notes = _NotesThroughWorker(runtime.notes, channel)
+        supported = not isinstance(runtime.notes, UnsupportedNotes)
+        notes = self._notes if supported else runtime.notes
+        self._runtime = dataclasses.replace(runtime, report=self._report, notes=notes)
         self._channel = channel
         self._runs: queue.SimpleQueue[Lease] = queue.SimpleQueue()
         self._context: JobContext | None = None
@@ -127,6 +137,8 @@ class IsolatedRunner:
                 match message:
                     case RunLease(lease):
                         self._runs.put(lease)
+                    case NoteAnswered() as answer:
+                        self._notes.answered(answer)
                     case LeaseIsLost():
                         if (context := self._context) is not None:
                             context.lose()
@@ -136,6 +148,39 @@ class IsolatedRunner:
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
         self._channel.send(HandlerProgress(fraction, None if note is None else storable(note)))
         return True
+
+
+class _NotesThroughWorker:
+    """The notes of a job that runs here: read by this process, written by the worker, which knows the owner of now."""
+
+    def __init__(self, store: Notes, channel: IpcChannel) -> None:
+        self._store = store
+        self._channel = channel
+        self._numbers = count()
+        self._answers: dict[int, queue.SimpleQueue[NoteAnswered]] = {}
+
+    def note(self, lease: Lease, name: str, value: bytes) -> bool:
+        number = next(self._numbers)
+        waiting = self._answers[number] = queue.SimpleQueue()
+        self._channel.send(WriteNote(number, name, value))
+        answer = waiting.get()  # if the worker is gone, this process ends
+        if answer.problem is not None:
+            raise BackendUnavailable(answer.problem)
+        return answer.noted
+
+    def answered(self, answer: NoteAnswered) -> None:
+        """Pass an answer on to the thread that waits for it."""
+        waiting = self._answers.pop(answer.number, None)
+        if waiting is not None:
+            waiting.put(answer)
+
+    def notes(self, job_id: str) -> Sequence[Note]:
+        return self._store.notes(job_id)
+
+    def signal(
+        self, job_id: str, name: str, value: bytes, *, again: bool = False, at_most: tuple[int, int] = (1000, 4 << 20)
+    ) -> Signalled:
+        return self._store.signal(job_id, name, value, again=again, at_most=at_most)
 
 
 def _sendable(outcome: Outcome) -> Outcome:

@@ -23,8 +23,8 @@ from onward.flow.cron import Timetable, normal, ticks_of
 from onward.job.envelope import CatchUp, Letter, Occurrence, Overlap
 
 __all__ = [
-    "AHEAD",
     "Booking",
+    "Pace",
     "Specification",
     "checked_catch_up",
     "checked_overlap",
@@ -38,9 +38,6 @@ __all__ = [
     "timetable_of",
 ]
 
-AHEAD = 60 * SECOND  # how far ahead ticks are booked
-_LOOK_BEFORE = 45 * SECOND  # what is booked as far as this needs no further look
-_LATE = 60 * SECOND  # a tick that is booked so long after its time is late
 _CLOCK_WENT_BACK = 3600 * SECOND  # beyond this, booking starts over
 _MOST_CAUGHT_UP = 1000
 _MOST_TAKEN_BACK = 500
@@ -156,6 +153,14 @@ def checked_spread(value: Duration | bool | None, expression: str) -> float | bo
 # Booking
 
 
+class Pace(NamedTuple):
+    """How far ahead ticks are booked, in microseconds."""
+
+    ahead: int = 60 * SECOND
+    enough: int = 45 * SECOND  # what is booked as far as this is not written again
+    late: int = 60 * SECOND  # a tick that is booked so long after its time is late
+
+
 class Booking(NamedTuple):
     """What to write: the jobs of these ticks, and how far that is."""
 
@@ -165,14 +170,17 @@ class Booking(NamedTuple):
     started_over: bool  # the clock had gone back too far to wait for it
 
 
-def plan(ticks: Timetable, catch_up: CatchUp, *, booked_until: int, now: int) -> Booking | None:
+_PACE = Pace()
+
+
+def plan(ticks: Timetable, catch_up: CatchUp, *, booked_until: int, now: int, pace: Pace = _PACE) -> Booking | None:
     """Return what to book now; None if there is nothing to write."""
-    started_over = booked_until > now + AHEAD + _CLOCK_WENT_BACK
+    started_over = booked_until > now + pace.ahead + _CLOCK_WENT_BACK
     if started_over:
         booked_until = now
-    elif booked_until >= now + _LOOK_BEFORE:
+    elif booked_until >= now + pace.enough:
         return None
-    late_until, until = now - _LATE, now + AHEAD
+    late_until, until = now - pace.late, now + pace.ahead
     late: list[int] = []
     missed = 0
     if booked_until < late_until:

@@ -9,12 +9,12 @@ another version of the code: `DoesNotFit`.
 from __future__ import annotations
 
 import copy
-import functools
 import inspect
 import math
 import re
 import typing
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import PurePath
 from typing import Any
 
 import msgspec
@@ -22,14 +22,14 @@ import msgspec
 from onward.base.names import suggestion
 from onward.base.wording import a
 from onward.errors import ArgumentError, DefinitionError
-from onward.job.context import JobContext
 from onward.job.definition import refused_as_argument
+from onward.job.parameters import is_context, refuse_impossible, refuse_untold, signature
 from onward.job.payload_limits import DEEPEST, refuse_misshapen
 from onward.job.scrubbing import scrubber
 from onward.job.secret_places import places_of
 from onward.job.secrets import MASK, Secret, is_telling, secrets_in, within
 
-__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_result", "encode_value", "plain", "read_as"]
+__all__ = ["Arguments", "DoesNotFit", "decode_result", "encode_result", "encode_value", "read_as"]
 
 _PLAIN = frozenset({bool, int, float, str, type(None)})
 _PLACE = re.compile(r"(.*) - at `\$\.(\w+)[^`]*`")
@@ -55,14 +55,14 @@ class Arguments:
     )
 
     def __init__(self, function: Callable[..., Any], name: str) -> None:
-        parameters, hints = _signature(function, name)
+        parameters, hints = signature(function, name)
         self._name = name
-        self.takes_context = bool(parameters) and _is_context(parameters[0], hints)
+        self.takes_context = bool(parameters) and is_context(parameters[0], hints)
         if self.takes_context:
             del parameters[0]
         elif parameters:
-            _refuse_untold(parameters[0], hints, name, is_method=_is_in_class(function))
-        _refuse_impossible(parameters, hints, name)
+            refuse_untold(parameters[0], hints, name)
+        refuse_impossible(parameters, hints, name)
         self._positional = tuple(p.name for p in parameters if p.kind is not p.KEYWORD_ONLY)
         self._keyword = tuple(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
         self._names = frozenset((*self._positional, *self._keyword))
@@ -187,70 +187,6 @@ class Arguments:
                 )
 
 
-def plain(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the function that a `functools.partial` calls: it has the annotations."""
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
-
-
-def _signature(function: Callable[..., Any], name: str) -> tuple[list[inspect.Parameter], dict[str, Any]]:
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-        return parameters, typing.get_type_hints(plain(function), include_extras=True)
-    except (TypeError, ValueError) as error:
-        raise DefinitionError(f"job {name!r}: {function!r:.60} is not a plain function: {error}") from None
-    except Exception as error:  # noqa: BLE001  an annotation in quotes may be any expression
-        raise DefinitionError(
-            f"job {name!r}: an annotation cannot be resolved ({error}): import the type where the job is defined, "
-            f"not under TYPE_CHECKING"
-        ) from None
-
-
-def _is_context(parameter: inspect.Parameter, hints: Mapping[str, Any]) -> bool:
-    by_position = parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
-    return by_position and _names_context(hints.get(parameter.name))
-
-
-def _is_in_class(function: Callable[..., Any]) -> bool:
-    outside = getattr(plain(function), "__qualname__", "").rpartition(".")[0]
-    return outside != "" and not outside.endswith("<locals>")
-
-
-def _refuse_untold(first: inspect.Parameter, hints: Mapping[str, Any], name: str, *, is_method: bool) -> None:
-    """Raise for a first parameter whose name says that Onward fills it in, and whose annotation does not."""
-    if first.name in hints:
-        return
-    if first.name in ("ctx", "context"):
-        raise DefinitionError(
-            f"job {name!r}: its first parameter {first.name!r} has no annotation: write `{first.name}: JobContext` to be "
-            f"given the job's context, or annotate it with the type of the argument that it is"
-        )
-    if is_method and first.name in ("self", "cls"):
-        raise DefinitionError(
-            f"job {name!r} is a method, and its {first.name!r} does not travel: make a job of a function, or of a "
-            f"@staticmethod (@jobs.job above it), and pass it what it needs to find the object"
-        )
-
-
-def _names_context(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, JobContext)
-
-
-def _refuse_impossible(parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any], name: str) -> None:
-    for parameter in parameters:
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            raise DefinitionError(f"job {name!r}: *{parameter.name} has no name to travel under: take a list instead")
-        if parameter.kind is parameter.VAR_KEYWORD:
-            raise DefinitionError(f"job {name!r}: **{parameter.name} cannot be checked: take a dict instead")
-        hint = hints.get(parameter.name)
-        if _names_context(hint) or any(map(_names_context, typing.get_args(hint))):
-            raise DefinitionError(
-                f"job {name!r}: a JobContext must be the first parameter, not {parameter.name!r}, "
-                f"and annotated as that and nothing else"
-            )
-
-
 def _struct(name: str, parameters: Iterable[inspect.Parameter], hints: Mapping[str, Any]) -> type[msgspec.Struct]:
     """Build a struct: positional parameters in a base, keyword-only ones above it, each with or without a default."""
     fields: dict[bool, list[Any]] = {True: [], False: []}
@@ -326,6 +262,8 @@ def _not_a_number(value: Any) -> str | None:
 def _encode_hook(value: Any) -> Any:
     if isinstance(value, Secret):
         return value.reveal()
+    if isinstance(value, PurePath):
+        return str(value)
     if hasattr(value, "model_dump") and hasattr(type(value), "model_validate"):
         return value.model_dump(mode="json", by_alias=True, round_trip=True)
     raise TypeError(f"{type(value).__name__} has no JSON form: pass plain data, a dataclass or a pydantic model")
@@ -340,6 +278,10 @@ def _decode_hook(kind: Any, value: Any) -> Any:
             raise ValueError(
                 f"the secret is not {a(getattr(inner, '__name__', str(inner)))}"
             ) from None  # without the value
+    if isinstance(kind, type) and issubclass(kind, PurePath):
+        if not isinstance(value, str):
+            raise ValueError(f"expected the text of a path, got {a(type(value).__name__)}")  # noqa: TRY004  it is caught
+        return kind(value)
     if hasattr(kind, "model_validate"):
         try:
             return kind.model_validate(value)

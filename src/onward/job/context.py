@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import datetime
 from types import TracebackType
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, ParamSpec, Protocol, TypeVar, overload
 
 import msgspec
 
 from onward.base.credentials import without_credentials
+from onward.base.durations import Duration
 from onward.base.logs import Once, get_logger
-from onward.errors import TransactionError
+from onward.errors import StepError, TransactionError
 
-__all__ = ["Completed", "JobContext", "OpenCompletion", "TransactionBlock"]
+__all__ = ["AsyncJobContext", "Completed", "JobContext", "OpenCompletion", "StepsOfRun", "TransactionBlock"]
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 logger = get_logger("onward.job")
 
@@ -34,6 +38,26 @@ class TransactionBlock(Protocol):
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None, /
     ) -> None: ...
+
+
+class StepsOfRun(Protocol):
+    """The steps of one run (`onward.job.steps.Steps`)."""
+
+    pending: set[str]
+
+    def step(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any: ...
+
+    def sleep(self, name: str, duration: Duration | None) -> None: ...
+
+    def wait_for(self, name: str, timeout: Duration, returns: Any) -> Any: ...
+
+    async def step_async(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Any: ...
+
+    async def sleep_async(self, name: str, duration: Duration | None) -> None: ...
+
+    async def wait_for_async(self, name: str, longest: Duration, returns: Any) -> Any: ...
+
+    def left_open(self) -> StepError | None: ...
 
 
 class Completed(NamedTuple):
@@ -80,15 +104,19 @@ class JobContext:
     """The fencing token: it grows with every claim of this job."""
     deadline: datetime | None
     """When this run is interrupted, if it has a time-out."""
+    scheduled_for: datetime | None
+    """The tick of its schedule that this run is for; of a late run that stands for others, the newest. None without one."""
 
     __slots__ = (
         "_attend",
         "_began",
         "_cancelled",
         "_lost",
+        "_make_steps",
         "_payload",
         "_report",
         "_scrub",
+        "_steps",
         "_transact",
         "alone",
         "attempt",
@@ -96,12 +124,14 @@ class JobContext:
         "deadline",
         "delivery",
         "id",
+        "in_transaction",
         "job",
         "max_retries",
         "meta",
         "name",
         "open_completion",
         "queue",
+        "scheduled_for",
     )
 
     def __init__(
@@ -120,6 +150,7 @@ class JobContext:
         report: Callable[[float, str | None], bool] | None = None,
         transact: Callable[[JobContext, Any], TransactionBlock] | None = None,
         scrub: Callable[[], Callable[[str], str]] | None = None,
+        steps: Callable[[JobContext], StepsOfRun] | None = None,
     ) -> None:
         self.id = id
         self.job = job
@@ -134,7 +165,11 @@ class JobContext:
         self._report = report
         self._transact = transact
         self._scrub = scrub
+        self._make_steps = steps
+        self._steps: StepsOfRun | None = None
+        self.in_transaction = False
         self._attend: Callable[[int], None] | None = None
+        self.scheduled_for = None
         self.alone = False  # whether the job has a process of its own: then that whole process group is ended
         self._began = False
         self.completed: Completed | None = None
@@ -185,6 +220,52 @@ class JobContext:
             told = self.scrub(problem)
             logger.warning("job %s %s reports progress that cannot be noted: %s", self.job, self.id, told)
 
+    @overload
+    def step(self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    @overload
+    def step(self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> T: ...
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function once over all runs of this job: once it has returned and that is noted, later runs get the
+        noted result.  A crash between the two calls it again: give the other side ``ctx.key(name)`` to tell.
+
+        The result travels as JSON, like that of a job, and is read as the type that the function says it returns.
+        """
+        return self._stepping(f"ctx.step({name!r:.60})").step(name, function, args, kwargs)
+
+    def sleep(self, name: str, duration: Duration | None = None) -> None:
+        """Go on so much later, in another run: no worker is held meanwhile.  It raises `JobSuspended`; let that pass."""
+        self._stepping(f"ctx.sleep({name!r:.60})").sleep(name, duration)
+
+    @overload
+    def wait_for(self, name: str, *, timeout: Duration, returns: type[T]) -> T | None: ...
+    @overload
+    def wait_for(self, name: str, *, timeout: Duration, returns: Any = Any) -> Any: ...
+    def wait_for(self, name: str, *, timeout: Duration, returns: Any = Any) -> Any:
+        """Return the value that ``jobs.signal(id, name, value)`` brought, in this run or a later one; None if none came in
+        time.  It raises `JobSuspended` while it waits; let that pass.
+        """
+        return self._stepping(f"ctx.wait_for({name!r:.60})").wait_for(name, timeout, returns)
+
+    def key(self, name: str) -> str:
+        """Return a text that is the same in every run of this job: an idempotency key for what a step calls."""
+        return f"{self.id}/{name}"
+
+    def _stepping(self, call: str) -> StepsOfRun:
+        if self.in_transaction or self.completed is not None:
+            raise StepError(
+                f"{call} in ctx.transaction(), which completes the job when it ends: put the effect itself into the "
+                f"block, and steps before it"
+            )
+        if self._steps is None:
+            if self._make_steps is None:
+                raise StepError(f"{call}: there is no store here to note it in, for this context was made by hand")
+            self._steps = self._make_steps(self)
+        return self._steps
+
+    def left_open(self) -> StepError | None:
+        """Return what is wrong with the steps of a run that returned.  Called by the worker."""
+        return None if self._steps is None else self._steps.left_open()
+
     def transaction(self, connection: Any = None) -> TransactionBlock:
         """``with ctx.transaction() as conn:`` what is written and enqueued through ``conn`` is committed together with
         the success of this job, when the block ends; or nothing of it is.  ``conn`` is a connection of the store's driver.
@@ -204,7 +285,11 @@ class JobContext:
             raise TransactionError(
                 "this run has already had its transaction: a run is completed once, so put all of it into one block"
             )
-        self._began = True
+        self._began = self.in_transaction = True
+
+    def leave_transaction(self) -> None:
+        """Mark that the block has ended.  Called by its block."""
+        self.in_transaction = False
 
     def complete(self, completed: Completed) -> None:
         """Mark the job as completed.  Called when its transaction is known to be committed."""
@@ -233,6 +318,47 @@ class JobContext:
 
     def __repr__(self) -> str:
         return f"<JobContext {self.name} {self.id} attempt {self.attempt}>"
+
+
+class AsyncJobContext(JobContext):
+    """The context of an async handler: the same, and its steps, sleeps and waits are awaited."""
+
+    __slots__ = ()
+
+    @overload  # type: ignore[override]  # the same words, in the other colour
+    def step(
+        self, name: str, function: Callable[P, Awaitable[T]], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    @overload
+    def step(
+        self, name: str, function: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs
+    ) -> Coroutine[Any, Any, T]: ...
+    def step(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Call a function once over all runs of this job: ``await ctx.step("charge", charge, amount)``."""
+        return self._called(f"ctx.step({name!r:.60})", lambda steps: steps.step_async(name, function, args, kwargs))
+
+    def sleep(self, name: str, duration: Duration | None = None) -> Coroutine[Any, Any, None]:  # type: ignore[override]
+        """Go on so much later, in another run: ``await ctx.sleep("cool-off", "3d")``."""
+        return self._called(f"ctx.sleep({name!r:.60})", lambda steps: steps.sleep_async(name, duration))
+
+    @overload  # type: ignore[override]
+    def wait_for(self, name: str, *, timeout: Duration, returns: type[T]) -> Coroutine[Any, Any, T | None]: ...
+    @overload
+    def wait_for(self, name: str, *, timeout: Duration, returns: Any = Any) -> Coroutine[Any, Any, Any]: ...
+    def wait_for(self, name: str, *, timeout: Duration, returns: Any = Any) -> Any:
+        """Return the value of a signal, None if none came in time: ``await ctx.wait_for("paid", timeout="7d")``."""
+        call = f"ctx.wait_for({name!r:.60})"
+        return self._called(call, lambda steps: steps.wait_for_async(name, timeout, returns))
+
+    def _called(self, call: str, act: Callable[[StepsOfRun], Coroutine[Any, Any, T]]) -> Coroutine[Any, Any, T]:
+        steps = self._stepping(call)
+        steps.pending.add(call)
+
+        async def awaited() -> T:
+            steps.pending.discard(call)
+            return await act(steps)
+
+        return awaited()
 
 
 def _fraction(value: Any) -> float | None:

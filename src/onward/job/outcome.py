@@ -10,7 +10,7 @@ import msgspec
 from onward.base.durations import seconds
 from onward.base.failure import kind_of
 from onward.base.wording import counted
-from onward.errors import JobTimeout
+from onward.errors import JobSuspended, JobTimeout
 from onward.job.lease import Lease
 from onward.job.retry import RetryPolicy, planned
 from onward.job.signals import Discard, Retry, Snooze
@@ -80,6 +80,8 @@ class Snoozed(msgspec.Struct, frozen=True, tag=True):
 
     delay: float
     waits: int = 0
+    awaits: str | None = None  # the signal that makes it due sooner
+    notes: tuple[tuple[str, bytes], ...] = ()
 
 
 class Parked(msgspec.Struct, frozen=True, tag=True):
@@ -129,6 +131,8 @@ def decide(error: BaseException | None, lease: Lease, job: Budget, rng: Random) 
     """
     if error is None:
         return Done()
+    if type(error) is JobSuspended:
+        return Snoozed(error.delay, awaits=error.awaits, notes=error.notes)
     # By type, here and below: a class may override `isinstance`.
     if issubclass(type(error), Snooze):
         return Snoozed(max(1.0, seconds(error.delay, "Snooze(delay)")))  # type: ignore[attr-defined]

@@ -17,15 +17,16 @@ from onward.base import names
 from onward.base.failure import describe
 from onward.base.logs import get_logger
 from onward.errors import DefinitionError, JobInterrupted, OptionError
-from onward.job.arguments import Arguments, plain
-from onward.job.context import JobContext
+from onward.job.arguments import Arguments
+from onward.job.context import AsyncJobContext, JobContext
 from onward.job.definition import JobDefinition
 from onward.job.envelope import Letter
 from onward.job.hooks import Hook, add_hook, refuse_missed
+from onward.job.parameters import plain
 from onward.job.scrubbing import Scrub, scrubber
 from onward.job.unique_key import UniqueKey
 
-__all__ = ["Entry", "FunctionEntry", "Handler", "HandlerEntry", "NotAllowed", "Ran", "Registry"]
+__all__ = ["Entry", "FunctionEntry", "Handler", "HandlerEntry", "NotAllowed", "Ran", "Registry", "returns_of"]
 
 
 logger = get_logger("onward")
@@ -106,7 +107,9 @@ class FunctionEntry:
         self.arguments = Arguments(function, definition.name)
         self.takes_context = self.arguments.takes_context
         self.is_async = inspect.iscoroutinefunction(function)
-        self.returns = _returns(function)
+        if self.takes_context and not self.is_async:
+            _refuse_awaiting_context(function, definition.name)
+        self.returns = returns_of(function)
         self.check = self.arguments.check
         self.secrets = self.arguments.secrets
         given = definition.unique_key
@@ -322,7 +325,18 @@ def _place(entry: Entry) -> str:
     return "" if code is None else f", in {code.co_filename}, line {code.co_firstlineno}"
 
 
-def _returns(function: Callable[..., Any]) -> Any:
+def _refuse_awaiting_context(function: Callable[..., Any], name: str) -> None:
+    """Raise if a plain function asks for a context whose steps it could not await."""
+    hints = typing.get_type_hints(plain(function))
+    if any(hint is AsyncJobContext for hint in hints.values()):
+        raise DefinitionError(
+            f"job {name!r} is a plain function and asks for an AsyncJobContext, whose steps are awaited: write "
+            f"`ctx: JobContext`, or make it an `async def`"
+        )
+
+
+def returns_of(function: Callable[..., Any]) -> Any:
+    """Return the type that a function says it returns, by which what it returned is read again."""
     try:
         hint = typing.get_type_hints(plain(function)).get("return", Any)
     except NameError:

@@ -350,7 +350,7 @@ def _instead(
     with suppress(BaseException):  # its cap may be broken, too
         if policy.max is not None:
             seconds = min(seconds, _as_delay(policy.max))
-    return Delay(seconds, f"{kind_of(policy)} {problem}; the default policy decides instead")
+    return Delay(seconds, f"{kind_of(policy).rpartition('.')[2]} {problem}; the default policy decides instead")
 
 
 def _unit(jitter: Jitter, retry_no: int, job_id: str | None, rng: _Random | None) -> float:

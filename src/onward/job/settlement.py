@@ -11,7 +11,7 @@ store calls them, or says where it repeats them and why.
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, TypedDict, Unpack
 
 import msgspec
 
@@ -42,6 +42,14 @@ __all__ = [
 ]
 
 SettlingMove = Literal["ack", "skip", "nack", "abandon", "snooze", "park", "cancelled", "release", "crashed"]
+
+
+class RunRecord(TypedDict, total=False):
+    """What is put on record of the run that a settlement ends.  The fields of `Settlement`."""
+
+    failure: Failure | None
+    duration_ms: int
+    quotes: bool
 
 
 class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -95,27 +103,10 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     @classmethod
     def nack(
-        cls,
-        lease: Lease,
-        delay: float = 0,
-        *,
-        failure: Failure | None = None,
-        duration_ms: int = 0,
-        ran: bool = True,
-        spent: str | None = None,
-        quotes: bool = False,
+        cls, lease: Lease, delay: float = 0, *, ran: bool = True, spent: str | None = None, **run: Unpack[RunRecord]
     ) -> Settlement:
         """Retry the job after a delay: it failed.  ``spent``: it failed for good, but could not be dead-lettered yet."""
-        return cls(
-            lease=lease,
-            move="nack",
-            ran=ran,
-            delay=delay,
-            failure=failure,
-            duration_ms=duration_ms,
-            spent=spent,
-            quotes=quotes,
-        )
+        return cls(lease=lease, move="nack", ran=ran, delay=delay, spent=spent, **run)
 
     @classmethod
     def abandon(
@@ -124,22 +115,11 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         reason: str,
         *,
         ran: bool = True,
-        failure: Failure | None = None,
-        duration_ms: int = 0,
         dead_letter: Envelope | None = None,
-        quotes: bool = False,
+        **run: Unpack[RunRecord],
     ) -> Settlement:
         """Dead-letter the job: it failed for good."""
-        return cls(
-            lease=lease,
-            move="abandon",
-            ran=ran,
-            reason=reason,
-            failure=failure,
-            duration_ms=duration_ms,
-            dead_letter=dead_letter,
-            quotes=quotes,
-        )
+        return cls(lease=lease, move="abandon", ran=ran, reason=reason, dead_letter=dead_letter, **run)
 
     @classmethod
     def snooze(
@@ -160,26 +140,9 @@ class Settlement(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return cls(lease=lease, move="park", ran=False, delay=delay, reason=reason, waits=lease.waits + 1)
 
     @classmethod
-    def cancelled(
-        cls,
-        lease: Lease,
-        reason: str,
-        *,
-        ran: bool = False,
-        failure: Failure | None = None,
-        duration_ms: int = 0,
-        quotes: bool = False,
-    ) -> Settlement:
+    def cancelled(cls, lease: Lease, reason: str, *, ran: bool = False, **run: Unpack[RunRecord]) -> Settlement:
         """Cancel the job: it was stopped, or expired before it started."""
-        return cls(
-            lease=lease,
-            move="cancelled",
-            ran=ran,
-            reason=reason,
-            failure=failure,
-            duration_ms=duration_ms,
-            quotes=quotes,
-        )
+        return cls(lease=lease, move="cancelled", ran=ran, reason=reason, **run)
 
     @classmethod
     def release(cls, lease: Lease) -> Settlement:

@@ -1,4 +1,4 @@
-r"""Who wrote a job: a signature over its sealed bytes, checked before anything of them is read.
+r"""Signing jobs: a signature over the sealed bytes, which a worker checks before it reads any of them.
 
     onward/1 <key-id> <signature>\n<sealed bytes>
 
@@ -29,13 +29,15 @@ from onward.security.key_ring import Key, KeyRing, Mode
 __all__ = ["Signer", "Signing", "Unverified"]
 
 _Mac = Callable[[bytes], bytes]  # sealed bytes -> their signature, as text, with the end of the line
-Unverified = Callable[[Sealed, str], None]  # what is run although it was not verified, and why it was not
+Unverified = Callable[
+    [Sealed, str], None
+]  # called with a job that runs although it was not verified, and why it was not
 
 _BLOCK = 64  # bytes in a block of SHA-256
 _INNER = bytes(byte ^ 0x36 for byte in range(256))
 _OUTER = bytes(byte ^ 0x5C for byte in range(256))
 _LINE = 45  # bytes of a signature in base64, and the end of the line
-_MOST_QUEUES = 4096  # prepared states that are kept: names of queues may be made up as one goes
+_MOST_QUEUES = 4096  # prepared states to keep: a program may make up any number of queue names
 
 
 class Signer:
@@ -53,13 +55,30 @@ class Signer:
         self._usual: dict[str, _Mac] = {}
 
     def sign(self, queue: str) -> Callable[[bytes], bytes]:
-        """Return what puts a header before the sealed bytes of this queue's jobs."""
+        """Return the function that puts a header before the sealed bytes of this queue's jobs."""
         assert self._signing is not None
         mac, start = self._mac(self._signing, queue), self._start
         return lambda body: b"%b%b%b" % (start, mac(body), body)
 
+    def sign_note(self, queue: str, place: bytes) -> tuple[bytes, bytes]:
+        """Return the start of the header of a note, and the signature over its place and value, with the end of the line."""
+        assert self._signing is not None
+        return self._start, self._note_mac(self._signing, queue)(place)
+
+    def refuses_note(self, queue: str, key_id: bytes, signature: bytes, place: bytes) -> str | None:
+        """Say why no key of the ring has signed this note; None if one has."""
+        key = self._active.get(key_id)
+        if key is None:
+            return self._stranger(key_id)
+        if compare_digest(self._note_mac(key, queue)(place), signature + b"\n"):
+            return None
+        return (
+            f"its signature by key {key_id.decode()} does not match: it was changed, or signed for another job, name, queue "
+            f"or namespace"
+        )
+
     def body(self, sealed: Sealed) -> bytes | None:
-        """Return the sealed bytes if the key that signs here has signed them, as it has nearly always."""
+        """Return the sealed bytes if the key that signs here has signed them: the usual case, and the fastest."""
         data = sealed.data
         if self._signing is None or not data.startswith(self._start):
             return None
@@ -70,7 +89,7 @@ class Signer:
         return body if compare_digest(mac(body), data[len(self._start) : self._length]) else None
 
     def refusal(self, queue: str, key_id: bytes, signature: bytes, body: bytes) -> str | None:
-        """Say why no key of the ring has signed this for this queue; None if one has."""
+        """Return why the signature does not count for this queue; None if it does."""
         mac = self._prepared.get((key_id, queue))
         if mac is None:
             key = self._active.get(key_id)
@@ -81,12 +100,12 @@ class Signer:
         if compare_digest(mac(body), signature + b"\n"):
             return None
         return (
-            f"its signature by key {key_id.decode()} does not match: the bytes are not those that were signed, or they were "
+            f"its signature by key {key_id.decode()} does not match: its bytes were changed, or they were "
             f"signed for another queue or namespace, or with another secret"
         )
 
     def knows(self, key_id: bytes) -> bool:
-        """Return whether more can be said of a key than that it is unknown here."""
+        """Return whether a key is on the ring, revoked ones included."""
         return key_id == UNSIGNED or key_id in self._active or key_id in self._revoked
 
     def _stranger(self, key_id: bytes) -> str:
@@ -96,6 +115,10 @@ class Signer:
         if key_id in self._revoked:
             return f"it was signed with key {told}, which is revoked"
         return f"it was signed with key {told}, which is not known here"
+
+    def _note_mac(self, key: Key, queue: str) -> _Mac:
+        start = _parts(b"onward note", str(VERSION).encode(), key.id.encode())
+        return _prepare(_key_of_queue(key.secret, self._namespace, queue), start)
 
     def _mac(self, key: Key, queue: str) -> _Mac:
         key_id = key.id.encode()
@@ -110,7 +133,7 @@ class Signer:
 
 
 class Signing:
-    """What an application does about signatures: it signs if it has a key, and verifies as its mode says."""
+    """Signs an application's jobs if it has a key, and verifies them as its mode says."""
 
     def __init__(
         self,
@@ -121,7 +144,7 @@ class Signing:
         unverified: Unverified,
         look: Callable[[], object] | None = None,  # for keys that are new: may `adopt` another ring
     ) -> None:
-        # With a ring and no mode, "off" would verify nothing though there are keys, and "require" would stop a roll-out.
+        # With a ring and no mode it warns: "off" would ignore the keys, and "require" would refuse jobs during a roll-out.
         self.mode: Mode = mode or ("off" if ring is None else "warn")
         self._namespace = namespace
         self._unverified = unverified
@@ -129,7 +152,7 @@ class Signing:
         self.adopt(ring)
 
     def adopt(self, ring: KeyRing | None) -> None:
-        """Sign and verify with these from now on."""
+        """Sign and verify with these keys from now on."""
         self._ring = ring
         self._signer = Signer(ring, self._namespace)
 
@@ -139,14 +162,14 @@ class Signing:
 
     @property
     def sign(self) -> Sign | None:
-        """How jobs are signed here; None if they are not."""
+        """The function that signs jobs here; None if they are not signed."""
         if self._ring is not None:
             return self._sign
         return self._refuse if self.required else None
 
     @property
     def verify(self) -> Verify | None:
-        """How jobs are verified here; None if they are not."""
+        """The function that verifies jobs here; None if they are not verified."""
         match self.mode:
             case "off":
                 return None
@@ -162,6 +185,27 @@ class Signing:
                 "signing is 'require' and there is no key: set ONWARD_SIGNING_KEYS, ONWARD_SIGNING_KEYS_FILE or "
                 "Onward(signing_keys=...); `onward keys new` makes one"
             )
+
+    def sign_note(self, job_id: str, queue: str, name: str, value: bytes) -> bytes:
+        """Return the value of a note with its header."""
+        if self._ring is None:
+            self.refuse_without_key()
+            return b"onward/%d - -\n%b" % (VERSION, value)
+        start, line = self._signer.sign_note(queue, _place(job_id, name) + value)
+        return b"%b%b%b" % (start, line, value)
+
+    def open_note(self, job_id: str, queue: str, name: str, sealed: bytes) -> bytes:
+        """Return the value of a note, verified as the mode says."""
+        key_id, signature, value = parted(sealed)
+        if self.mode != "off":
+            if self._look is not None and not self._signer.knows(key_id):
+                self._look()
+            refusal = self._signer.refuses_note(queue, key_id, signature, _place(job_id, name) + value)
+            if refusal is not None and self.required:
+                raise SignatureRejected(refusal)
+            if refusal is not None:
+                self._unverified(Sealed(job_id, queue, sealed), f"of its note {name!r} {refusal}")
+        return value
 
     def _sign(self, queue: str) -> Callable[[bytes], bytes]:
         return self._signer.sign(queue)
@@ -190,13 +234,13 @@ class Signing:
         return body, self._signer.refusal(sealed.queue, key_id, signature, body)
 
     def _refuse(self, queue: str) -> Callable[[bytes], bytes]:
-        """Raise: no worker that is set up like this program would run it."""
+        """Raise instead of signing: a worker with the same settings would refuse the job."""
         self.refuse_without_key()
         raise AssertionError("there is a key after all")
 
 
 def _prepare(key: bytes, start: bytes) -> _Mac:
-    """Compute HMAC up to where the sealed bytes begin: copying two states costs less than half of starting anew."""
+    """Compute HMAC up to where the sealed bytes begin: copying two states costs less than half of computing them again."""
     block = key.ljust(_BLOCK, b"\0")
     inner, outer = sha256(block.translate(_INNER)), sha256(block.translate(_OUTER))
     inner.update(start)
@@ -213,10 +257,14 @@ def _prepare(key: bytes, start: bytes) -> _Mac:
 
 
 def _key_of_queue(secret: bytes, namespace: str, queue: str) -> bytes:
-    """Derive a key by RFC 5869, for one block: that of one queue says nothing about the others or the secret."""
+    """Derive a key by RFC 5869, for one block: the key of one queue reveals neither the others nor the secret."""
     extracted = hmac.digest(b"onward/1 signing keys", secret, "sha256")
     named = _parts(b"onward/1 envelope", namespace.encode(), queue.encode("utf-8", "surrogatepass"))
     return hmac.digest(extracted, named + b"\x01", "sha256")
+
+
+def _place(job_id: str, name: str) -> bytes:
+    return _parts(job_id.encode("utf-8", "surrogatepass"), name.encode("utf-8", "surrogatepass"))
 
 
 def _parts(*parts: bytes) -> bytes:

@@ -133,9 +133,14 @@ class Fleet:
 
 
 def _shares(options: ProcessOptions, count: int) -> Sequence[ProcessOptions]:
-    """Give each process its share of the jobs, if the fleet runs a limited number."""
+    """Give each process its share of the jobs, if the fleet runs a limited number; the first one books schedules."""
+    others = msgspec.structs.replace(options, ticks=False)
     if options.max_jobs is None:
-        return [options] * count
+        return [options, *[others] * (count - 1)]
     share, rest = divmod(options.max_jobs, count)
     shares = [share + (number < rest) for number in range(count)]
-    return [msgspec.structs.replace(options, max_jobs=each) for each in shares if each]
+    return [
+        msgspec.structs.replace(options if number == 0 else others, max_jobs=each)
+        for number, each in enumerate(shares)
+        if each
+    ]

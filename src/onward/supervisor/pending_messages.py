@@ -1,14 +1,22 @@
-"""Messages for any one worker process, until it reports that it has acted: if it dies before, another process gets them."""
+"""Messages for any one worker process, until it reports that it has acted: if it dies before, another process gets them.
+
+Only a worker process knows what a failed attempt of a job leads to: a retry after a while, or a dead letter.  So the
+session of the jobs that ignored their time-out is handed over to another process, which settles them as failed.  If that
+process dies before it reports the adoption, the next one gets the session; if none will come any more, its jobs go back as
+interrupted.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Generic, TypeVar
 
+from onward.backend import Held
 from onward.base.ipc import IpcMessage
+from onward.supervisor.messages import AdoptSession
 from onward.supervisor.process import WorkerProcess
 
-__all__ = ["PendingMessages"]
+__all__ = ["PendingMessages", "SessionHandovers"]
 
 K = TypeVar("K", bound=Hashable)
 
@@ -45,3 +53,11 @@ class PendingMessages(Generic[K]):
         keys = list(self._open)
         self._open, self._given_to = {}, {}
         return keys
+
+
+class SessionHandovers(PendingMessages[str]):
+    """Sessions to adopt, by the names of their owners.  Until they are adopted, the store thread renews them."""
+
+    def hand_over(self, owners: Sequence[str], overdue: list[Held], interrupted: list[Held]) -> None:
+        for owner in owners:
+            self.add(owner, AdoptSession(owner=owner, overdue=overdue, interrupted=interrupted))

@@ -1,8 +1,8 @@
 """The supervisor's thread that talks to the store, so that the supervisor's loop never waits for the store.
 
 The thread renews the sessions of the worker processes, gives back the leases of processes that died, and sweeps
-(`onward.worker.sweep`).  If the store does not answer it asks again: dead sessions stay on its list until their leases are
-given back.  A session that the store refuses to end delays neither the others nor the renewals.
+(`onward.worker.store_contact`).  If the store does not answer it asks again: dead sessions stay on its list until their
+leases are given back.  A session that the store refuses to end delays neither the others nor the renewals.
 """
 
 from __future__ import annotations
@@ -22,8 +22,7 @@ from onward.config import Settings
 from onward.errors import BackendError
 from onward.operate.pruning import cutoffs, prune
 from onward.supervisor.messages import Renewed
-from onward.worker.store_contact import StoreContact
-from onward.worker.sweep import StoreSweep
+from onward.worker.store_contact import StoreContact, StoreSweep
 
 __all__ = ["DeadSessions", "Sessions", "StoreThread"]
 

@@ -14,8 +14,8 @@ grows.
 
 **A job that ignores its time-out** past a grace makes the supervisor recycle its process: a replacement starts, the process
 claims nothing more and its other jobs finish; then the supervisor kills it, and another process adopts its session, where
-the overdue job is a failed attempt like any other (`onward.supervisor.handovers`).  If the pump has stopped as well, the
-other jobs cannot finish, and the supervisor does not wait for them.
+the overdue job is a failed attempt like any other (`onward.supervisor.pending_messages`).  If the pump has stopped as
+well, the other jobs cannot finish, and the supervisor does not wait for them.
 
 **Stopping.**  After the first signal the processes drain: they release what has not begun and finish what runs; at the
 shutdown time-out the supervisor kills them and gives their jobs back.  After the second it kills them at once.  After the
@@ -37,11 +37,10 @@ from onward.base.ipc import IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
 from onward.config import Settings
 from onward.supervisor.fleet import Fleet
-from onward.supervisor.handovers import SessionHandovers
 from onward.supervisor.mailbox import Mailbox
 from onward.supervisor.messages import Draining, Failed, Hello, Renewed, Rescued, RescueReported, SessionAdopted
 from onward.supervisor.options import ENGINE_FAILED, SupervisorOptions
-from onward.supervisor.pending_messages import PendingMessages
+from onward.supervisor.pending_messages import PendingMessages, SessionHandovers
 from onward.supervisor.posix_signals import Signals
 from onward.supervisor.process import WorkerProcess, oom_kills
 from onward.supervisor.reload import Watcher

@@ -146,14 +146,7 @@ class Deadlines:
         self._died = died
         self._closed = False
         self._begin_anew()
-        forks.watch(self)
-
-    def before_fork(self) -> None:
-        """Do nothing: the child begins anew."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()
+        forks.call_in_child(self._begin_anew)
 
     def _begin_anew(self) -> None:
         self._next = float("inf")
@@ -243,14 +236,10 @@ class TimedCalls:
         self._runtime = runtime
         self._running: dict[Held, Work] = {}
         self._deadlines = Deadlines(self._running, died=_no_more_time_outs)
-        forks.watch(self)
+        forks.call_in_child(self._begin_anew)
 
-    def before_fork(self) -> None:
-        """Do nothing: what other threads run stays with the parent."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._running.clear()
+    def _begin_anew(self) -> None:
+        self._running.clear()  # what other threads run stays with the parent
 
     def run(self, ready: Ready) -> Attempt:
         """Call a sync handler."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -75,7 +75,10 @@ class InlineRunner:
         settler: Settler,
         *,
         lease_for: timedelta,
+        tick: Callable[[], object] = int,
     ) -> None:
+        """``tick``: books what schedules have due, if it is time to look."""
+        self._tick = tick
         self._backend = backend
         self._runtime = runtime
         self._reporter = reporter
@@ -89,10 +92,15 @@ class InlineRunner:
 
     def process_once(self, queue: str) -> WorkerResult:
         """Claim one job, run one attempt, settle it."""
+        self._tick()
         return self._next(queue_name(queue)) or WorkerResult("empty")
 
     def drain(self, queues: Sequence[str] | None = None, *, raising: bool = False) -> int:
         """Run what is due, in all queues unless some are named, until nothing is.  Never waits.  Returns how many ran."""
+        self._tick()
+        return self._drain(queues, raising=raising)
+
+    def _drain(self, queues: Sequence[str] | None = None, *, raising: bool = False) -> int:
         cycles = 0
         watch = FirstError() if raising else None
         named = None if queues is None else [queue_name(queue) for queue in queues]
@@ -115,7 +123,7 @@ class InlineRunner:
         inside = self._inline.set(True)
         try:
             for _ in range(_JUMPS):
-                self.drain()
+                self._drain()  # no ticks: it would jump from one to the next for ever
                 if not self._backend.jump():
                     return
             raise OnwardError(
@@ -221,14 +229,7 @@ class _InlineSessions:
         self._lease_for = lease_for
         self._closed = False
         self._begin_anew()
-        forks.watch(self)
-
-    def before_fork(self) -> None:
-        """Do nothing: the child begins anew."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._begin_anew()
+        forks.call_in_child(self._begin_anew)
 
     def _begin_anew(self) -> None:
         self._current: SessionKeeper | None = None

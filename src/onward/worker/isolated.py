@@ -27,7 +27,7 @@ from onward.base.failure import Failure
 from onward.base.ipc import IpcChannel, IpcMessage, MalformedMessage
 from onward.base.logs import get_logger
 from onward.base.process_end import describe_end, has_ended, kill_group
-from onward.errors import JobStopped, JobTimeout
+from onward.errors import BackendError, JobStopped, JobTimeout
 from onward.job.lease import Lease
 from onward.job.outcome import Crashed, Outcome, Released
 from onward.worker.inflight import Work
@@ -35,7 +35,7 @@ from onward.worker.run_recorder import RunRecorder
 
 __all__ = [
     "AttemptEnded", "FromWorker", "HandlerBegins", "HandlerProgress", "Imported", "IsolatedProcesses", "LeaseIsLost",
-    "RunLease",
+    "NoteAnswered", "RunLease", "WriteNote",
 ]  # fmt: skip
 
 logger = get_logger("onward.worker")
@@ -55,6 +55,14 @@ class LeaseIsLost(IpcMessage, frozen=True):
     """Tells the process that the lease is lost."""
 
 
+class NoteAnswered(IpcMessage, frozen=True):
+    """What became of a note: stored, or the lease is lost; or the problem why that is not known."""
+
+    number: int
+    noted: bool
+    problem: str | None = None
+
+
 class Imported(IpcMessage, frozen=True):
     """Reports that the application was imported; or the problem why not."""
 
@@ -72,6 +80,14 @@ class HandlerProgress(IpcMessage, frozen=True):
     note: str | None
 
 
+class WriteNote(IpcMessage, frozen=True):
+    """A note of the handler's, to be stored under the lease as the worker knows it."""
+
+    number: int
+    name: str
+    sealed: bytes
+
+
 class AttemptEnded(IpcMessage, frozen=True, kw_only=True):
     """Reports how the attempt ended."""
 
@@ -83,8 +99,8 @@ class AttemptEnded(IpcMessage, frozen=True, kw_only=True):
     duration_ms: int
 
 
-FromWorker = RunLease | LeaseIsLost
-FromProcess = Imported | HandlerBegins | HandlerProgress | AttemptEnded
+FromWorker = RunLease | LeaseIsLost | NoteAnswered
+FromProcess = Imported | HandlerBegins | HandlerProgress | WriteNote | AttemptEnded
 _decoder: msgspec.msgpack.Decoder[IpcMessage] = msgspec.msgpack.Decoder(FromProcess)
 
 
@@ -128,7 +144,7 @@ class IsolatedProcesses:
                 self._recorder.begin(work.key, float("inf"), process.pid)
             with self._lock:
                 self._busy[work.key] = process
-            ran = process.run(work, self._report)
+            ran = process.run(work, self._report, self._note)
         except _ProcessEnded as ended:
             return self._without_report(work, process, ended, started)
         except Exception as error:  # a message that does not fit
@@ -214,6 +230,15 @@ class IsolatedProcesses:
     def _report(self, lease: Lease, fraction: float, note: str | None) -> bool:
         return self._runtime.fenced(lease, lambda now: self._runtime.report(now, fraction, note)) is not False
 
+    def _note(self, lease: Lease, asked: WriteNote) -> NoteAnswered:
+        """Store a note once: its process asks again while the store is away."""
+        try:
+            noted = self._runtime.fenced(lease, lambda now: self._runtime.notes.note(now, asked.name, asked.sealed))
+        except BackendError as error:
+            return NoteAnswered(asked.number, noted=False, problem=str(error))
+        problem = "the session of this worker is being adopted by its successor" if noted is None else None
+        return NoteAnswered(asked.number, noted=bool(noted), problem=problem)
+
 
 class _ProcessEnded(Exception):
     """The process has ended; the text says how."""
@@ -261,7 +286,12 @@ class _Process:
             self.end()
         return message.problem
 
-    def run(self, work: Work, report: Callable[[Lease, float, str | None], bool]) -> AttemptEnded:
+    def run(
+        self,
+        work: Work,
+        report: Callable[[Lease, float, str | None], bool],
+        write: Callable[[Lease, WriteNote], NoteAnswered],
+    ) -> AttemptEnded:
         """Send the lease and wait for the end of the attempt, at most as long as the job may take."""
         timeout = work.ready.terms.timeout
         deadline = None if timeout is None else time.monotonic() + timeout + _GRACE
@@ -277,6 +307,8 @@ class _Process:
                 case HandlerProgress(fraction, note):
                     if not report(work.lease, fraction, note):
                         self.lease_lost()
+                case WriteNote() as asked:
+                    self._channel.send(write(work.lease, asked))
                 case AttemptEnded() as ran:
                     return ran
 

@@ -32,6 +32,8 @@ class WorkerParts:
     rescued: Callable[[Sequence[Reaped]], None]
     reap: Callable[[], object]
     prune: Callable[[], object]
+    tick: Callable[[], object] | None = None  # books what schedules have due; None: another process does
+    tick_every: float = 10.0  # seconds
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import functools
 import os
@@ -35,8 +36,8 @@ from onward.worker.pump import Pump
 from onward.worker.recovery import SessionHandover
 from onward.worker.run_recorder import RunRecorder
 from onward.worker.session import SessionKeeper
-from onward.worker.store_contact import StoreContact
-from onward.worker.sweep import StoreSweep
+from onward.worker.store_contact import StoreContact, StoreSweep
+from onward.worker.ticker import Ticker
 
 __all__ = ["Worker", "WorkerParts", "stop_all"]
 
@@ -112,6 +113,8 @@ class Worker:
             targets = [(self._pumping, "onward-pump"), (self._waking, "onward-wake")]
             if self._recorder is None:
                 targets.append((self._sweeping, "onward-sweep"))
+            if self._parts.tick is not None:
+                targets.append((self._ticking, "onward-ticker"))
             for target, name in targets:
                 threading.Thread(target=self._until_the_end, args=(target,), name=name, daemon=True).start()
         except BaseException:  # Ctrl-C: the caller will not stop a worker that did not start
@@ -157,6 +160,14 @@ class Worker:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+
+    async def __aenter__(self) -> Self:
+        await asyncio.to_thread(self.start)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        # To stop may take as long as `shutdown_timeout`, in which the event loop goes on.
+        await asyncio.shield(asyncio.to_thread(self.stop))
 
     # Called by the link to its supervisor
 
@@ -231,6 +242,12 @@ class Worker:
                     logger.warning("the sweep failed and will be tried again: %s", error)
             else:
                 self.milestones.note("swept")
+
+    def _ticking(self) -> None:
+        assert self._parts.tick is not None
+        outage = self._pump.recovery.outage
+        every = self._parts.tick_every
+        Ticker(self._parts.tick, self._ended.wait, is_outage=lambda: outage.lasts, every=every).run()
 
     def _end(self) -> None:
         """End the session and the threads: all is settled, or the worker died."""

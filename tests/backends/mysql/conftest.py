@@ -2,34 +2,34 @@
 
 import itertools
 import os
-import subprocess
-import sys
-import textwrap
-import time
 from contextlib import ExitStack, closing, contextmanager
 
 import pytest
 
 from onward.backends.mysql import MySQLBackend
-from onward.testing import FakeClock
 from tests.servers.connecting import connected
 from tests.servers.mariadb import mariadb_server
 from tests.servers.proxy import proxy_to
-
-PATIENCE = 60  # seconds a test waits for another process: reached only when something is broken
+from tests.waiting import eventually
 
 _numbers = itertools.count()
 
 
 @pytest.fixture
-def clock():
-    return FakeClock()
+def store_name():
+    """As reports name it."""
+    return "MariaDB"
 
 
 @pytest.fixture
 def url(mariadb):
     """A database with empty tables."""
     return mariadb.emptied()
+
+
+@pytest.fixture
+def address(url):
+    return url
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def spare_server():
 
 @pytest.fixture
 def other_session(mariadb, url):
-    """Somebody else's transaction, past the backend: it ends with the block."""
+    """Another session's transaction, past the backend: it ends with the block."""
 
     @contextmanager
     def begin():
@@ -106,31 +106,4 @@ def proxy(mariadb, url):
 @pytest.fixture
 def until():
     """Wait for a fact."""
-
-    def wait(fact, every=0.01):
-        deadline = time.monotonic() + PATIENCE
-        while not fact():
-            assert time.monotonic() < deadline, "it never came true"
-            time.sleep(every)
-
-    return wait
-
-
-@pytest.fixture
-def start(url):
-    """Start a Python program in another process.  It finds the URL in ``sys.argv[1]``."""
-    started = []
-
-    def start_it(source, *arguments, **options):
-        program = [sys.executable, "-c", textwrap.dedent(source), url, *map(str, arguments)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        process = subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, **options
-        )
-        started.append(process)
-        return process
-
-    yield start_it
-    for process in started:
-        process.kill()
-        process.communicate()
+    return eventually

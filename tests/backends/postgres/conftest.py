@@ -2,34 +2,34 @@
 
 import itertools
 import os
-import subprocess
-import sys
-import textwrap
 from contextlib import ExitStack, closing
 
 import psycopg
 import pytest
 
 from onward.backends.postgres import PostgresBackend
-from onward.testing import FakeClock
 from tests.servers.connecting import connected
 from tests.servers.proxy import proxy_to
 from tests.servers.stores import emptied
-
-PATIENCE = 60  # seconds a test waits for another process: reached only when something is broken
 
 _numbers = itertools.count()
 
 
 @pytest.fixture
-def clock():
-    return FakeClock()
+def store_name(postgres):
+    """As reports name it."""
+    return f"PostgreSQL {postgres.version}"
 
 
 @pytest.fixture
 def url(postgres):
     """A database with empty tables."""
     return emptied(postgres)
+
+
+@pytest.fixture
+def address(url):
+    return url
 
 
 @pytest.fixture
@@ -80,23 +80,3 @@ def backend(open_backend):
 def proxy(postgres, url):
     with proxy_to(postgres) as proxy:
         yield proxy
-
-
-@pytest.fixture
-def start(url):
-    """Start a Python program in another process.  It finds the URL in ``sys.argv[1]``."""
-    started = []
-
-    def start_it(source, *arguments, **options):
-        program = [sys.executable, "-c", textwrap.dedent(source), url, *map(str, arguments)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-        process = subprocess.Popen(
-            program, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment, **options
-        )
-        started.append(process)
-        return process
-
-    yield start_it
-    for process in started:
-        process.kill()
-        process.communicate()

@@ -72,6 +72,7 @@ INDEXES = {
     "change_schedule": {"onward_schedules_pkey"},
     "drop_schedule": {"onward_schedules_pkey"},
     "schedules_seen": {"onward_schedules_pkey"},
+    "unique_keys_of": {"onward_jobs_pkey"},
     "take_back": {"onward_jobs_pkey"},
 }
 

@@ -5,15 +5,15 @@ from contextlib import ExitStack, closing
 import pytest
 
 from onward.backends.redis import RedisBackend
-from onward.testing import FakeClock
 from tests.servers.connecting import connected
 from tests.servers.proxy import proxy_to
 from tests.servers.redis import emptied, redis_server
 
 
 @pytest.fixture
-def clock():
-    return FakeClock()
+def store_name(redis):
+    """As reports name it."""
+    return redis.product.capitalize()
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from onward import Onward
 from onward.backends.sqlite import SqliteBackend, library
 from onward.backends.sqlite.url import parse_url
 from onward.errors import BackendError, BackendMisconfigured, InvalidName
@@ -261,3 +262,13 @@ class TestClosing:
 
         opened = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
         assert not [path for path in opened if path.startswith(str(file))]
+
+
+@pytest.mark.parametrize("url", ["sqlite:///file:jobs.db", "sqlite:///file:memorydb_default?mode=memory&cache=shared"])
+def test_a_uri_of_sqlites_own_is_refused_with_the_fix(url, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(BackendMisconfigured, match=r"write the path itself, sqlite:///jobs\.db.*memory://"):
+        Onward(url)
+
+    assert list(tmp_path.iterdir()) == []

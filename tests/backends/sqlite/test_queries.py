@@ -8,18 +8,19 @@ from pathlib import Path
 import pytest
 
 from onward.backend import Query, Settlement
-from onward.backends.sqlite import queries
+from onward.backends import sqlite
+from onward.backends.sql import sections
 from onward.backends.sqlite.backend import SqliteBackend
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_turn, some_envelopes
 
-PACKAGE = Path(queries.__file__).parent
-STATEMENTS = queries.load("onward_")
+PACKAGE = Path(sqlite.__file__).parent
+STATEMENTS = sections.load("onward.backends.sqlite", "onward_")
 
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # These stop at a limit; what they cost is measured below.
-GLANCES = {"glance", "glance_later", "glance_due_by_queue", "glance_later_by_queue"}
+OVERVIEWS = {"overview", "overview_later", "overview_due_by_queue", "overview_later_by_queue"}
 # Over the running jobs only, of which there are few.
 # Asked only after a statement has failed: a row that no worker wrote is in no index.
 SEARCHES = {"damaged_jobs"}
@@ -28,7 +29,7 @@ SORTING = {
     "asked_to_cancel",
     "dead_leases",
     "orphans",
-    "glance_running_by_queue",
+    "overview_running_by_queue",
     "runs_of",
     *OVERVIEWS,
 }
@@ -54,7 +55,7 @@ def plan(connection):
     return explain
 
 
-@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - OVERVIEWS - GLANCES - SEARCHES))
+@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - OVERVIEWS - OVERVIEWS - SEARCHES))
 def test_no_statement_reads_a_whole_table_of_jobs(plan, name):
     tables = ("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "job", "done", "run", "hold")
 
@@ -110,7 +111,7 @@ def test_every_statement_is_used():
     shared = (PACKAGE.parent / "sql").glob("*.py")
     sources = "".join(path.read_text() for path in (*PACKAGE.glob("*.py"), *shared))
 
-    assert not [name for name in queries.load("onward_") if f'"{name}"' not in sources]
+    assert not [name for name in sections.load("onward.backends.sqlite", "onward_") if f'"{name}"' not in sources]
 
 
 def test_there_is_no_sql_beside_the_files():
@@ -122,7 +123,7 @@ def test_there_is_no_sql_beside_the_files():
 
 
 def test_a_prefix_replaces_the_names_of_tables_and_indexes():
-    sql = queries.prefixed("SELECT * FROM onward_jobs INDEXED BY onward_jobs_claim_idx", "onward_mail_")
+    sql = sections.prefixed("SELECT * FROM onward_jobs INDEXED BY onward_jobs_claim_idx", "onward_mail_")
 
     assert sql == "SELECT * FROM onward_mail_jobs INDEXED BY onward_mail_jobs_claim_idx"
 

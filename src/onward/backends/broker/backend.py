@@ -1,4 +1,4 @@
-"""What every broker's backend does alike: find the session, take its lock, settle what it holds, and end it.
+"""The base of the brokers' backends: it finds the session, takes its lock, settles what it holds, and ends it.
 
 A broker gives back by itself what a dead process held.  So a backend ends only sessions of its own process.
 """
@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
-from onward.backend import Backend, Held, Lease, Reaped, Renewal, Turn, TurnResult
+from onward.backend import Backend, Capabilities, Claim, Held, Lease, Reaped, Renewal, Turn, TurnResult
 from onward.backends.broker.evidence import Evidence, key_of
 from onward.backends.broker.header import Header
 from onward.base import forks
@@ -20,7 +20,20 @@ from onward.base.interruption import uninterrupted
 from onward.errors import BackendError
 from onward.job.settlement import UNKNOWN_CAUSE, Settled, Settlement
 
-__all__ = ["BrokerBackend"]
+__all__ = ["BROKER", "BrokerBackend", "in_order"]
+
+# What no broker does.
+BROKER = Capabilities(
+    deduplicates=False,
+    remote_extend=False,
+    sessions=False,
+    holds=False,
+    prefetches=False,
+    knows_ids=False,
+    promotes=False,
+    remembers=False,
+    lists_queues=False,
+)
 
 
 class _HeldJob(Protocol):
@@ -31,7 +44,7 @@ class _HeldJob(Protocol):
 
 
 class _Session(Protocol):
-    """What one owner holds.  All but `has_ended` is called under its lock."""
+    """The leases of one owner.  Every method but `has_ended` is called under its lock."""
 
     @property
     def lock(self) -> AbstractContextManager[Any]: ...
@@ -56,7 +69,7 @@ class BrokerBackend(Backend, Generic[S]):
         self.clock = clock or SystemClock()
         self._closed = threading.Event()
         self._begin_anew()
-        forks.watch(self)
+        forks.call_in_child(self._leave_to_parent)
 
     @abstractmethod
     def _take_turn(self, session: S, turn: Turn) -> TurnResult:
@@ -64,15 +77,15 @@ class BrokerBackend(Backend, Generic[S]):
 
     @abstractmethod
     def _apply(self, session: S, settlement: Settlement) -> Settled:
-        """Do to a job that the session holds what a settlement says."""
+        """Apply a settlement to a job that the session holds."""
 
     @abstractmethod
     def _stored(self, lease: Lease) -> bool:
-        """Return whether the broker still has the very job that was leased."""
+        """Return whether the broker still has the job that was leased."""
 
     @abstractmethod
     def _make_contact(self) -> None:
-        """Ask the broker anything: raises `BackendError` if it does not answer."""
+        """Call the broker: raises `BackendError` if it does not answer."""
 
     @abstractmethod
     def _forget_connections(self) -> None:
@@ -104,7 +117,7 @@ class BrokerBackend(Backend, Generic[S]):
         with uninterrupted():
             session = self._living(owner)
             if session is None:
-                self._make_contact()  # the caller wants to know whether the broker answers, too
+                self._make_contact()  # the caller must learn whether the broker answers, too
                 return Renewal(alive=False)
             return Renewal(alive=True, lost=tuple(self._renew(session)))
 
@@ -120,7 +133,7 @@ class BrokerBackend(Backend, Generic[S]):
         started: Sequence[Held] | None = None,
         cause: str | None = None,
     ) -> list[Reaped]:
-        """End a session of this process, and give back what it holds.  Those of other processes are the broker's to end."""
+        """End a session of this process, and give back what it holds.  The broker ends those of other processes."""
         with uninterrupted():
             with self._guard:
                 session = self._sessions.pop(owner or "", None)
@@ -139,7 +152,7 @@ class BrokerBackend(Backend, Generic[S]):
             return [reaped for reaped in found if reaped is not None]
 
     def _give_back(self, session: S, key: Held, cause: str, *, started: bool) -> Reaped | None:
-        """Take a lease from a session that ends here; None if it was lost before.  A job that had started has crashed."""
+        """Give back a lease of a session that ends; None if it was lost before.  A job that had started has crashed."""
         held = session.held[key]
         lease, header = held.lease(""), held.header
         move = Settlement.given_back(lease, cause, started=started)
@@ -159,15 +172,11 @@ class BrokerBackend(Backend, Generic[S]):
         )
 
     def _after_reaping(self) -> None:
-        """Do what is to be done when a session was ended."""
+        """Act on the end of a session; by default, do nothing."""
 
-    def before_fork(self) -> None:
-        """Do nothing: connections stay with the parent."""
-
-    def after_fork(self, *, in_child: bool) -> None:
-        if in_child:
-            self._forget_connections()
-            self._begin_anew()
+    def _leave_to_parent(self) -> None:
+        self._forget_connections()
+        self._begin_anew()
 
     def _begin_anew(self) -> None:
         self._guard = threading.RLock()
@@ -185,3 +194,16 @@ class BrokerBackend(Backend, Generic[S]):
     def _refuse_if_closed(self) -> None:
         if self._closed.is_set():
             raise BackendError("this backend is closed")
+
+
+def in_order(turn: Turn, settle: Callable[[Settlement], Settled], claim: Callable[[Claim], list[Lease]]) -> TurnResult:
+    """Releases come last: what was released must not be claimed by the same turn."""
+    settled: list[Settled | None] = [None] * len(turn.settlements)
+    order = sorted(range(len(settled)), key=lambda at: turn.settlements[at].move == "release")
+    first_release = sum(settlement.move != "release" for settlement in turn.settlements)
+    for at in order[:first_release]:
+        settled[at] = settle(turn.settlements[at])
+    leases = claim(turn.claim) if turn.claim is not None else []
+    for at in order[first_release:]:
+        settled[at] = settle(turn.settlements[at])
+    return TurnResult(settled=[each for each in settled if each is not None], leases=leases)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from onward.backend import Backend, Check, Counting, Health
-from onward.backends.companion.store import CompanionStore
 from onward.backends.companion.sweeping import messages_in, served
+from onward.contract.companion import CompanionStore
 from onward.errors import BackendError
 
 __all__ = ["checks"]
@@ -32,7 +32,7 @@ def _of(which: str, one: object) -> list[Check]:
 def _agreement(broker: Counting, store: CompanionStore) -> Check:
     missing = {queue: lacking for queue, live in served(store) if (lacking := live - messages_in(broker, queue)) > 0}
     if not missing:
-        return Check(name="in step", status="ok", detail="no job of the store lacks a message in the broker")
+        return Check(name="messages", status="ok", detail="no job of the store lacks a message in the broker")
     told = ", ".join(f"{count} of {name}" for name, count in sorted(missing.items()))
     detail = f"jobs of the store without a message in the broker: {told}; workers put them again when they sweep"
-    return Check(name="in step", status="warn", detail=detail)
+    return Check(name="messages", status="warn", detail=detail)

@@ -68,6 +68,7 @@ def _remove(store: MemoryStore, ids: Sequence[str]) -> list[str]:
         job = store.live.get(job_id)
         if job is not None and job.state is not State.EXECUTING and job.delivery == 0:
             store.remove(job)
+            store.notes.pop(job_id, None)
             removed.append(job_id)
     return removed
 

@@ -1,4 +1,4 @@
-"""How a database is: what it is, how durable, and what threatens it."""
+"""The health of a database: its version, its durability, and what slows it down."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from onward.backends.mysql import errors, schema
 from onward.backends.mysql.connection import Connection, Connections
 from onward.backends.mysql.driver import pymysql
 from onward.backends.mysql.transaction import Transaction
-from onward.base.clock import SECOND
+from onward.backends.sql.health import of_leases
 from onward.errors import BackendMisconfigured
 
 __all__ = ["checks"]
 
-_LONG = 300  # seconds: a snapshot older than this keeps the server from cleaning up behind the jobs
+_LONG = 300  # seconds: a snapshot older than this keeps the server from removing old row versions
 
 
 def checks(connection: Connection, connections: Connections, prefix: str, tx: Transaction) -> list[Check]:
@@ -23,7 +23,7 @@ def checks(connection: Connection, connections: Connections, prefix: str, tx: Tr
         _durability(said),
         Check(name="waking", status="ok", detail="idle workers look two to twenty times a second"),
         _horizon(tx),
-        _leases(tx),
+        of_leases(*tx.ask("oldest_stranded").rows()[0]),
     ]
 
 
@@ -41,7 +41,7 @@ def _durability(said: dict[str, str]) -> Check:
 
 
 def _horizon(tx: Transaction) -> Check:
-    """Return whether some old snapshot keeps the dead versions of every job that ran since."""
+    """Check for an old snapshot, which keeps the dead row versions of every job that ran since."""
     try:
         row = tx.ask("oldest_snapshot").row()
     except pymysql.err.MySQLError as error:
@@ -57,19 +57,4 @@ def _horizon(tx: Transaction) -> Check:
         status="warn",
         detail=f"a transaction of {seconds} s (connection {number}) keeps the server from cleaning up, and claims get "
         f"slower: KILL {number}",
-    )
-
-
-def _leases(tx: Transaction) -> Check:
-    """Check whether leases of dead sessions wait for a sweep."""
-    row = tx.ask("oldest_stranded").row()
-    assert row is not None
-    oldest, now = row
-    if oldest is None:
-        return Check(name="leases", status="ok", detail="every running job belongs to a live session")
-    return Check(
-        name="leases",
-        status="warn",
-        detail=f"a job started {max(0, now - oldest) // SECOND} s ago has no live session: it comes back with the next "
-        f"sweep (`onward reap` now)",
     )

@@ -1,6 +1,6 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
-There is nothing to release; a pointer is taken away with its lease only so that waiters can be woken and its row pruned.
+There is nothing to release; a settlement removes the pointer only to wake waiters and to keep the table small.
 A claim locks the rows of its keys first, and makes them if there are none: two claims cannot both find a key free.
 """
 
@@ -10,17 +10,16 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from onward.backends.mysql.transaction import Transaction
-from onward.backends.sql.holds import ONCE, SINGLE, Ended, HoldKey, Keyed, allot
+from onward.backends.sql.holds import WAITERS, Ended, EndedHold, HoldKey, Keyed, allot, ended_holds
 from onward.job.lease import Hold
 
 __all__ = ["Ended", "Ending", "Keyed", "Waiter", "take"]
 
-_WAITERS = {ONCE: "once_waiters", SINGLE: "single_waiters"}
 _ALL = 1 << 40
 
 
 def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple[Hold, str | None]]:
-    """Take all keys of each of these leases, in their order, or none of them; says what came of it, by id."""
+    """Take all keys of each of these leases, in their order, or none of them; return what came of it, by id."""
     wanted = sorted({key for keyed in claimed for key in keyed.carried()})
     tx.ask("lock_holds", keys=wanted)
     holds, taken = allot(claimed, tx.ask("holds", keys=wanted).rows(), now)
@@ -29,16 +28,8 @@ def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple
     return holds
 
 
-class _Pointer(NamedTuple):
-    kind: str
-    key: str
-    job_id: str
-    token: int
-    ttl: int | None  # if set, all jobs that wait for the key will be skipped
-
-
 class Waiter(NamedTuple):
-    """A job that sleeps until a key is free, by its place in claim order."""
+    """A job that waits until a key is free, by its place in claim order."""
 
     rank: int
     available_at: int
@@ -47,11 +38,11 @@ class Waiter(NamedTuple):
 
 
 class Ending:
-    """The end of what these leases held, in two steps: jobs that wait are locked before any job is written."""
+    """Ends the holds of leases in two steps: it locks waiting jobs before any job is written."""
 
     def __init__(self, tx: Transaction, ended: Sequence[Ended]) -> None:
         self._tx = tx
-        pointers = [_pointer(lease, key) for lease in ended for key in lease.keyed.carried()]
+        pointers = ended_holds(ended)
         numbers = tx.ask("ended_holds", ended=[pointer[:4] for pointer in pointers]).rows()
         self._held = [pointers[number - 1] for number in sorted(number for (number,) in numbers)]
         self._waiters = _lock_waiters(tx, self._held) if self._held else {}
@@ -78,18 +69,13 @@ class Ending:
             self._tx.wakes |= {each.queue for each in woken}
 
 
-def _pointer(lease: Ended, key: HoldKey) -> _Pointer:
-    confirms = lease.confirmed and key[0] == ONCE
-    return _Pointer(*key, lease.keyed.id, lease.keyed.token, lease.keyed.idempotency_ttl if confirms else None)
-
-
-def _lock_waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[HoldKey, list[Waiter]]:
+def _lock_waiters(tx: Transaction, pointers: Sequence[EndedHold]) -> dict[HoldKey, list[Waiter]]:
     """Lock the jobs that wait for these keys: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     limits = {(each.kind, each.key): enough if each.ttl is None else _ALL for each in pointers}
     keys = list(limits)
     waited_for = [keys[number - 1] for (number,) in tx.ask("keys_waited_for", keys=keys).rows()]
-    replies = {key: tx.ask(_WAITERS[key[0]], key=key[1], limit=limits[key]) for key in waited_for}
+    replies = {key: tx.ask(WAITERS[key[0]], key=key[1], limit=limits[key]) for key in waited_for}
     found = {key: [Waiter(*row) for row in reply.rows()] for key, reply in replies.items()}
     places = sorted({(each.queue, each.available_at, each.id) for line in found.values() for each in line})
     locked = {job_id for (job_id,) in tx.ask("lock_waiters", waiters=places).rows()} if places else set()

@@ -1,10 +1,8 @@
-"""What people ask of the jobs of a database."""
+"""Looking at the jobs of a database, and the requests of people."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
 
 from onward.backend import Hold, Lease, Overview, Query, QueuePage, Replayed
 from onward.backends.mysql import overview
@@ -16,19 +14,11 @@ from onward.job.states import State
 
 __all__ = ["MySQLInspection"]
 
-Result = TypeVar("Result")
-
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class MySQLInspection(SqlInspection):
+class MySQLInspection(SqlInspection[Transaction]):
     """The `Inspection` half of the backend."""
-
-    @abstractmethod
-    def _read(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    @abstractmethod
-    def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
 
     def queues_with_work(self, prefix: str = "", *, after: str = "", limit: int = 500) -> QueuePage:
         return self._read(lambda tx: overview.queues_with_work(tx, prefix, after, limit))
@@ -74,7 +64,7 @@ class MySQLInspection(SqlInspection):
 
     def forget_key(self, key: str) -> tuple[Hold, str | None]:
         def act(tx: Transaction) -> tuple[Hold, str | None]:
-            # Locked before it is read: a job that begins or succeeds right now is seen before or after it, and not halfway.
+            # Locked before it is read: a job that begins or succeeds now is seen before or after that, not in between.
             locked = tx.ask("lock_hold", key=key).rows()
             found = standing(tx.ask("holds", keys=[(ONCE, key)]).rows(), locked[0][0]) if locked else (Hold.FREE, None)
             if found[0] is Hold.DONE:
@@ -121,7 +111,7 @@ def _replay(tx: Transaction, query: Query, *, fresh: bool) -> Replayed:
     if revived:
         tx.ask("revive", ids=list(revived))
         tx.wakes |= set(revived.values())
-        # The records of its old runs stay.
+        # The records of the job's old runs stay.
         tx.ask("forget_finished", ids=sorted(revived))
         if fresh:
             tx.ask("drop_notes", ids=list(revived))

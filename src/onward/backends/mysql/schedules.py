@@ -18,8 +18,8 @@ class MySQLSchedules(SqlSchedules):
     def _store_unknown(self, tx: Transaction, envelopes: Sequence[Envelope]) -> None:
         enqueueing.enqueue(tx, envelopes, retried=True)
 
-    def _take_back(self, tx: Transaction, ids: Sequence[str]) -> list[str]:
-        unbegun = [job_id for (job_id,) in tx.ask("lock_unbegun", ids=sorted(set(ids))).rows()]
+    def _remove_unbegun(self, tx: Transaction, ids: list[str]) -> list[str]:
+        unbegun = [job_id for (job_id,) in tx.ask("lock_unbegun", ids=ids).rows()]
         if unbegun:
             tx.ask("take_back", ids=unbegun)
         return unbegun

@@ -1,6 +1,6 @@
 """Idempotency keys and single instances: pointers to the lease that holds a key.
 
-There is nothing to release; a pointer is dropped with its lease only so that the table stays small and waiters can be woken.
+There is nothing to release; a settlement removes the pointer only to wake waiters and to keep the table small.
 A claim locks the rows of its keys first, and makes them if there are none: two claims cannot both find a key free.
 """
 
@@ -8,19 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from onward.backends.postgres.transaction import Transaction
-from onward.backends.sql.holds import ONCE, SINGLE, Ended, HoldKey, Keyed, allot
+from onward.backends.sql.holds import WAITERS, Ended, EndedHold, HoldKey, Keyed, allot, ended_holds
 from onward.job.lease import Hold
 
 __all__ = ["Ended", "Keyed", "end", "take"]
 
-_WAITERS = {ONCE: "once_waiters", SINGLE: "single_waiters"}
-
 
 def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple[Hold, str | None]]:
-    """Take all keys of each of these leases, in their order, or none of them; says what came of it, by id."""
+    """Take all keys of each of these leases, in their order, or none of them; return what came of it, by id."""
     wanted = sorted({key for keyed in claimed for key in keyed.carried()})
     tx.ask("lock_holds", **_columns(wanted))
     holds, taken = allot(claimed, tx.ask("holds", **_columns(wanted)).rows(), now)
@@ -36,17 +33,9 @@ def take(tx: Transaction, claimed: Sequence[Keyed], now: int) -> dict[str, tuple
     return holds
 
 
-class _Pointer(NamedTuple):
-    kind: str
-    key: str
-    job_id: str
-    token: int
-    ttl: int | None  # if set, all jobs that wait for the key will be skipped
-
-
 def end(tx: Transaction, ended: Sequence[Ended]) -> None:
     """Confirm or drop the keys of these leases, and wake the jobs that wait for them."""
-    pointers = [_pointer(lease, key) for lease in ended for key in lease.keyed.carried()]
+    pointers = ended_holds(ended)
     # In the order of the keys, like a claim.
     ordered = sorted(range(len(pointers)), key=lambda at: pointers[at][:2])
     kinds, keys, ids, tokens, ttls = map(list, zip(*(pointers[at] for at in ordered), strict=True))
@@ -57,12 +46,7 @@ def end(tx: Transaction, ended: Sequence[Ended]) -> None:
         tx.wakes |= {queue for (queue,) in tx.ask("wake_waiters", ids=sorted(woken)).rows()}
 
 
-def _pointer(lease: Ended, key: HoldKey) -> _Pointer:
-    confirms = lease.confirmed and key[0] == ONCE
-    return _Pointer(*key, lease.keyed.id, lease.keyed.token, lease.keyed.idempotency_ttl if confirms else None)
-
-
-def _to_wake(tx: Transaction, pointers: Sequence[_Pointer]) -> set[str]:
+def _to_wake(tx: Transaction, pointers: Sequence[EndedHold]) -> set[str]:
     """Return the first waiter for each key, or all if it was confirmed; a job is woken for one key only."""
     waiters = _waiters(tx, pointers)
     woken: set[str] = set()
@@ -72,11 +56,11 @@ def _to_wake(tx: Transaction, pointers: Sequence[_Pointer]) -> set[str]:
     return woken
 
 
-def _waiters(tx: Transaction, pointers: Sequence[_Pointer]) -> dict[HoldKey, list[str]]:
+def _waiters(tx: Transaction, pointers: Sequence[EndedHold]) -> dict[HoldKey, list[str]]:
     """Return the jobs that wait for these keys, in claim order: as many as could be woken for one that is dropped."""
     enough = len(pointers) + 1
     replies = {}
-    for kind, statement in _WAITERS.items():
+    for kind, statement in WAITERS.items():
         limits = {each.key: None if each.ttl is not None else enough for each in pointers if each.kind == kind}
         if limits:
             replies[kind] = tx.ask(statement, keys=list(limits), limits=list(limits.values()))

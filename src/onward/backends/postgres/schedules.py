@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onward.backend import Envelope
+from onward.backend import Envelope, ScheduleChange
 from onward.backends.postgres import enqueueing
 from onward.backends.postgres.transaction import Transaction
 from onward.backends.sql.schedules import SqlSchedules
@@ -18,7 +18,12 @@ class PostgresSchedules(SqlSchedules):
     def _store_unknown(self, tx: Transaction, envelopes: Sequence[Envelope]) -> None:
         enqueueing.enqueue(tx, envelopes, retried=True)
 
-    def _before_removing(self, tx: Transaction, envelopes: Sequence[Envelope]) -> None:
-        """Lock unique keys before jobs, as every transaction does: even a single one, for there are jobs in hand then."""
-        if numbers := enqueueing.key_numbers(each.unique_key for each in envelopes):
-            tx.ask("lock_unique_keys", numbers=numbers)
+    def _before_removing(self, tx: Transaction, change: ScheduleChange) -> None:
+        """Lock unique keys before jobs, as every transaction does: those that are freed and those that are taken.
+
+        Of two changes, each may free the key that the other takes.  Where none is taken, none is waited for.
+        """
+        taken = {each.unique_key for each in change.envelopes} - {None}
+        if taken:
+            freed = {key for (key,) in tx.ask("unique_keys_of", ids=list(change.take_back)).rows()}
+            tx.ask("lock_unique_keys", numbers=enqueueing.key_numbers(taken | freed))

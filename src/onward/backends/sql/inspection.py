@@ -1,10 +1,10 @@
-"""Looking at jobs, where no database decides how: the statements are named alike in every dialect that asks by name."""
+"""Looking at jobs, the part that all SQL stores share: the statements have the same names in every dialect."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Generic, TypeVar
 
 from onward.backend import Pruned, Query, QueueState, SessionState, StoredJob
 from onward.backends.sql import rows
@@ -15,6 +15,7 @@ from onward.job.states import FINISHED, LIVE, State, state_named
 
 __all__ = ["EVERY_STATE", "REPLAYABLE", "SqlInspection", "Unfindable", "cancelled", "matching", "once", "page"]
 
+Tx = TypeVar("Tx", bound=SqlTransaction)
 Result = TypeVar("Result")
 
 FINISHED_AT = 13  # the column of `pick`
@@ -22,26 +23,26 @@ REPLAYABLE = frozenset({State.DISCARDED, State.CANCELLED})
 EVERY_STATE = frozenset(State)
 
 
-class SqlInspection:
-    """The half of `Inspection` that no dialect does in its own way."""
+class SqlInspection(Generic[Tx]):
+    """The methods of `Inspection` that are the same in every dialect."""
 
     @abstractmethod
-    def _read(self, act: Callable[[Any], Result]) -> Result: ...
+    def _read(self, act: Callable[[Tx], Result]) -> Result: ...
 
     @abstractmethod
     def set_aside(self) -> int:
         """Set aside rows that no worker wrote; return how many there were."""
 
     @abstractmethod
-    def _write(self, act: Callable[[Any], Result]) -> Result: ...
+    def _write(self, act: Callable[[Tx], Result]) -> Result: ...
 
     @abstractmethod
-    def _tidy(self, tx: Any, limit: int) -> None:
-        """Remove what else is of no use any more; called at every batch of a prune."""
+    def _tidy(self, tx: Tx, limit: int) -> None:
+        """Remove other rows that are of no use any more.  Every batch of a prune calls this."""
 
     @abstractmethod
-    def _forget(self, tx: Any, doomed: Mapping[str, int]) -> Collection[str]:
-        """Remove these, if they still are what was seen; return the ids of what is gone."""
+    def _forget(self, tx: Tx, doomed: Mapping[str, int]) -> Collection[str]:
+        """Remove these jobs, if they have not changed since; return the ids of those that are gone."""
 
     def get(self, job_id: str) -> StoredJob | None:
         found = self.get_many([job_id])
@@ -66,7 +67,7 @@ class SqlInspection:
         found = self._read(look)
         if found is not None:
             return found
-        # A caller that walks the pages ends at a short one: a row that cannot be shown must not hide those behind it.
+        # A caller that walks the pages stops at a short one: a row that cannot be shown must not hide those after it.
         self.set_aside()
         return self._read(look_again)
 
@@ -99,7 +100,7 @@ class SqlInspection:
         return False
 
     def purge(self, query: Query) -> int:
-        def act(tx: SqlTransaction) -> int:
+        def act(tx: Tx) -> int:
             picked = matching(tx, query, within=FINISHED)
             return len(self._forget(tx, {row[0]: row[FINISHED_AT] for row in picked}))
 
@@ -117,7 +118,7 @@ class SqlInspection:
         def look(tx: SqlTransaction) -> PruneBatch:
             return PruneBatch.of(tx.ask("next_finished", after=after, limit=limit).rows(), cutoffs, queue, limit)
 
-        def remove(tx: SqlTransaction) -> Pruned:
+        def remove(tx: Tx) -> Pruned:
             batch = look(tx)
             gone = self._forget(tx, batch.seen())
             self._tidy(tx, limit)  # last: every transaction locks keys after jobs
@@ -136,11 +137,11 @@ class SqlInspection:
 
 
 class Unfindable(Exception):
-    """A page has an id by which no row is found: it holds what is no text."""
+    """A page has an id by which no row is found: its bytes are no text."""
 
 
 def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whole: bool = False) -> list[Row]:
-    """The rows of a page, in its order.  Tombstones are never among them.  ``whole``: raise if an id has no row."""
+    """Return the rows of a page, in its order, without tombstones.  ``whole``: raise if an id has no row."""
     states = within if query.states is None else within & query.states
     if not states or query.limit <= 0:
         return []
@@ -160,12 +161,12 @@ def matching(tx: SqlTransaction, query: Query, *, within: frozenset[State], whol
 
 
 def page(tx: SqlTransaction, query: Query, states: frozenset[State]) -> list[str]:
-    """The ids of a page, in its order."""
-    if states == {State.EXECUTING}:  # those are few, and have an index: no need to walk along all that waits
+    """Return the ids of a page, in its order."""
+    if states == {State.EXECUTING}:  # these are few, and have an index: no need to walk past all waiting jobs
         running = tx.ask("running", queue=query.queue, job=query.job).rows()
         return rows.ids_named(query, [job_id for (job_id,) in running])[: query.limit]
     parameters = {
-        "everything": states == EVERY_STATE,  # those that are none of ours, too
+        "everything": states == EVERY_STATE,  # unknown states, too
         "live": not states.isdisjoint(LIVE),
         "states": sorted(states & LIVE),
         "completed": State.COMPLETED in states,
@@ -184,7 +185,7 @@ def _stored(tx: SqlTransaction, picked: Sequence[Row]) -> list[StoredJob]:
 
 
 def cancelled(found: dict[str, State], job_id: str) -> State | None:
-    """The answer for one id: a waiting job can be cancelled once, so it is forgotten."""
+    """Return the answer for one id, and forget it: a waiting job can be cancelled once."""
     state = found.get(job_id)
     if state is None or state is State.EXECUTING:
         return state

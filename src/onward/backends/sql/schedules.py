@@ -62,7 +62,7 @@ class SqlSchedules:
             if not _compare_and_set(tx, change):
                 return False
             if change.take_back:
-                self._before_removing(tx, change.envelopes)
+                self._before_removing(tx, change)
                 self._take_back(tx, change.take_back)
             if change.envelopes:
                 self._store_unknown(tx, change.envelopes)
@@ -80,11 +80,18 @@ class SqlSchedules:
             # In their order: so two processes that see the same ones cannot deadlock.
             self._write(lambda tx: tx.ask("schedules_seen", names=sorted(set(names))).rows())
 
-    def _before_removing(self, tx: Any, envelopes: Sequence[Envelope]) -> None:
-        """Lock what storing these needs before jobs are removed, where that takes an order."""
+    def _before_removing(self, tx: Any, change: ScheduleChange) -> None:
+        """Lock what must be locked before jobs are."""
 
-    def _take_back(self, tx: Any, ids: Sequence[str]) -> list[str]:
-        return [job_id for (job_id,) in tx.ask("take_back", ids=sorted(set(ids))).rows()]
+    def _take_back(self, tx: SqlTransaction, ids: Sequence[str]) -> list[str]:
+        removed = self._remove_unbegun(tx, sorted(set(ids)))
+        if removed:
+            tx.ask("forget_notes", ids=removed)
+        return removed
+
+    def _remove_unbegun(self, tx: Any, ids: list[str]) -> list[str]:
+        """Remove those that were never claimed; return which."""
+        return [job_id for (job_id,) in tx.ask("take_back", ids=ids).rows()]
 
 
 def _compare_and_set(tx: SqlTransaction, change: ScheduleChange) -> bool:

@@ -9,7 +9,10 @@ from importlib.resources import files
 
 from onward.base.names import namespace_name
 
-__all__ = ["load", "prefix_of", "prefixed", "sections"]
+__all__ = ["TABLES", "emptying", "load", "prefix_of", "prefixed", "sections"]
+
+# Those that hold what a store knows of its jobs, under the same names in every database.
+TABLES = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules")
 
 _NAME = re.compile(r"^-- name: (\w+)\n", re.MULTILINE)
 _PREFIX = re.compile(r"\bonward_")
@@ -17,13 +20,14 @@ _PREFIX = re.compile(r"\bonward_")
 
 @cache
 def load(package: str, prefix: str) -> Mapping[str, str]:
-    """Every statement of the package by its name, for the tables that start with ``prefix``."""
+    """Return every statement of the package by its name, for the tables that start with ``prefix``."""
     text = files(package).joinpath("queries.sql").read_text(encoding="utf-8")
     return {name: prefixed(statement, prefix) for name, statement in sections(text).items()}
 
 
 def sections(text: str) -> dict[str, str]:
-    r"""
+    r"""Return the statements of a file by name, without comments.
+
     >>> sections("-- name: one\n-- The first.\nSELECT 1;\n")
     {'one': 'SELECT 1'}
     """
@@ -32,7 +36,7 @@ def sections(text: str) -> dict[str, str]:
 
 
 def prefix_of(namespace: str) -> str:
-    """What the names of its tables start with.
+    """Return the prefix of a namespace's tables.
 
     >>> prefix_of("default"), prefix_of("mail")
     ('onward_', 'onward_mail_')
@@ -41,11 +45,16 @@ def prefix_of(namespace: str) -> str:
 
 
 def prefixed(sql: str, prefix: str) -> str:
-    """The one substitution there is; a prefix is made of a checked namespace only."""
+    """Put the prefix into SQL: the only substitution there is.  A prefix is made of a checked namespace."""
     return _PREFIX.sub(prefix, sql)
 
 
+def emptying(prefix: str) -> list[str]:
+    """The statements that leave nothing in the tables."""
+    return [f"DELETE FROM {prefix}{table}" for table in TABLES]  # noqa: S608  a prefix is a namespace, and was checked
+
+
 def _statement(body: str) -> str:
-    # No database need parse our comments again for every connection.
+    # So that no database parses comments again for every connection.
     lines = (line for line in body.splitlines() if not line.lstrip().startswith("--"))
     return "\n".join(lines).strip().removesuffix(";")

@@ -1,20 +1,25 @@
-"""What the contract says of leases that are taken back, and no database decides."""
+"""Giving back leases, the part that all SQL stores share."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 from onward.backend import Reaped
+from onward.base.logs import get_logger
+from onward.errors import BackendRefused
 from onward.job.envelope import Sealed
 from onward.job.lease import Lease
 from onward.job.settlement import Settlement
 from onward.job.states import State
 
-__all__ = ["FenceMismatch", "Lost", "why"]
+__all__ = ["FenceMismatch", "Lost", "singly", "why"]
+
+_logger = get_logger("onward.backend")
 
 
 def why(owner: str | None, cause: str | None) -> str:
-    """Return why leases are taken back: the cause that the caller names, or the usual one."""
+    """Return why leases are given back: the cause that the caller names, or the usual one."""
     return cause or ("its session expired" if owner is None else "its process died")
 
 
@@ -33,7 +38,7 @@ class Lost(NamedTuple):
     crashes: int
 
     def settlement(self, cause: str, *, crashed: bool) -> Settlement:
-        """How it is given back: as crashed or as released."""
+        """Return the settlement that gives the lease back: as crashed or as released."""
         sealed = Sealed(self.id, self.queue, b"")
         lease = Lease(envelope=sealed, token=self.token, owner=self.owner, expires_at=0, claimed_at=0)
         return Settlement.given_back(lease, cause, started=crashed)
@@ -49,3 +54,27 @@ class Lost(NamedTuple):
             crashed=crashed,
             crashes=self.crashes + crashed,
         )
+
+
+Give = Callable[[Any, Sequence[Lost]], list[Reaped]]
+
+
+def singly(
+    lost: Sequence[Lost], write: Callable[[Callable[[Any], list[Reaped]]], list[Reaped]], give: Give
+) -> list[Reaped]:
+    """Give each back in a transaction of its own, where the store refuses to take back all of them together.
+
+    One that is refused stays an orphan for the next sweep.  Their sessions were ended before; one that was opened again
+    since has its leases.
+    """
+
+    def alone(tx: Any, lease: Lost) -> list[Reaped]:
+        return [] if tx.ask("lock_session", owner=lease.owner).rows() else give(tx, [lease])
+
+    reaped: list[Reaped] = []
+    for lease in lost:
+        try:
+            reaped += write(lambda tx, lease=lease: alone(tx, lease))  # type: ignore[misc]
+        except BackendRefused as error:
+            _logger.exception("job %s cannot be taken back: %s", lease.id, str(error).split("\n", 1)[0])
+    return reaped

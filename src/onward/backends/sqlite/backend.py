@@ -6,9 +6,7 @@ import sqlite3
 from collections.abc import Callable, Sequence
 from os import PathLike
 from pathlib import Path
-from typing import TypeVar
-
-from msgspec.structs import replace
+from typing import TypeVar, Unpack
 
 from onward.backend import (
     DURABLE,
@@ -30,24 +28,16 @@ from onward.backend import (
     TurnResult,
 )
 from onward.backends.damage import set_aside_and_repeat
-from onward.backends.sql import text
+from onward.backends.options import Durability
+from onward.backends.options import durability as checked_durability
+from onward.backends.sql import sections, text
 from onward.backends.sql.damage import SetsRowsAside
+from onward.backends.sql.health import of_leases
 from onward.backends.sql.rows import showing
-from onward.backends.sql.sections import prefix_of
+from onward.backends.sql.sections import emptying, prefix_of
 from onward.backends.sql.settling import FenceMismatch
 from onward.backends.sql.statements import Named, NamedSteps, as_statements
-from onward.backends.sql.tables import emptying
-from onward.backends.sqlite import (
-    claiming,
-    enqueueing,
-    health,
-    library,
-    maintenance,
-    queries,
-    reaping,
-    schema,
-    settling,
-)
+from onward.backends.sqlite import claiming, enqueueing, health, library, maintenance, reaping, schema, settling
 from onward.backends.sqlite.completing import CallersConnection, SqliteCompletion, settle_fenced
 from onward.backends.sqlite.connection import Connections
 from onward.backends.sqlite.inspection import SqliteInspection
@@ -56,7 +46,7 @@ from onward.backends.sqlite.notes import SqliteNotes
 from onward.backends.sqlite.schedules import SqliteSchedules
 from onward.backends.sqlite.transaction import Transaction, Transactions
 from onward.backends.sqlite.transfer import SqliteTransfer
-from onward.backends.sqlite.url import Durability, anchored, checked_durability, parse_url
+from onward.backends.sqlite.url import Options, anchored, parse_url
 from onward.backends.sqlite.wake import Sleeper, WakePipe
 from onward.base.clock import SECOND, Clock, SystemClock
 from onward.base.failure import Failure
@@ -67,7 +57,6 @@ __all__ = ["SqliteBackend"]
 
 Result = TypeVar("Result")
 
-_DURABLE, _LOSSY = (replace(each, notes=True, schedules=True) for each in (DURABLE, LOSSY))
 _LOOK_EVERY = 0.05
 _NEVER = 1 << 62
 _AS_BYTES = "CAST({} AS BLOB)"
@@ -82,11 +71,11 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
     def __init__(self, connections: Connections, pipe: WakePipe, *, clock: Clock, prefix: str) -> None:
         super().__init__()
         self.clock = clock
-        self.url = anchored("", connections.path)  # that opens it from any folder
+        self.url = anchored("", connections.path)  # absolute, to open the file from any folder
         self._connections = connections
         self._pipe = pipe
         self._prefix = prefix
-        self._sql = queries.load(prefix)
+        self._sql = sections.load("onward.backends.sqlite", prefix)
         self._transactions = Transactions(self, connections, self._sql, clock=clock, wake=self._wake)
         self._expects_work = False  # whether the next claim will find a job, as far as is known here
         self._writing, self._reading = self._transactions.writing, self._transactions.reading
@@ -98,11 +87,10 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         *,
         clock: Clock | None = None,
         namespace: str = "default",
-        durability: Durability = "full",
-        busy_timeout: float = 30.0,
+        **options: Unpack[Options],
     ) -> SqliteBackend:
         """Open the file, and create it and its tables if they are not there."""
-        backend = cls.at(path, clock=clock, namespace=namespace, durability=durability, busy_timeout=busy_timeout)
+        backend = cls.at(path, clock=clock, namespace=namespace, **options)
         backend.connect()
         return backend
 
@@ -116,7 +104,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         durability: Durability = "full",
         busy_timeout: float = 30.0,
     ) -> SqliteBackend:
-        """Make a backend for the file at this path, which is neither opened nor created before it is needed."""
+        """Make a backend for the file at this path, without opening or creating the file."""
         clock = clock or SystemClock()
         durable = checked_durability(durability) == "full"
         prefix = prefix_of(namespace)
@@ -139,7 +127,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
 
     @property
     def capabilities(self) -> Capabilities:
-        return _DURABLE if self._connections.durable else _LOSSY
+        return DURABLE if self._connections.durable else LOSSY
 
     def connect(self) -> None:
         self._connections.connect()
@@ -182,7 +170,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
             return result
         try:
             return self._turn(turn, one_by_one=False)
-        except FenceMismatch:  # rolled back; a savepoint in every turn would cost more than to make this one twice
+        except FenceMismatch:  # rolled back; a savepoint in every turn would cost more than making this one twice
             return self._turn(turn, one_by_one=True)
 
     def _turn(self, turn: Turn, *, one_by_one: bool) -> TurnResult:
@@ -280,11 +268,12 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
     def health(self) -> list[Check]:
         path = self._connections.path
         with self._connections.reading() as connection:
+            tx = Transaction(connection, self._sql, self.clock.micros())
             return [
                 health.of_library(),
                 *health.of_file(path),
                 *health.of_connection(connection, path, self._prefix),
-                health.of_leases(Transaction(connection, self._sql, self.clock.micros())),
+                of_leases(tx.value("oldest_stranded", (tx.now,)), tx.now),
             ]
 
     # Transactions of callers
@@ -339,7 +328,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         if found:
             with self._connections.writing() as connection:
                 for row in found:
-                    # A row of the escaped key may be there already, by chance or by design: that one is replaced.
+                    # There may already be a row with the escaped key, by chance or by design: it is replaced.
                     connection.execute(*row.update(_AS_BYTES, "?", if_taken="OR REPLACE"))
         return len(found)
 
@@ -352,7 +341,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
             return act(tx)
 
     def _check_file(self, files: Rows) -> None:
-        """A job that is stored in another file than the workers look at would be lost."""
+        """Raise if a caller's connection has another file: no worker would find its jobs."""
         ours = self._connections.path
         theirs = next((file for _, name, file in files if name == "main"), "")
         if not theirs or not Path(theirs).exists() or not ours.samefile(theirs):
@@ -371,7 +360,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
         self._pipe.wake()
 
     def _idle(self, turn: Turn) -> TurnResult | None:
-        """The answer to a turn that has nothing to write, found without the write lock."""
+        """Return the answer to a turn that has nothing to write, without the write lock; None if it has something."""
         with self._reading() as tx:
             session = tx.row("session", (turn.owner,))
             if session is None:
@@ -385,7 +374,7 @@ class SqliteBackend(SetsRowsAside, SqliteInspection, SqliteNotes, SqliteSchedule
             return TurnResult(settled=[], leases=[], cancel_requested=cancel_requested)
 
     def _next_due(self, queues: Sequence[str]) -> int:
-        """Return when there is work: 0 if a process made it available and woke a sleeper; else when the next job is due."""
+        """Return when there is work: 0 if a job is available, for which a process woke a worker; else the next due time."""
         with self._reading() as tx:
             due = [tx.value("next_due", (queue,)) for queue in claiming.open_queues(tx, queues)]
             return min((at for at in due if at is not None), default=_NEVER)
@@ -396,8 +385,8 @@ def _asked_to_cancel(tx: Transaction, owner: str) -> tuple[Held, ...]:
 
 
 def _checked(path: str | PathLike[str]) -> Path:
-    """The file's absolute path: a daemon may change its folder before it connects again."""
+    """Return the file's absolute path: a daemon may change its folder before it connects again."""
     if str(path) in ("", ":memory:"):
-        raise BackendMisconfigured("an SQLite database in memory is seen by one connection only: use memory://")
+        raise BackendMisconfigured("an SQLite database in memory is visible to one connection only: use memory://")
     library.check()
     return Path(path).absolute()

@@ -1,34 +1,26 @@
-"""Looking at the jobs of a file, and what people ask of them."""
+"""Looking at the jobs of a file, and the requests of people."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Collection, Mapping, Sequence
 
 from onward.backend import Hold, Lease, Overview, Pruned, Query, QueuePage, Replayed
 from onward.backends.sql import rows
 from onward.backends.sql.inspection import REPLAYABLE, SqlInspection, cancelled, matching, once
-from onward.backends.sqlite import holds, overview
+from onward.backends.sql.overview import overview
+from onward.backends.sqlite import holds
 from onward.backends.sqlite.enqueueing import cancel_waiting
 from onward.backends.sqlite.transaction import Transaction, as_json
 from onward.job.states import State, state_named
 
 __all__ = ["SqliteInspection"]
 
-Result = TypeVar("Result")
-
 _LATER = (State.SCHEDULED, State.RETRYABLE)
 
 
-class SqliteInspection(SqlInspection):
+class SqliteInspection(SqlInspection[Transaction]):
     """The `Inspection` half of the backend."""
-
-    @abstractmethod
-    def _read(self, act: Callable[[Transaction], Result]) -> Result: ...
-
-    @abstractmethod
-    def _write(self, act: Callable[[Transaction], Result]) -> Result: ...
 
     @abstractmethod
     def _shrink(self) -> None:
@@ -41,7 +33,7 @@ class SqliteInspection(SqlInspection):
         return rows.queue_page(self._read(look), limit)
 
     def overview(self, *, at_most: int = 10_000) -> Overview:
-        return self._read(lambda tx: overview.overview(tx, at_most))
+        return self._read(lambda tx: overview(tx, at_most))
 
     def cancel(self, ids: Sequence[str], reason: str) -> Sequence[State | None]:
         def act(tx: Transaction) -> dict[str, State]:

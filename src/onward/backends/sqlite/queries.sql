@@ -491,25 +491,25 @@ SELECT 'later', name,
 SELECT id FROM onward_jobs INDEXED BY onward_jobs_owner_idx
  WHERE state = 'executing' AND (:queue IS NULL OR queue = :queue) AND (:job IS NULL OR job = :job);
 
--- name: glance
+-- name: overview
 -- Every count stops at the limit, so it costs the same whatever lies in the tables.  A row number is given to every job that
 -- ends and none is given twice, but when the last one was removed.
-SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' LIMIT ?1)),
-       (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT ?1)),
-       (SELECT count(*) FROM (SELECT 1 FROM onward_finished LIMIT ?1)),
+SELECT (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available' LIMIT :at_most)),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT :at_most)),
+       (SELECT count(*) FROM (SELECT 1 FROM onward_finished LIMIT :at_most)),
        (SELECT count(*)
-          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_discarded_idx WHERE state = 'discarded' LIMIT ?1)),
+          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_tombstone_idx WHERE sealed IS NULL LIMIT :at_most)),
        (SELECT count(*)
-          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_cancelled_idx WHERE state = 'cancelled' LIMIT ?1)),
+          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_discarded_idx WHERE state = 'discarded' LIMIT :at_most)),
        (SELECT count(*)
-          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_tombstone_idx WHERE sealed IS NULL LIMIT ?1)),
+          FROM (SELECT 1 FROM onward_finished INDEXED BY onward_finished_cancelled_idx WHERE state = 'cancelled' LIMIT :at_most)),
        (SELECT coalesce(max(rowid), 0) FROM onward_finished);
 
--- name: glance_later
+-- name: overview_later
 SELECT count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable')
-  FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') LIMIT ?1);
+  FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable') LIMIT :at_most);
 
--- name: glance_due_by_queue
+-- name: overview_due_by_queue
 -- From name to name along the index: the jobs between are passed over.
 WITH RECURSIVE queues (name) AS (
     SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_claim_idx WHERE state = 'available'
@@ -518,14 +518,14 @@ WITH RECURSIVE queues (name) AS (
              WHERE state = 'available' AND queue > name ORDER BY queue LIMIT 1)
       FROM queues
      WHERE name IS NOT NULL
-     LIMIT ?2
+     LIMIT :queues
 )
 SELECT name, (SELECT count(*) FROM (SELECT 1 FROM onward_jobs INDEXED BY onward_jobs_claim_idx
-                                     WHERE state = 'available' AND queue = name LIMIT ?1))
+                                     WHERE state = 'available' AND queue = name LIMIT :at_most))
   FROM queues
  WHERE name IS NOT NULL;
 
--- name: glance_later_by_queue
+-- name: overview_later_by_queue
 WITH RECURSIVE queues (name) AS (
     SELECT min(queue) FROM onward_jobs INDEXED BY onward_jobs_due_idx WHERE state IN ('scheduled', 'retryable')
      UNION ALL
@@ -533,17 +533,19 @@ WITH RECURSIVE queues (name) AS (
              WHERE state IN ('scheduled', 'retryable') AND queue > name ORDER BY queue LIMIT 1)
       FROM queues
      WHERE name IS NOT NULL
-     LIMIT ?2
+     LIMIT :queues
+), later (name, counts) AS MATERIALIZED (
+    SELECT name, (SELECT json_array(count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable'))
+                    FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx
+                           WHERE state IN ('scheduled', 'retryable') AND queue = name LIMIT :at_most))
+      FROM queues
+     WHERE name IS NOT NULL
 )
-SELECT name, (SELECT json_array(count(*) FILTER (WHERE state = 'scheduled'), count(*) FILTER (WHERE state = 'retryable'))
-                FROM (SELECT state FROM onward_jobs INDEXED BY onward_jobs_due_idx
-                       WHERE state IN ('scheduled', 'retryable') AND queue = name LIMIT ?1))
-  FROM queues
- WHERE name IS NOT NULL;
+SELECT name, counts ->> 0, counts ->> 1 FROM later;
 
--- name: glance_running_by_queue
+-- name: overview_running_by_queue
 SELECT queue, count(*)
-  FROM (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT ?1)
+  FROM (SELECT queue FROM onward_jobs INDEXED BY onward_jobs_owner_idx WHERE state = 'executing' LIMIT :at_most)
  GROUP BY queue;
 
 -- name: sessions

@@ -5,11 +5,10 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator, Sequence
 
-from onward.backends.sql import migrations
+from onward.backends.sql import migrations, sections
 from onward.backends.sql.migrations import Migration
-from onward.backends.sql.tables import TABLES
+from onward.backends.sql.sections import TABLES
 from onward.backends.sql.text import TextColumns
-from onward.backends.sqlite import queries
 
 __all__ = ["Migration", "known", "migrate", "missing", "script", "text_columns", "version"]
 
@@ -20,26 +19,26 @@ _TABLE = (
 
 
 def known() -> list[Migration]:
-    """What ships with this Onward, in order."""
+    """Return the migrations of this version of Onward, in order."""
     return migrations.shipped("onward.backends.sqlite")
 
 
 def version(connection: sqlite3.Connection, prefix: str) -> int:
-    """The newest migration this file has; 0 if it has none."""
+    """Return the number of the newest migration that this file has; 0 if it has none."""
     table = f"{prefix}migrations"
     if connection.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (table,)).fetchone() is None:
         return 0
-    (newest,) = connection.execute(queries.prefixed("SELECT max(version) FROM onward_migrations", prefix)).fetchone()
+    (newest,) = connection.execute(sections.prefixed("SELECT max(version) FROM onward_migrations", prefix)).fetchone()
     return newest or 0
 
 
 def missing(connection: sqlite3.Connection, prefix: str) -> list[Migration]:
-    """What this file lacks.  One that is newer than this code is refused."""
+    """Return the migrations that this file lacks.  Raises for a file that is newer than this code."""
     return migrations.missing(known(), version(connection, prefix))
 
 
 def text_columns(connection: sqlite3.Connection, prefix: str) -> Iterator[TextColumns]:
-    """Which columns of which tables hold text."""
+    """Yield the columns of each table that hold text."""
     for name in TABLES:
         described = connection.execute(f"PRAGMA table_info({prefix}{name})").fetchall()
         texts = [(column, key) for _, column, kind, _, _, key in described if kind == "TEXT"]
@@ -47,7 +46,7 @@ def text_columns(connection: sqlite3.Connection, prefix: str) -> Iterator[TextCo
 
 
 def script(pending: Sequence[Migration], prefix: str) -> str:
-    """What `migrate` would run, for the program `sqlite3`."""
+    """Return the statements of `migrate` as a script for the program `sqlite3`."""
     lines = ["BEGIN IMMEDIATE;", f"{_TABLE};"]
     for migration in pending:
         now = "CAST((julianday('now') - 2440587.5) * 86400000000 AS INTEGER)"
@@ -56,11 +55,11 @@ def script(pending: Sequence[Migration], prefix: str) -> str:
             migration.sql.strip(),
             f"INSERT INTO onward_migrations VALUES ({migration.version}, '{migration.name}', {now});",  # noqa: S608  the name of a file of ours
         ]
-    return queries.prefixed("\n".join([*lines, "COMMIT;"]), prefix)
+    return sections.prefixed("\n".join([*lines, "COMMIT;"]), prefix)
 
 
 def migrate(connection: sqlite3.Connection, prefix: str, *, now: int) -> None:
-    """Apply what is missing.  A file that is newer than this code is left alone."""
+    """Apply the missing migrations.  A file that is newer than this code is left alone."""
     if not missing(connection, prefix):
         return
     connection.execute("BEGIN IMMEDIATE")
@@ -76,15 +75,15 @@ def migrate(connection: sqlite3.Connection, prefix: str, *, now: int) -> None:
 
 
 def _apply(connection: sqlite3.Connection, migration: Migration, prefix: str, now: int) -> None:
-    connection.execute(queries.prefixed(_TABLE, prefix))
-    for statement in _statements(queries.prefixed(migration.sql, prefix)):
+    connection.execute(sections.prefixed(_TABLE, prefix))
+    for statement in _statements(sections.prefixed(migration.sql, prefix)):
         connection.execute(statement)
     row = (migration.version, migration.name, now)
-    connection.execute(queries.prefixed("INSERT INTO onward_migrations VALUES (?, ?, ?)", prefix), row)
+    connection.execute(sections.prefixed("INSERT INTO onward_migrations VALUES (?, ?, ?)", prefix), row)
 
 
 def _statements(sql: str) -> Iterator[str]:
-    # executescript() would commit behind our back.
+    # executescript() would commit first.
     statement = ""
     for line in sql.splitlines(keepends=True):
         statement += line

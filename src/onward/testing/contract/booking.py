@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import pytest
 
+from onward.job.envelope import Envelope, Occurrence
 from onward.job.states import FINISHED, State
 from onward.testing.contract.builders import PATIENCE, a_claim, a_lease, an_envelope, at_once, ids, some_envelopes
 from onward.testing.contract.capabilities import needs
@@ -15,6 +17,12 @@ from onward.testing.contract.stage import FAR, Stage
 __all__ = ["BookingContract", "TakingBackContract"]
 
 _LONG = 10 * PATIENCE  # a wait that only ends in time if it is woken
+_TICK = Occurrence(name="nightly", tick=1_000_000, expression="@every 1s", overlap="allow")
+
+
+def an_occurrence(**options: Any) -> Envelope:
+    """A job of a schedule, like `an_envelope`."""
+    return an_envelope(schedule=_TICK, **options)
 
 
 @needs("schedules", "inspection")
@@ -22,7 +30,7 @@ class BookingContract:
     """Jobs that are stored with a change."""
 
     def test_jobs_are_stored_with_the_change(self, backend, clock):
-        due, later = an_envelope(), an_envelope(not_before=clock.micros() + 60_000_000)
+        due, later = an_occurrence(), an_occurrence(not_before=clock.micros() + 60_000_000)
 
         assert backend.change_schedule(a_change(0, a_schedule(), envelopes=[due, later]))
 
@@ -30,7 +38,7 @@ class BookingContract:
         assert ids(backend.claim(a_claim(limit=9))) == [due.id]
 
     def test_a_job_is_claimed_when_its_tick_has_come(self, backend, clock):
-        later = an_envelope(not_before=clock.micros() + 60_000_000)
+        later = an_occurrence(not_before=clock.micros() + 60_000_000)
         backend.change_schedule(a_change(0, a_schedule(), envelopes=[later]))
         assert backend.claim(a_claim(limit=9)) == []
 
@@ -39,7 +47,7 @@ class BookingContract:
         assert ids(backend.claim(a_claim(limit=9))) == [later.id]
 
     def test_a_change_that_is_repeated_stores_nothing_twice(self, backend):
-        change = a_change(0, a_schedule(), envelopes=some_envelopes(3))
+        change = a_change(0, a_schedule(), envelopes=some_envelopes(3, schedule=_TICK))
         backend.change_schedule(change)
 
         assert not backend.change_schedule(change)
@@ -49,8 +57,8 @@ class BookingContract:
 
     @pytest.mark.parametrize("state", [State.SCHEDULED, State.AVAILABLE, State.EXECUTING, State.RETRYABLE])
     def test_a_live_job_is_not_stored_again(self, backend, clock, state):
-        known = Stage(backend, clock, queue="default").bring(state)
-        other = an_envelope(queue="other")
+        known = Stage(backend, clock, queue="default", schedule=_TICK).bring(state)
+        other = an_occurrence(queue="other")
 
         assert backend.change_schedule(a_change(0, a_schedule(), envelopes=[known.envelope, other]))
 
@@ -60,8 +68,8 @@ class BookingContract:
 
     @pytest.mark.parametrize("state", sorted(FINISHED))
     def test_a_finished_job_is_not_stored_again(self, backend, clock, state):
-        known = Stage(backend, clock, queue="default").bring(state)
-        other = an_envelope(queue="other")
+        known = Stage(backend, clock, queue="default", schedule=_TICK).bring(state)
+        other = an_occurrence(queue="other")
 
         assert backend.change_schedule(a_change(0, a_schedule(), envelopes=[known.envelope, other]))
 
@@ -71,7 +79,7 @@ class BookingContract:
 
     @needs("deduplicates")
     def test_a_unique_key_that_is_held_keeps_a_booked_job_out(self, backend):
-        holder, booked, other = an_envelope(unique_key="k"), an_envelope(unique_key="k"), an_envelope()
+        holder, booked, other = an_occurrence(unique_key="k"), an_occurrence(unique_key="k"), an_occurrence()
         backend.enqueue([holder])
 
         assert backend.change_schedule(a_change(0, a_schedule(), envelopes=[booked, other]))
@@ -81,18 +89,18 @@ class BookingContract:
 
     @needs("deduplicates")
     def test_a_booked_job_takes_the_key_of_one_that_is_taken_back(self, backend):
-        old, new = an_envelope(unique_key="k", delay=FAR), an_envelope(unique_key="k", delay=FAR)
+        old, new = an_occurrence(unique_key="k", delay=FAR), an_occurrence(unique_key="k", delay=FAR)
         backend.change_schedule(a_change(0, a_schedule(), envelopes=[old]))
 
         backend.change_schedule(a_change(1, a_schedule(), take_back=[old.id], envelopes=[new]))
 
-        (rival,) = backend.enqueue([an_envelope(unique_key="k")])
+        (rival,) = backend.enqueue([an_occurrence(unique_key="k")])
         assert rival.existing_id == new.id
 
     @needs("holds")
     def test_a_booked_job_is_held_up_by_its_key_as_any_other(self, backend):
         running = a_lease(backend, single_instance=True)
-        booked = an_envelope(single_instance=True)
+        booked = an_occurrence(single_instance=True)
         backend.change_schedule(a_change(0, a_schedule(), envelopes=[booked]))
 
         (lease,) = backend.claim(a_claim(owner="other"))
@@ -112,7 +120,7 @@ class BookingContract:
         waiting.start()
         assert about_to_wait.wait(PATIENCE)
 
-        other.change_schedule(a_change(0, a_schedule(), envelopes=[an_envelope()]))
+        other.change_schedule(a_change(0, a_schedule(), envelopes=[an_occurrence()]))
 
         waiting.join(PATIENCE)
         assert not waiting.is_alive()
@@ -123,7 +131,7 @@ class TakingBackContract:
     """Removing jobs that have not begun."""
 
     def test_a_waiting_job_is_removed_without_a_trace(self, backend):
-        later, due, kept = an_envelope(delay=FAR), an_envelope(), an_envelope(delay=FAR)
+        later, due, kept = an_occurrence(delay=FAR), an_occurrence(), an_occurrence(delay=FAR)
         backend.enqueue([later, due, kept])
 
         taken = backend.take_back([due.id, later.id, due.id, "unknown"])
@@ -134,23 +142,34 @@ class TakingBackContract:
         assert (counts[State.SCHEDULED], sum(counts.values())) == (1, 1)
         assert backend.claim(a_claim(limit=9)) == []
 
+    @needs("notes")
+    def test_signals_of_a_job_that_is_taken_back_go_with_it(self, backend):
+        booked, again = an_occurrence(delay=FAR), an_occurrence(delay=FAR)
+        backend.enqueue([booked, again])
+        for each in (booked, again):
+            backend.signal(each.id, "go", b"1")
+
+        backend.take_back([booked.id])
+
+        assert (list(backend.notes(booked.id)), len(backend.notes(again.id))) == ([], 1)
+
     def test_taking_back_none_is_fine(self, backend):
         assert list(backend.take_back([])) == []
 
     def test_a_job_that_was_taken_back_can_be_stored_again(self, backend):
-        first, second = an_envelope(delay=FAR), an_envelope(delay=FAR)
+        first, second = an_occurrence(delay=FAR), an_occurrence(delay=FAR)
         backend.change_schedule(a_change(0, a_schedule(), envelopes=[first]))
         backend.take_back([first.id])
 
-        again = an_envelope(id=first.id, payload={"changed": True})
+        again = an_occurrence(id=first.id, payload={"changed": True})
         assert backend.change_schedule(a_change(1, a_schedule(), envelopes=[again, second]))
 
         assert backend.get(first.id).data == again.data
         assert ids(backend.claim(a_claim(limit=9))) == [first.id]
 
     def test_a_change_takes_back_and_books_the_same_tick_anew(self, backend):
-        old = an_envelope(delay=FAR, payload={"n": 1}, idempotency_key="k", expires_at=4_000_000_000_000_000)
-        new = an_envelope(id=old.id, delay=FAR, payload={"n": 2})
+        old = an_occurrence(delay=FAR, payload={"n": 1}, idempotency_key="k", expires_at=4_000_000_000_000_000)
+        new = an_occurrence(id=old.id, delay=FAR, payload={"n": 2})
         backend.change_schedule(a_change(0, a_schedule(), envelopes=[old]))
 
         assert backend.change_schedule(a_change(1, a_schedule(), take_back=[old.id], envelopes=[new]))
@@ -159,7 +178,7 @@ class TakingBackContract:
         assert sum(backend.counts().values()) == 1
 
     def test_deleting_a_schedule_takes_back_what_is_booked(self, backend):
-        booked = some_envelopes(3, delay=FAR)
+        booked = some_envelopes(3, schedule=_TICK, delay=FAR)
         backend.change_schedule(a_change(0, a_schedule(), envelopes=booked))
 
         assert backend.change_schedule(a_change(1, None, take_back=ids(booked)))
@@ -169,7 +188,7 @@ class TakingBackContract:
 
     @pytest.mark.parametrize("state", [State.EXECUTING, State.RETRYABLE, *sorted(FINISHED)])
     def test_a_job_that_has_begun_stays(self, backend, clock, state):
-        known = Stage(backend, clock, queue="default").bring(state)
+        known = Stage(backend, clock, queue="default", schedule=_TICK).bring(state)
         backend.change_schedule(a_change(0, a_schedule()))
         before = known.stored()
 
@@ -195,7 +214,7 @@ class TakingBackContract:
 
     def test_a_job_that_is_claimed_meanwhile_is_claimed_or_removed_and_never_both(self, backend, open_client):
         clients = [backend, *(open_client() for _ in range(3))]
-        jobs = some_envelopes(60)
+        jobs = some_envelopes(60, schedule=_TICK)
         backend.enqueue(jobs)
 
         def act(number: int) -> list[str]:

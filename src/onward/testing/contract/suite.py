@@ -47,7 +47,7 @@ from onward.testing.contract.signals import SignalsContract, WaitingForSignalsCo
 from onward.testing.contract.snapshots import SnapshotsContract
 from onward.testing.contract.suspects import SuspectsContract
 from onward.testing.contract.taking import TakingContract
-from onward.testing.contract.transacting import CompletingContract, JoiningContract
+from onward.testing.contract.transacting import CallersConnectionContract, CompletingContract, JoiningContract
 from onward.testing.contract.transfer import RemoveContract, ReservationContract, RestoreContract
 from onward.testing.contract.uniqueness import ReplacingContract, UniquenessContract
 from onward.testing.contract.waiters import WaitersContract, WakingContract
@@ -120,6 +120,7 @@ class BackendContract(
     WaitingContract,
     QueuesWithWorkContract,
     JoiningContract,
+    CallersConnectionContract,
     CompletingContract,
     ReservationContract,
     RestoreContract,

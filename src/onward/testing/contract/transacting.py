@@ -8,25 +8,46 @@ from typing import Any
 
 import pytest
 
-from onward.backend import Session, Settlement
+from onward.backend import Session, Settled, Settlement
 from onward.base.failure import Failure
+from onward.contract.transactions import Rows, Statement, Steps, Style
 from onward.job.states import State
 from onward.testing.contract.builders import a_claim, a_lease, an_envelope, ids
 from onward.testing.contract.capabilities import needs
 
-__all__ = ["CompletingContract", "JoiningContract"]
+__all__ = ["CallersConnectionContract", "CompletingContract", "JoiningContract"]
 
 _PLENTY = 30.0  # seconds
 
 
 @contextmanager
 def _transaction(backend: Any) -> Iterator[Any]:
-    """A transaction that is undone unless the test has committed it."""
+    """Yield a transaction, and roll it back unless the test has committed it."""
     completion = backend.begin(at_most=_PLENTY)
     try:
         yield completion
     finally:
         completion.roll_back()
+
+
+def _settle_in(backend: Any, completion: Any, settlement: Settlement) -> Settled:
+    """Settle as on a connection of a caller, which runs one statement after the other."""
+    styles: list[Style] = []
+
+    def see(style: Style) -> Steps[None]:
+        styles.append(style)
+        yield from ()
+
+    def run(statement: Statement) -> Rows:
+        def step(_: Style) -> Steps[Rows]:
+            return (yield statement)
+
+        rows: Rows = completion.run(step)
+        return rows
+
+    completion.run(see)
+    settled: Settled = backend.settle_in(settlement, styles[0], run)
+    return settled
 
 
 def _enqueue(backend: Any, completion: Any, *envelopes: Any) -> Any:
@@ -211,7 +232,7 @@ class CompletingContract:
         assert backend.ack(new).applied
 
     def test_an_adoption_in_the_meantime_loses_nothing(self, backend):
-        """The pump may have opened a successor while the handler worked; the handler does not hear of it."""
+        """Adopt the session while the handler works, as the pump may do without the handler noticing."""
         lease = a_lease(backend)
         backend.open_session(Session(owner="successor"), adopts=lease.owner)
 
@@ -263,3 +284,84 @@ class CompletingContract:
 
         assert not backend.note_after_completion(lease, Failure("RuntimeError", "no"), duration_ms=0)
         assert backend.get(lease.envelope.id).runs == ()
+
+
+@needs("transacts", "inspection")
+class CallersConnectionContract:
+    """Settling and showing jobs by statements that any connection could run."""
+
+    @pytest.mark.promise("A23")
+    def test_a_job_is_completed_if_and_only_if_the_transaction_commits(self, backend):
+        undone, kept = a_lease(backend), a_lease(backend)
+        with _transaction(backend) as tx:
+            assert _settle_in(backend, tx, Settlement.ack(undone)).applied
+        with _transaction(backend) as tx:
+            assert _settle_in(backend, tx, Settlement.ack(kept, b'"paid"', reason="told")).applied
+            tx.commit()
+
+        jobs = [backend.get(lease.envelope.id) for lease in (undone, kept)]
+        assert [job.state for job in jobs] == [State.EXECUTING, State.COMPLETED]
+        assert (jobs[1].result, jobs[1].reason, jobs[1].attempts) == (b'"paid"', "told", 1)
+        assert [backend.completed(lease) for lease in (undone, kept)] == [False, True]
+        assert backend.ack(undone).applied
+
+    @pytest.mark.promise("A23")
+    def test_a_lost_lease_settles_nothing(self, backend):
+        old = a_lease(backend)
+        backend.nack(old, 0)
+        (new,) = backend.claim(a_claim())
+
+        with _transaction(backend) as tx:
+            assert _settle_in(backend, tx, Settlement.ack(old)).lease_lost
+            tx.commit()
+
+        assert backend.get(new.envelope.id).state is State.EXECUTING
+        assert backend.ack(new).applied
+
+    @pytest.mark.promise("A23")
+    def test_an_adoption_in_the_meantime_loses_nothing(self, backend):
+        lease = a_lease(backend)
+        backend.open_session(Session(owner="successor"), adopts=lease.owner)
+
+        with _transaction(backend) as tx:
+            assert _settle_in(backend, tx, Settlement.ack(lease)).applied
+            tx.commit()
+
+        assert backend.completed(lease)
+
+    def test_keys_are_confirmed_and_set_free_with_it(self, backend):
+        keys: dict[str, Any] = {"idempotency_key": "paid", "idempotency_ttl": 60_000_000, "single_instance": "alone"}
+        lease = a_lease(backend, **keys)
+        (waiter,) = backend.enqueue([an_envelope(**keys)])
+
+        with _transaction(backend) as tx:
+            _settle_in(backend, tx, Settlement.ack(lease))
+            tx.commit()
+
+        (late,) = backend.claim(a_claim())
+        assert (late.envelope.id, str(late.hold)) == (waiter.id, "done")
+
+    def test_a_success_that_leaves_no_record_leaves_a_tombstone(self, backend):
+        lease = a_lease(backend)
+
+        with _transaction(backend) as tx:
+            _settle_in(backend, tx, Settlement.ack(lease, keep=False))
+            tx.commit()
+
+        assert backend.get(lease.envelope.id).tombstone
+        assert backend.completed(lease)
+
+    def test_a_job_is_shown_as_the_transaction_sees_it(self, backend, open_client):
+        told = a_lease(backend)
+        backend.settle([Settlement.abandon(told, "why", failure=Failure("RuntimeError", "no", "Traceback"))])
+        with _transaction(backend) as tx:
+            (answer,) = _enqueue(backend, tx, an_envelope(priority=3))
+
+            shown = tx.run(lambda style: backend.showing(answer.id, style))
+            dead = tx.run(lambda style: backend.showing(told.envelope.id, style))
+            assert tx.run(lambda style: backend.showing("no such job", style)) is None
+            assert open_client().get(answer.id) is None
+            tx.commit()
+
+        assert [shown, dead] == [backend.get(answer.id), backend.get(told.envelope.id)]
+        assert (shown.state, shown.priority, len(dead.runs)) == (State.AVAILABLE, 3, 1)

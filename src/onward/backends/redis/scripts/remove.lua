@@ -6,29 +6,6 @@ local queue, transfer, seen = A[1], A[2], A[3]
 local reserved = redis.call('HGET', P .. 'reserved', queue)
 if reserved ~= transfer then return reserved or '' end
 
-local function drop_live(record)
-  local id = record.id
-  unindex(record)
-  free_key(record)
-  count(record[QUEUE], record[STATE], -1)
-  jobs[id] = false
-  zset('live', id, false)
-  local older = is(record, IS_AGAIN) and hget('older', id)
-  if older then
-    -- The finished job of this id that was put aside is all that is left of it.
-    local raw, sealed, progress = unpacked(older)
-    hash('jobs', id, raw)
-    hash('sealed', id, sealed ~= '' and sealed)
-    hash('progress', id, progress ~= '' and progress)
-    hash('older', id, false)
-  else
-    hash('jobs', id, false)
-    hash('sealed', id, false)
-    hash('progress', id, false)
-    redis.call('DEL', P .. 'runs:' .. id)
-  end
-end
-
 -- The finished job of this id, where no other one lives under the id again.
 local function dead(id)
   local raw = hget('jobs', id)
@@ -37,17 +14,27 @@ local function dead(id)
   if record and record[TOMB] == 0 then return record, raw end
 end
 
+-- Whether the notes of a job are those that were read.
+local function has_notes(id, read)
+  local key = P .. 'notes:' .. id
+  if redis.call('HLEN', key) ~= #read then return false end
+  for _, note in ipairs(read) do
+    if redis.call('HGET', key, note[1]) ~= ARGV[note[2]] then return false end
+  end
+  return true
+end
+
 even_if_full()
 local ids, gone = {}, {}
 for at, each in ipairs(seen) do ids[at] = each[1] end
 load(ids)
 for _, each in ipairs(seen) do
-  local id, is_dead, state, delivery, attempts, crashes, interruptions, at = unpack(each)
+  local id, is_dead, notes, state, delivery, attempts, crashes, interruptions, at = unpack(each)
   local record, raw
   if is_dead then record, raw = dead(id) else record = job(id) end
   if record and record[QUEUE] == queue and record[STATE] == state and record[DELIVERY] == delivery
       and record[ATTEMPTS] == attempts and record[CRASHES] == crashes and record[INTERRUPTIONS] == interruptions
-      and (is_dead and record[ENDED] or record[AT]) == at then
+      and (is_dead and record[ENDED] or record[AT]) == at and has_notes(id, notes) then
     if is_dead then forget(id, raw) else drop_live(record) end
     gone[#gone + 1] = id
   end

@@ -4,7 +4,8 @@ local now = instant(A[1])
 
 local TYPES = {
   jobs = 'hash', sealed = 'hash', progress = 'hash', results = 'hash', older = 'hash', unique = 'hash', holds = 'hash',
-  reserved = 'hash', sessions = 'hash', counts = 'hash', runs = 'hash', damaged = 'hash', live = 'zset', ended = 'zset', tombs = 'zset',
+  schedules = 'hash', reserved = 'hash', notes = 'hash', awaits = 'hash', sessions = 'hash', counts = 'hash', runs = 'hash',
+  damaged = 'hash', live = 'zset', ended = 'zset', tombs = 'zset',
   queues = 'zset', expiry = 'zset', confirmed = 'zset', ready = 'zset', later = 'zset', expiring = 'zset',
   waiters = 'zset', owners = 'set', paused = 'set', leases = 'set', asked = 'set', wake = 'list',
 }

@@ -1,6 +1,6 @@
 -- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing
 -- Give these discarded or cancelled jobs a new life, or say what is in the way.
-local now, ids = instant(A[1]), A[2]
+local now, ids, is_fresh = instant(A[1]), A[2], A[3]
 
 load(ids)
 local records, answers = finished_among(ids), {}
@@ -23,6 +23,7 @@ local function revive(record)
   record[STARTED], record[PARKED_SINCE], record[OWNER] = nil, nil, nil
   record[SPENT], record[ENDED], record[REASON] = nil, nil, nil
   jobs[id] = record
+  if is_fresh then redis.call('DEL', P .. 'notes:' .. id) end
   index(record, now)
   count(record[QUEUE], AVAILABLE, 1)
   zset('live', id, 0)

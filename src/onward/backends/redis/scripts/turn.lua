@@ -1,4 +1,4 @@
--- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, holds, settling, adding
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, notes, holds, settling, adding
 -- Settle, promote what is due, claim.
 -- Plain acks, nearly all there are, come as ids and tokens; of them only those are answered that were not completed.
 local now, owner, settlements, queues, limit, at_most = instant(A[1]), A[2], A[3], A[4], A[5], A[6]
@@ -26,19 +26,19 @@ local ended_leases, letters = {}, {}
 local function settle_unusual(settlement)
   local answer, record = settle_one(settlement, owner, now)
   if record then
-    if settlement[S_MOVE] == 'release' then
+    if settlement[S.MOVE] == 'release' then
       released[record.id] = true
       released[#released + 1] = record.id
     end
-    if is(record, HAS_HOLDS) then ended_leases[#ended_leases + 1] = {record, settlement[S_MOVE] == 'ack'} end
-    if settlement[S_LETTER] and answer == DISCARDED then letters[#letters + 1] = settlement[S_LETTER] end
+    if is(record, HAS_HOLDS) then ended_leases[#ended_leases + 1] = {record, settlement[S.MOVE] == 'ack'} end
+    if settlement[S.LETTER] and answer == DISCARDED then letters[#letters + 1] = settlement[S.LETTER] end
   end
   return answer
 end
 
 local function settle_all()
   local ids, unusual, rest, seen = {}, {}, {}, {}
-  for at, settlement in ipairs(settlements) do ids[at] = settlement[S_ID] end
+  for at, settlement in ipairs(settlements) do ids[at] = settlement[S.ID] end
   load(ids)
   local complete, write = completer(owner, now)
   for from = 1, #acked, CHUNK do
@@ -53,10 +53,10 @@ local function settle_all()
     end
   end
   for at, settlement in ipairs(settlements) do
-    local id = settlement[S_ID]
-    if settlement[S_MOVE] == 'ack' and settlement[S_OWN] and not settlement[S_REASON] and not settlement[S_FAILURE]
+    local id = settlement[S.ID]
+    if settlement[S.MOVE] == 'ack' and settlement[S.OWN] and not settlement[S.REASON] and not settlement[S.FAILURE]
         and not seen[id] and jobs[id] == nil
-        and complete(id, raws[id], settlement[S_TOKEN], settlement[S_DROP], settlement[S_RESULT]) then
+        and complete(id, raws[id], settlement[S.TOKEN], settlement[S.DROP], settlement[S.RESULT]) then
       answers[at] = COMPLETED
     else
       rest[#rest + 1] = at

@@ -136,6 +136,10 @@ local function finish(record, state, now, reason, result, tomb, ran)
     hash('older', id, false)
     record[FLAGS] = record[FLAGS] - IS_AGAIN
   end
+  if is(record, AWAITS) then
+    record[FLAGS] = record[FLAGS] - AWAITS
+    hash('awaits', id, false)
+  end
   if tomb then
     if record[SIZE] == 0 then hash('sealed', id, false) end
     record[FIXED], record[SIZE] = sub(record[FIXED], 1, -record[SIZE] - 1), 0

@@ -19,6 +19,7 @@ local function forget(id, raw)
     hash('jobs', id, false)
     hash('sealed', id, false)
     hash('progress', id, false)
+    redis.call('DEL', P .. 'notes:' .. id)
   end
   redis.call('DEL', P .. 'runs:' .. id)
   return old
@@ -42,4 +43,29 @@ local function in_order(keys, after, limit, newest_first)
     if id ~= ids[#ids] then ids[#ids + 1] = id end
   end
   return ids
+end
+
+-- Removes a live job, with all that is kept under its id.
+local function drop_live(record)
+  local id = record.id
+  unindex(record)
+  if is(record, AWAITS) then hash('awaits', id, false) end
+  free_key(record)
+  count(record[QUEUE], record[STATE], -1)
+  jobs[id] = false
+  zset('live', id, false)
+  local older = is(record, IS_AGAIN) and hget('older', id)
+  if older then
+    -- The finished job of this id that was put aside is all that is left of it.
+    local raw, sealed, progress = unpacked(older)
+    hash('jobs', id, raw)
+    hash('sealed', id, sealed ~= '' and sealed)
+    hash('progress', id, progress ~= '' and progress)
+    hash('older', id, false)
+  else
+    hash('jobs', id, false)
+    hash('sealed', id, false)
+    hash('progress', id, false)
+    redis.call('DEL', P .. 'runs:' .. id, P .. 'notes:' .. id)
+  end
 end

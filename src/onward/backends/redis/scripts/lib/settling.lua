@@ -1,8 +1,10 @@
 -- Ending leases: `fate` and `judge` of onward/job/settlement.py, repeated here so that a turn is one exchange.
 
 -- Places in a settlement.
-local S_ID, S_TOKEN, S_OWN, S_MOVE, S_RAN, S_RESULT, S_DROP, S_REASON, S_DELAY = 1, 2, 3, 4, 5, 6, 7, 8, 9
-local S_WAITS, S_FAILURE, S_DURATION, S_SPENT, S_LETTER = 10, 11, 12, 13, 14
+local S = {
+  ID = 1, TOKEN = 2, OWN = 3, MOVE = 4, RAN = 5, RESULT = 6, DROP = 7, REASON = 8, DELAY = 9, WAITS = 10, FAILURE = 11,
+  DURATION = 12, SPENT = 13, LETTER = 14, AWAITS = 15, NOTES = 16,
+}
 
 local TARGETS = {
   ack = COMPLETED, skip = COMPLETED, nack = RETRYABLE, abandon = DISCARDED, snooze = SCHEDULED, park = SCHEDULED,
@@ -40,7 +42,7 @@ local function crash(record, now, cause)
 end
 
 local function classify(settlement)
-  local id, token, move = settlement[S_ID], settlement[S_TOKEN], settlement[S_MOVE]
+  local id, token, move = settlement[S.ID], settlement[S.TOKEN], settlement[S.MOVE]
   local run = hget('runs:' .. id, token)
   if run then
     local noted = unpacked(run)
@@ -56,44 +58,46 @@ local function classify(settlement)
 end
 
 local function put_back(record, settlement, state, now)
-  local move = settlement[S_MOVE]
+  local move = settlement[S.MOVE]
   if move == 'release' then
-    place(record, state, now, {[WAITS] = settlement[S_WAITS]})
+    place(record, state, now, {[WAITS] = settlement[S.WAITS]})
     return
   end
-  if settlement[S_SPENT] then record[SPENT] = settlement[S_SPENT] end
+  if settlement[S.SPENT] then record[SPENT] = settlement[S.SPENT] end
   local parked = nil
   if move == 'park' then parked = record[PARKED_SINCE] or now end
   unindex(record)
   count(record[QUEUE], record[STATE], -1)
   record[STATE], record[OWNER], record[PARKED_SINCE] = state, nil, parked
-  record[WAITS], record[AT] = settlement[S_WAITS], now + settlement[S_DELAY]
+  record[WAITS], record[AT] = settlement[S.WAITS], now + settlement[S.DELAY]
   index(record, now)
   count(record[QUEUE], state, 1)
+  wait_for_signal(record, state == SCHEDULED and settlement[S.AWAITS])
   save(record)
+  if state == SCHEDULED then write_snoozed(record, settlement[S.NOTES] or {}, now) end
 end
 
 -- The fence and the write are one: the server runs no other script meanwhile.
 local function settle_one(settlement, owner, now)
-  local record, move = job(settlement[S_ID]), settlement[S_MOVE]
-  if not record or not settlement[S_OWN] or record[STATE] ~= EXECUTING
-      or record[DELIVERY] ~= settlement[S_TOKEN] or record[OWNER] ~= owner then
+  local record, move = job(settlement[S.ID]), settlement[S.MOVE]
+  if not record or not settlement[S.OWN] or record[STATE] ~= EXECUTING
+      or record[DELIVERY] ~= settlement[S.TOKEN] or record[OWNER] ~= owner then
     return classify(settlement)
   end
-  if move == 'crashed' then return crash(record, now, settlement[S_REASON]), record end
+  if move == 'crashed' then return crash(record, now, settlement[S.REASON]), record end
   local turned = record[CANCEL_REASON] and move ~= 'ack'
   local state = turned and CANCELLED or TARGETS[move]
-  if settlement[S_FAILURE] or move == 'nack' then
-    note_run(record, move, state, settlement[S_FAILURE] or UNEXPLAINED, now, settlement[S_DURATION])
+  if settlement[S.FAILURE] or move == 'nack' then
+    note_run(record, move, state, settlement[S.FAILURE] or UNEXPLAINED, now, settlement[S.DURATION])
   end
   if move == 'release' then record[INTERRUPTIONS] = record[INTERRUPTIONS] + 1 end
   if state >= COMPLETED then
-    local reason = settlement[S_REASON]
+    local reason = settlement[S.REASON]
     if state ~= TARGETS[move] then reason = record[CANCEL_REASON] end
-    local result = settlement[S_RESULT] and ARGV[settlement[S_RESULT]]
-    finish(record, state, now, reason, result, settlement[S_DROP], settlement[S_RAN])
+    local result = settlement[S.RESULT] and ARGV[settlement[S.RESULT]]
+    finish(record, state, now, reason, result, settlement[S.DROP], settlement[S.RAN])
   else
-    if settlement[S_RAN] then record[ATTEMPTS] = record[ATTEMPTS] + 1 end
+    if settlement[S.RAN] then record[ATTEMPTS] = record[ATTEMPTS] + 1 end
     put_back(record, settlement, state, now)
   end
   return state, record

@@ -15,6 +15,7 @@ local function shown(id, raw, live)
     sealed, progress = is_text(sealed) and sealed, is_text(progress) and progress ~= '' and progress
   end
   local result = not live and redis.call('HGET', P .. 'results', id)
+  local awaits = live and redis.call('HGET', P .. 'awaits', id)
   return {id, raw, sealed or '', progress, result, redis.call('HVALS', P .. 'runs:' .. id), live and 1 or 0,
-    live and holds_key(id, raw) and 1 or 0}
+    live and holds_key(id, raw) and 1 or 0, awaits}
 end

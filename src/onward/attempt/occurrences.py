@@ -1,0 +1,82 @@
+"""What a schedule says about an occurrence that is about to start: late, or while another one runs.
+
+An occurrence is late when newer ticks of its schedule are due.  With ``catch_up="once"`` it takes those back that have not
+begun, and stands for them; with ``"skip"`` it is skipped.  With a number, or ``overlap="allow"``, all of them run.
+
+An occurrence that meets another one running waits (``queue``), is skipped (``skip``), or asks the other to stop and waits
+(``cancel``).  Of those that wait with ``catch_up="once"`` one is enough: a second one is skipped.  A retry is no tick: it is
+never skipped, and waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from typing import cast
+
+import msgspec
+
+from onward.backend import Backend, Inspection, Schedules
+from onward.base.logs import get_logger
+from onward.errors import BackendError
+from onward.flow.schedule import ids_of, newer_ticks, timetable_of
+from onward.job.envelope import Occurrence
+from onward.job.lease import Hold, Lease
+from onward.job.outcome import Skipped
+from onward.job.states import State
+
+__all__ = ["Occurrences"]
+
+logger = get_logger("onward.schedules")
+
+_LOOKED_BACK = 20  # ticks: more occurrences of one schedule do not wait at once
+
+
+class Occurrences:
+    """Asks the store about the other occurrences of a schedule.  A store that does not answer changes nothing."""
+
+    def __init__(self, backend: Backend, inspection: Inspection, namespace: str) -> None:
+        self._backend = backend
+        self._inspection = inspection
+        self._namespace = namespace
+
+    def judge(self, lease: Lease, occurrence: Occurrence) -> tuple[Lease, Skipped | None]:
+        """Return the lease with the tick that it stands for; or why it is not run."""
+        if lease.tick is not None:  # the process that claimed it has looked
+            return lease, None
+        tick, skipped = occurrence.tick, None
+        if not lease.attempts:
+            try:
+                tick, skipped = self._first_run(lease, occurrence)
+            except BackendError as error:
+                logger.warning("schedule %s: the store did not say what else is due: %s", occurrence.name, error)
+        return msgspec.structs.replace(lease, tick=tick), skipped
+
+    def _first_run(self, lease: Lease, occurrence: Occurrence) -> tuple[int, Skipped | None]:
+        tick, busy = occurrence.tick, lease.hold is Hold.BUSY
+        if busy and occurrence.overlap == "skip":
+            return tick, Skipped(f"job {lease.holder} of the schedule still runs")
+        if busy and occurrence.overlap == "cancel" and lease.holder is not None:
+            self._inspection.cancel([lease.holder], f"a newer tick of schedule {occurrence.name} is due")
+        if occurrence.overlap == "allow" or not isinstance(occurrence.catch_up, str):
+            return tick, None
+        newer = newer_ticks(occurrence, lease.claimed_at)
+        # A person who replays an old occurrence wants it to run: it was claimed before, and did not wait for another.
+        replayed = lease.token > 1 and not lease.waits
+        if newer and occurrence.catch_up == "skip" and not replayed:
+            return tick, Skipped("a newer tick of its schedule is due")
+        if busy:
+            waiting = occurrence.catch_up == "once" and self._is_any_waiting(occurrence)
+            return tick, Skipped("an earlier tick of its schedule waits, and stands for it") if waiting else None
+        return (self._stand_for(occurrence, newer) if newer else tick), None
+
+    def _stand_for(self, occurrence: Occurrence, newer: Sequence[int]) -> int:
+        """Take the newer occurrences back; return the newest tick that this one stands for."""
+        ticks = dict(zip(ids_of(self._namespace, occurrence.name, list(newer)), newer, strict=True))
+        removed = cast("Schedules", self._backend).take_back(list(ticks))
+        return max((ticks[each] for each in removed if each in ticks), default=occurrence.tick)
+
+    def _is_any_waiting(self, occurrence: Occurrence) -> bool:
+        earlier = list(islice(timetable_of(occurrence).before(occurrence.tick), _LOOKED_BACK))
+        stored = self._inspection.get_many(ids_of(self._namespace, occurrence.name, earlier))
+        return any(each.state in (State.AVAILABLE, State.SCHEDULED) and not each.attempts for each in stored)

@@ -1,0 +1,6 @@
+-- needs: basics, records, chunks, writes, counting, tokens, waking, jobs, removing, schedules
+-- Remove those of these jobs that were never claimed.  Answers their ids.
+local removed = remove_unbegun(A[1])
+flush()
+flush_counts()
+return removed
