@@ -7,7 +7,7 @@ import pytest
 
 from onward.backend import Claim
 from onward.client import client as enqueueing
-from tests.applications import (  # noqa: F401
+from tests.applications import (
     clock,
     eventually,
     folder,
@@ -19,6 +19,19 @@ from tests.applications import (  # noqa: F401
     store,
     url,
 )
+
+__all__ = [
+    "clock",
+    "eventually",
+    "folder",
+    "jobs",
+    "listen",
+    "open_app",
+    "open_app_on",
+    "own_settings",
+    "store",
+    "url",
+]
 
 
 @pytest.fixture

@@ -1,4 +1,4 @@
-"""Encryption through the whole application: what lies in the store, who can read it, and what becomes of what nobody can."""
+"""Encryption through the whole application: what lies in the store, who can read it, and what becomes of the unreadable."""
 
 import asyncio
 import json
@@ -177,7 +177,7 @@ def test_a_dead_letter_hides_the_errors_that_were_hidden(private, open_app, lyin
 
 
 @pytest.mark.promise("S47")
-def test_whoever_has_the_key_sees_everything_in_the_clear(private):
+def test_with_the_key_everything_is_in_the_clear(private):
     jobs = private(dead_letter_queue="dead")
     succeed, fail, give_up, unreturnable, *_ = [jobs.get(job_id) for job_id in a_life(jobs)]
 
@@ -201,7 +201,7 @@ def test_whoever_has_the_key_sees_everything_in_the_clear(private):
 @pytest.mark.parametrize(
     "keys", [None, {"k9": NEW}, {"k9": NEW, "k2": "revoked"}, {"k2": OLD}], ids=["none", "other", "revoked", "wrong"]
 )
-def test_whoever_has_not_sees_a_marker_and_what_is_nobodys_secret(private, open_app, store, keys):
+def test_without_the_key_there_is_a_marker_and_what_is_not_secret(private, open_app, store, keys):
     ids = a_life(private(dead_letter_queue="dead"))
     jobs = open_app(signing_keys=keys)
     succeed, fail, give_up, unreturnable, *_ = [jobs.get(job_id) for job_id in ids]
@@ -382,7 +382,7 @@ def test_a_job_whose_dead_letter_is_refused_keeps_its_reason_to_itself(private, 
 
 
 def a_job(*, encryption=None, sign=None, found=None, **changes):
-    """A job of somebody who knows the format."""
+    """A job of an attacker who knows the format."""
     fields = {
         "id": "0" * 31 + "1",
         "namespace": "default",
@@ -424,7 +424,7 @@ def test_what_does_not_decrypt_runs_nothing_and_is_kept_counted_and_told(private
     assert jobs.process_once(forged.queue).status == "rejected"
     record = jobs.get(forged.id)
     assert (ran, record.state, record.raw) == ([], State.DISCARDED, forged.data)
-    assert record.reason.startswith(f"it does not decrypt with key {found.get('enc', 'A256GCM k2')[8:]}: ")
+    assert record.reason.startswith(f"the text does not decrypt with key {found.get('enc', 'A256GCM k2')[8:]}: ")
     assert record.errors[0].kind == "onward.errors.DecryptionFailed"
     assert record.payload in ("<encrypted with key k2>", "<encrypted with key k1>")
     assert (jobs.metrics.count("jobs_undecryptable"), jobs.metrics.count("jobs_rejected_signature")) == (1, 0)

@@ -119,7 +119,7 @@ def test_waiting_ends_when_another_thread_has_run_the_job(jobs, double):
 
 
 @pytest.mark.parametrize("store", ["memory"])
-def test_nobody_waits_for_a_job_that_nobody_will_ever_run(double):
+def test_a_wait_for_a_job_that_never_runs_is_refused(double):
     handle = double.enqueue(1)
 
     with pytest.raises(NoWorker, match=r"jobs\.drain"):

@@ -187,7 +187,7 @@ def test_what_is_no_url_names_the_url(given, meant):
 
 
 @pytest.mark.parametrize("given", ["ann:s3cret@localhost:6379", "ann:s3cret@/tmp/jobs.db", "ann:s3cret"])
-def test_a_password_is_told_to_nobody(given):
+def test_a_password_is_never_told(given):
     with pytest.raises(BackendMisconfigured) as raised:
         Onward(given)
 

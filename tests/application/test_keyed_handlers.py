@@ -141,7 +141,7 @@ class Charge(TypedHandler):
         raise ValueError(f"{payload.card.reveal()} was declined")
 
 
-def test_what_is_secret_by_its_type_is_shown_to_nobody(open_with):
+def test_what_is_secret_by_its_type_is_never_shown(open_with):
     jobs = open_with(charge=Charge(), event={}, command={})
 
     @jobs.listen("order.paid")
@@ -273,7 +273,7 @@ def test_everybody_who_listens_is_told(events):
         heard.append("ring")
 
     @events.listen("order.lost")
-    def nobody(order: dict) -> None:
+    def silent(order: dict) -> None:
         heard.append("wrong")
 
     record = dispatch(events, "event", {"name": "order.paid", "data": Picture("a", 3)})
@@ -333,7 +333,7 @@ def test_when_the_job_is_to_stop_the_others_are_not_called(events):
     assert heard == []
 
 
-def test_an_event_that_nobody_listens_to_is_refused(events):
+def test_an_event_without_listeners_is_refused(events):
     @events.listen("order.paid")
     def receipt(): ...
 
@@ -374,7 +374,7 @@ def test_a_listener_that_could_not_be_called_is_refused(events):
 
 
 @pytest.mark.parametrize("word", ["listen", "command"])
-def test_a_handler_that_is_off_takes_nobody_in(jobs, word):
+def test_a_handler_that_is_off_accepts_no_job(jobs, word):
     with pytest.raises(OptionError, match="handler is off: turn it on with"):
         getattr(jobs, word)("order.paid")
 

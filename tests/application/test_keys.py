@@ -456,7 +456,7 @@ class TestASingleInstance:
         assert jobs.metrics.count("jobs_snoozed") == 19
 
     @pytest.mark.promise("S35")
-    def test_one_that_crashed_keeps_nobody_waiting(self, jobs, claim_elsewhere, clock):
+    def test_one_that_crashed_keeps_no_other_waiting(self, jobs, claim_elsewhere, clock):
         @jobs.job(single_instance=True)
         def rebuild(n: int): ...
 

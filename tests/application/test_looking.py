@@ -140,14 +140,14 @@ def test_the_store_says_how_it_is(jobs):
     assert all(check.status in ("ok", "warn", "fail") for check in jobs.health())
 
 
-def test_a_glance_sees_states_and_queues(jobs, one_in_each_state):
+def test_an_overview_has_states_and_queues(jobs, one_in_each_state):
     seen = jobs.overview()
 
     assert seen.counts == dict.fromkeys(State, 1)
     assert [(queue.name, sum(queue.counts.values())) for queue in seen.queues] == [("default", 4)]
 
 
-def test_a_glance_counts_no_further_than_it_was_told(jobs, work):
+def test_an_overview_counts_no_further_than_its_limit(jobs, work):
     work.enqueue_many([()] * 5)
 
     assert jobs.overview(3).counts["available"] == 3
@@ -164,7 +164,7 @@ def test_who_is_at_work_is_listed_with_what_they_hold(jobs, work, claim_elsewher
     assert session.renewed_at < session.expires_at
 
 
-def test_a_session_that_nobody_renews_is_seen_to_have_expired(jobs, work, claim_elsewhere, clock):
+def test_a_session_that_is_not_renewed_is_seen_to_have_expired(jobs, work, claim_elsewhere, clock):
     work.enqueue()
     claim_elsewhere(jobs)
     (before,) = jobs.sessions()

@@ -95,7 +95,7 @@ def test_a_result_that_is_not_what_was_promised_comes_back_as_plain_data(jobs):
     assert handle.result() == "not a number"
 
 
-def test_whoever_only_knows_the_id_gets_plain_data(jobs):
+def test_a_handle_made_from_an_id_gives_plain_data(jobs):
     @jobs.job
     def work() -> Point:
         return Point(1, 2)

@@ -193,7 +193,7 @@ class TestExpiry:
         record = jobs.get(handle.id)
         assert (record.state, record.reason, record.attempts) == ("cancelled", "expired", 1)
 
-    def test_expired_jobs_hold_up_nobody(self, jobs, work, clock):
+    def test_expired_jobs_hold_up_no_other(self, jobs, work, clock):
         work.enqueue_many([()] * 30)
         clock.advance(3600)
         fresh = work.enqueue()

@@ -22,7 +22,7 @@ CANARY = "canary-4242-4242"
 
 @pytest.fixture
 def shown(jobs, listen, caplog):
-    """All that anybody is shown of the jobs of this application."""
+    """All that is shown of the jobs of this application."""
     heard = listen(jobs)
     caplog.set_level(logging.DEBUG)
 
@@ -36,7 +36,7 @@ def shown(jobs, listen, caplog):
 
 
 class TestByType:
-    def test_the_handler_gets_it_and_nobody_else_sees_it(self, jobs, shown):
+    def test_only_the_handler_sees_it(self, jobs, shown):
         got = []
 
         @jobs.job
@@ -77,7 +77,7 @@ class TestByType:
         assert letter.reason == "*** is stolen"
         assert CANARY not in shown()
 
-    def test_whoever_asks_for_it_gets_it(self, jobs):
+    def test_it_is_revealed_on_request(self, jobs):
         @jobs.job
         def charge(card: Secret[str]) -> None: ...
 
@@ -93,7 +93,7 @@ class TestByType:
         assert (record.payload, record.reveal()) == ({"user": 7, "card": "***"}, {"user": 7, "card": CANARY})
         assert CANARY not in shown()
 
-    def test_it_is_masked_by_what_the_worker_knows_also_if_nobody_else_knew(self, open_app, store):
+    def test_it_is_masked_by_what_the_worker_alone_knows(self, open_app, store):
         jobs = open_app()
         sender = jobs if store == "memory" else open_app()  # which does not know the job yet
         handle = sender.enqueue("charge", {"card": CANARY, "user": 7})
@@ -210,7 +210,7 @@ class TestRefusals:
         with pytest.raises(OptionError, match="meta must hold plain values"):
             jobs.enqueue("elsewhere", meta={"a": [Secret(CANARY)]})
 
-    def test_a_pydantic_model_shows_it_to_nobody_who_dumps_it(self):
+    def test_a_dumped_pydantic_model_does_not_show_it(self):
         class Order(pydantic.BaseModel):
             card: Secret[str]
 

@@ -27,7 +27,7 @@ def strict(open_app, **settings):
 
 
 def a_job(sign=None, **changes):
-    """A job of somebody who knows the format."""
+    """A job of an attacker who knows the format."""
     fields = {
         "id": ID,
         "namespace": "default",
@@ -282,7 +282,7 @@ def test_a_refused_job_runs_when_the_cause_is_mended_and_it_is_replayed(open_app
 
 @pytest.mark.promise("S36")
 def test_a_replay_signs_nothing(open_app, ran):
-    """Else it would be enough to have a job refused, and to wait for somebody who replays all."""
+    """Else it would be enough to have a job refused, and to wait until a person replays all."""
     jobs = strict(open_app)
     with_work(jobs, ran)
     jobs.backend.enqueue([a_job()])
@@ -351,7 +351,7 @@ class TestDeadLetterQueue:
         assert b"evil" not in copy.raw
 
     @pytest.mark.promise("S36")
-    def test_nor_of_a_forged_one_that_crashes_before_anybody_looks(self, jobs, crash_elsewhere):
+    def test_nor_of_a_forged_one_that_crashes_before_it_is_checked(self, jobs, crash_elsewhere):
         jobs.backend.enqueue([a_job(payload=msgspec.Raw(b'{"evil":1}'), max_crashes=1)])
         crash_elsewhere(jobs)
 

@@ -42,7 +42,7 @@ def effect(calls):
 
 
 def failures(jobs, handle):
-    return [(error.kind, error.message) for error in jobs.get(handle.id).errors]
+    return [(error.kind.rpartition(".")[2], error.message) for error in jobs.get(handle.id).errors]
 
 
 class TestSteps:

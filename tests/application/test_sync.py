@@ -1,4 +1,4 @@
-"""sync://: jobs are run by whoever enqueues them, with everything real but the waiting."""
+"""sync://: jobs are run by the thread that enqueues them, with everything real but the waiting."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
@@ -44,7 +44,7 @@ def test_nothing_is_left_to_fetch(jobs):
 
 
 @pytest.mark.promise("S27")
-def test_the_error_does_not_reach_the_enqueuer_but_whoever_asks_for_the_result(jobs):
+def test_the_error_is_raised_by_result_and_not_by_enqueue(jobs):
     @jobs.job
     def work():
         raise ValueError("bad input")
@@ -56,7 +56,7 @@ def test_the_error_does_not_reach_the_enqueuer_but_whoever_asks_for_the_result(j
 
 
 @pytest.mark.promise("S27")
-def test_retries_are_real_and_nobody_waits_for_their_delays():
+def test_retries_are_real_and_their_delays_are_not_waited_for():
     clock = FakeClock()
     with Onward("sync://", clock=clock) as jobs:
         seen = []
@@ -229,7 +229,7 @@ def test_threads_that_enqueue_together_each_see_their_own_result(jobs, in_thread
     assert in_threads(8, lambda n: work.enqueue(n).result(timeout=20)) == list(range(8))
 
 
-def test_a_paused_queue_is_not_run_until_somebody_enqueues_after_it_was_resumed(jobs):
+def test_a_paused_queue_is_not_run_until_a_job_is_enqueued_after_it_was_resumed(jobs):
     @jobs.job
     def work(): ...
 
@@ -273,8 +273,8 @@ def test_a_dead_letter_reaches_its_queue_and_its_handler():
         assert told == [("work", "no luck")]
 
 
-def test_an_unknown_job_waits_for_nobody_for_ever(jobs):
-    handle = jobs.enqueue("nobody_knows")
+def test_an_unknown_job_does_not_wait_for_ever(jobs):
+    handle = jobs.enqueue("unknown_here")
 
     assert handle.state() == "discarded"
     assert "is its module imported?" in handle.record().reason

@@ -1,4 +1,4 @@
-"""Subscribers and log lines: they learn what happened and can hurt nobody."""
+"""Subscribers and log lines: they learn what happened and can do no harm."""
 
 import logging
 import re
@@ -169,7 +169,7 @@ class TestLogLines:
 
         assert lines(caplog) == []
 
-    def test_a_success_can_be_seen_by_whoever_debugs(self, jobs, work, caplog):
+    def test_a_success_is_logged_at_debug_level(self, jobs, work, caplog):
         caplog.set_level(logging.DEBUG)
         handle = work.enqueue()
         jobs.drain()

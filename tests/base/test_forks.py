@@ -98,7 +98,7 @@ def test_what_was_done_first_is_undone_last():
     assert after == before[::-1]
 
 
-def test_watching_keeps_nobody_alive():
+def test_watching_keeps_no_object_alive():
     subject = Subject([])
     forks.watch(subject)
     gone = weakref.ref(subject)

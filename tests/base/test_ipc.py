@@ -93,7 +93,7 @@ def test_posting_never_waits_and_nothing_is_lost(ends):
     assert arrived == [*range(50)]
 
 
-def test_an_end_that_is_gone_is_noticed_and_hurts_nobody(ends):
+def test_an_end_that_is_gone_is_noticed_and_raises_nothing(ends):
     here, there = ends
     here.send(Word("last"))
     here.close()
@@ -101,7 +101,7 @@ def test_an_end_that_is_gone_is_noticed_and_hurts_nobody(ends):
     assert there.arrived() == [Word("last")]
     assert there.arrived() is None
     assert list(there.messages()) == []
-    there.send(Word("nobody hears it"))
+    there.send(Word("this is not heard"))
     there.post(Word("nor this"))
 
 
@@ -119,7 +119,7 @@ def test_what_is_not_a_message_is_told_apart_and_what_came_before_it_counts(wire
             channel.arrived()
 
 
-def test_whoever_waits_for_messages_takes_nonsense_for_the_end(wire):
+def test_a_reader_takes_nonsense_for_the_end(wire):
     channel, wire_end = wire
     wire_end.send(framed(Word("sense")) + b"what a lovely day")
 

@@ -66,7 +66,7 @@ def test_an_exception_comes_with_its_traceback(logger, caplog):
 
 @pytest.mark.promise("CVE-2023-40712")
 @pytest.mark.parametrize("quoted", ["a\nCRITICAL forged", "a\r\x1b[2Jb", "a\u2028b\x00", ValueError("a\nb\x9b")])
-def test_what_a_line_quotes_stays_on_it_whoever_formats_it(logger, caplog, quoted):
+def test_what_a_line_quotes_stays_on_it_with_any_formatter(logger, caplog, quoted):
     logger.error("job %s failed: %s", "j1", quoted, extra={"queue": str(quoted)})
 
     (record,) = caplog.records
@@ -75,7 +75,7 @@ def test_what_a_line_quotes_stays_on_it_whoever_formats_it(logger, caplog, quote
     assert "\\" in record.getMessage()
 
 
-def test_numbers_and_templates_are_left_to_whoever_formats(logger, caplog):
+def test_numbers_and_templates_are_left_to_the_formatter(logger, caplog):
     logger.error("%d of %.1f, %r", 3, 1.25, ["a"])
 
     (record,) = caplog.records

@@ -54,7 +54,7 @@ def test_without_a_terminal_it_ends_by_itself_and_has_lost_nothing(shell, own_fo
     assert summary["failed_runs"] > summary["retried"] > 0
     letters = {letter["name"]: letter["reason"] for letter in summary["dead_letters"]}
     assert letters["import_feed"] == "crashed 2 times: killed by SIGKILL"
-    assert letters.keys() == {"import_feed", "refund"}  # whoever was in its process with it is not blamed
+    assert letters.keys() == {"import_feed", "refund"}  # jobs that were in its process with it are not blamed
     assert summary["crashes"] - summary["bystanders"] == 2
     assert list(own_folder.iterdir()) == []
     assert processes_in(own_folder) == []
@@ -103,7 +103,7 @@ class TestOnATerminal:
         assert demo.code == 0, left
         assert "every job that was accepted is accounted for" in left
 
-    def test_whoever_ends_it_ends_its_worker_with_it(self, live, own_folder):
+    def test_a_signal_that_ends_it_ends_its_worker_too(self, live, own_folder):
         demo = live("demo")
         demo.wait_for("count_stock")
 
@@ -140,7 +140,7 @@ class TestSummary:
         *_, last = ["".join(text for text, _ in line) for line in summary.lines()]
         assert last.split() == ["lost", "1"]
 
-    def test_jobs_of_somebody_else_do_not_count(self, jobs):
+    def test_jobs_of_other_programs_do_not_count(self, jobs):
         jobs.enqueue("x")
 
         assert summarise(jobs, ids=set(), duplicates=0, seconds=1.0).waiting == 0

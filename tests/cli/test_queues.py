@@ -58,7 +58,7 @@ def test_saying_it_twice_is_harmless(onward, jobs):
     assert onward("queue", "pause", "web").out == "web was already paused\n"
 
 
-def test_pausing_a_queue_that_nobody_uses_is_noted(onward, jobs):
+def test_pausing_an_unused_queue_is_noted(onward, jobs):
     jobs.enqueue("x", queue="mail")
 
     ran = onward("queue", "pause", "mial")

@@ -13,7 +13,7 @@ import pytest
 
 from onward.errors import ArgumentError, OptionError
 from onward.handlers import build
-from onward.handlers.exchange import TooMuchSaid
+from onward.handlers.exchange import HeadTooLong
 from onward.handlers.time_left import Stopped
 from onward.handlers.url import AskedToWait, RequestFailed, Url
 from onward.job.registry import NotAllowed
@@ -128,7 +128,7 @@ def test_a_certificate_that_proves_nothing_ends_it_before_anything_is_sent(serve
         ({"url": "https://8.8.8.8/"}, "host '8.8.8.8' is not allowed"),
     ],
 )
-def test_what_was_not_allowed_is_refused_and_nobody_is_asked_for_the_name(a_context, request_, refused):
+def test_what_was_not_allowed_is_refused_without_a_lookup_of_the_name(a_context, request_, refused):
     asked = []
     url = Url(hosts=[HOST], resolver=lambda host, port: asked.append(host) or [])
     payload = {"url": f"https://{HOST}/", **request_}
@@ -160,7 +160,7 @@ def test_what_was_not_allowed_is_refused_and_nobody_is_asked_for_the_name(a_cont
         ({"url": "https://example.org/", "headers": {"A": "ü"}}, "one line of ASCII"),
     ],
 )
-def test_a_request_that_nobody_could_send_is_refused_where_it_is_enqueued_and_where_it_would_run(
+def test_a_request_that_cannot_be_sent_is_refused_where_it_is_enqueued_and_where_it_would_run(
     a_context, payload, complaint
 ):
     url = Url(hosts=["*"], resolver=lambda host, port: ["127.0.0.1"])
@@ -315,7 +315,7 @@ def endless(*parts):
 def test_an_endless_head_is_a_failure(serve, ask, parts):
     server = serve(endless(*parts))
 
-    with pytest.raises((TooMuchSaid, http.client.HTTPException)):
+    with pytest.raises((HeadTooLong, http.client.HTTPException)):
         ask(server)
 
 
@@ -343,7 +343,7 @@ def test_a_server_that_dribbles_is_late_all_the_same(serve, ask, scheme):
     go_on.set()
 
 
-def test_a_name_that_nobody_answers_for_is_late_too(a_context):
+def test_a_name_that_is_never_resolved_is_late_too(a_context):
     answered = threading.Event()
     url = Url(hosts=[HOST], timeout=0.3, resolver=lambda host, port: answered.wait(60) and [])
 

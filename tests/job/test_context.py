@@ -72,7 +72,7 @@ def test_progress_is_reported(fraction):
     assert not context.lost
 
 
-def test_progress_that_nobody_takes_tells_that_the_lease_is_lost():
+def test_progress_that_the_store_refuses_tells_that_the_lease_is_lost():
     context = a_context(report=lambda fraction, note: False)
 
     context.progress(0.5)

@@ -412,7 +412,7 @@ class TestAForm:
             form.fill("a", msgspec.json.encode("x" * 1000), 1)
 
 
-def test_more_than_anybody_seals_is_refused_before_it_is_looked_at():
+def test_more_than_is_ever_sealed_is_refused_before_it_is_parsed():
     body = b"x" * LARGEST
 
     with pytest.raises(EnvelopeError, match="bytes, and the limit is"):

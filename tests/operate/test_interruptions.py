@@ -258,6 +258,37 @@ def test_a_copy_that_the_source_has_changed_since_is_replaced(open_store, clock)
 
 
 @pytest.mark.promise("A22")
+def test_a_job_that_is_cancelled_while_it_is_in_both_stores_does_not_run(open_store, clock):
+    source, target = open_store("memory"), open_store("memory")
+    source.enqueue([envelope := an_envelope()])
+    with pytest.raises(Killed):
+        Transfer(source, Stops(target, "restore", Fuse(1, "after"))).move("default")
+
+    source.cancel([envelope.id], "no use")
+    Transfer(source, target).move("default")
+
+    runs = Counter()
+    run_all(source, clock, runs)
+    run_all(target, clock, runs)
+    assert runs == {}
+    assert target.get(envelope.id) is None
+
+
+@pytest.mark.promise("A22")
+def test_a_signal_that_came_to_either_store_is_kept(open_store):
+    source, target = open_store("memory"), open_store("memory")
+    source.enqueue([early := an_envelope(), late := an_envelope()])
+    with pytest.raises(Killed):
+        Transfer(source, Stops(target, "restore", Fuse(1, "after"))).move("default")
+
+    source.signal(early.id, "paid", b"1")
+    target.signal(late.id, "paid", b"2")
+
+    assert Transfer(source, target).move("default").is_complete
+    assert [[note.value for note in target.notes(each.id)] for each in (early, late)] == [[b"1"], [b"2"]]
+
+
+@pytest.mark.promise("A22")
 def test_a_job_that_the_target_refuses_now_has_no_copy_there(open_store, clock):
     source, target = open_store("memory"), open_store("memory")
     source.enqueue([envelope := an_envelope(delay=60)])

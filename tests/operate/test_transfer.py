@@ -103,6 +103,18 @@ def test_a_job_that_the_target_refuses_stays_and_is_named(source, target, monkey
     assert source.get(envelopes[3].id).queue == "default"
 
 
+@pytest.mark.parametrize("kind", ["redis"])
+def test_a_job_with_notes_stays_where_the_target_keeps_none(source, open_store, kind):
+    source.enqueue([noted := an_envelope(), *some_envelopes(2)])
+    source.signal(noted.id, "paid", b"1")
+    target = open_store(kind)
+
+    report = Transfer(source, target).move("default")
+
+    assert (report.moved, report.stayed) == (2, {noted.id: "it has notes, or waits for a signal: Redis keeps no notes"})
+    assert source.notes(noted.id)[0].value == b"1"
+
+
 def test_a_job_that_is_there_already_is_not_copied_again(source, target):
     envelopes = some_envelopes(2)
     source.enqueue(envelopes)

@@ -8,7 +8,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.promise("F44")
-def test_a_snapshot_that_somebody_keeps_does_not_slow_claims_down(tmp_path, scale, report):
+def test_a_snapshot_that_is_kept_open_does_not_slow_claims_down(tmp_path, scale, report):
     # The speeds are compared at full scale only: in seconds a busy machine tells nothing.
     ledger = proofs.claims_behind_a_snapshot(tmp_path, scale / 3, lambda _: None)
 

@@ -14,7 +14,7 @@ from onward import InvalidName, JobDiscardedError, Onward, config
 from onward.errors import OnwardError
 
 SOURCES = Path(onward.__file__).parent
-# Names of things that would run if anybody imported, built or called what a text says.
+# Names of things that would run if they were imported, built or called as what a text says.
 HOSTILE_NAMES = ["os.system", "builtins.eval", "subprocess.Popen", "antigravity", "__import__", "onward.app:Onward"]
 
 
@@ -49,7 +49,7 @@ class TestTheSourcesHaveNoneOfIt:
 
     @pytest.mark.promise("CVE-2011-4356")
     def test_no_privilege_is_dropped_by_halves(self):
-        """It never changes its user: whoever starts it decides.  So there is no order to get wrong."""
+        """It never changes its user: the program that starts it decides.  So there is no order to get wrong."""
         assert {
             name for name in _imports_and_calls() if re.fullmatch(r"\.sete?[ug]id\(\)|\.setres[ug]id\(\)", name)
         } == set()
@@ -161,7 +161,7 @@ class TestDataIsBounded:
         assert sys.getrecursionlimit() == before
 
     @pytest.mark.promise("CVE-2020-10735")
-    def test_a_number_of_a_million_digits_that_somebody_stored_is_a_failure(self, jobs, attack):
+    def test_a_stored_number_of_a_million_digits_is_a_failure(self, jobs, attack):
         ran = []
 
         @jobs.job
@@ -177,7 +177,7 @@ class TestDataIsBounded:
         assert (result.status, ran) == ("dead-lettered", [])
         assert jobs.get(handle.id).state == "discarded"
 
-    def test_a_hundred_thousand_levels_that_somebody_stored_are_a_failure(self, jobs, attack):
+    def test_a_hundred_thousand_stored_levels_are_a_failure(self, jobs, attack):
         @jobs.job
         def work(n: Any) -> None: ...
 

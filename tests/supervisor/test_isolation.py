@@ -108,7 +108,7 @@ def test_what_a_handler_says_reaches_the_record_even_if_it_cannot_be_encoded(sho
 
 
 @pytest.mark.promise("A11")
-def test_a_spare_process_that_died_is_nobodys_crash(shop, start):
+def test_a_spare_process_that_died_is_not_a_crash_of_a_job(shop, start):
     fleet = start(shop, "--concurrency", 1)
     spare = shop.alone.enqueue().result(20)
     os.kill(spare, signal.SIGKILL)
@@ -140,7 +140,7 @@ def test_an_isolated_job_is_told_that_its_lease_is_lost(open_shop, start):
     assert fleet.stop() == 0
 
 
-def test_an_isolated_job_that_says_what_nobody_understands_has_crashed(shop, start):
+def test_an_isolated_job_that_sends_a_malformed_message_has_crashed(shop, start):
     fleet = start(shop)
     (worker,) = fleet.workers(1)
     handle = shop.babble_alone.enqueue()
@@ -151,7 +151,7 @@ def test_an_isolated_job_that_says_what_nobody_understands_has_crashed(shop, sta
 
 
 @pytest.mark.promise("A3", "A11")
-def test_a_worker_that_dies_while_a_process_is_started_leaves_nobody_behind(shop, start):
+def test_a_worker_that_dies_while_a_process_is_started_leaves_no_process_behind(shop, start):
     fleet = start(shop)
     (worker,) = fleet.workers(1)
     shop.add("if not allowed('import'): note('importing'); wait_for('import')")

@@ -66,7 +66,7 @@ def test_an_outage_is_told_once_when_it_begins_and_once_when_it_is_over_by_every
 
 
 @pytest.mark.promise("F83")
-def test_a_job_that_ended_in_time_is_not_late_because_nobody_could_be_told(shop, start):
+def test_a_job_that_ended_in_time_is_not_late_because_its_end_could_not_be_told(shop, start):
     fleet = start(shop, "--processes", 2, "--concurrency", 1, "--timeout-grace", 0.1)
     punctual = shop.punctual.enqueue("done")
     worker = shop.noted("holding", name="done")["pid"]

@@ -69,7 +69,7 @@ class TestQuota:
         quota_of(recycle_after=10, until_empty=True).found_nothing()
         assert reached == [("nothing is left to do", True)]
 
-    def test_what_ran_is_counted_by_whoever_wants_to_know(self, quota_of):
+    def test_the_counter_is_told_what_ran(self, quota_of):
         counted = []
         quota = quota_of(10)
         quota.count = counted.append
@@ -113,7 +113,7 @@ def test_what_is_past_its_retention_is_forgotten_in_batches():
     assert max(batches) <= 500
 
 
-def test_calls_of_other_threads_wake_whoever_waits_for_them():
+def test_calls_of_other_threads_wake_the_thread_that_waits():
     called = []
     with Mailbox() as mailbox:
         threads = [threading.Thread(target=lambda n=n: mailbox.post(lambda: called.append(n))) for n in range(50)]
@@ -147,7 +147,7 @@ class TestSignals:
         assert heard == [signal.SIGUSR1, signal.SIGUSR2]
         assert signal.getsignal(signal.SIGUSR1) is signal.SIG_DFL
 
-    def test_what_somebody_told_the_system_to_ignore_stays_ignored(self):
+    def test_a_signal_that_was_ignored_at_the_start_stays_ignored(self):
         before = signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         try:
             with Signals((), if_heeded=(signal.SIGUSR1, signal.SIGUSR2)) as signals:

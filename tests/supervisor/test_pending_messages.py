@@ -33,7 +33,7 @@ def test_each_message_is_sent_to_one_process_once():
 
 
 @pytest.mark.promise("F05")
-def test_what_somebody_died_over_is_given_to_the_next_and_what_is_done_is_not():
+def test_a_message_whose_receiver_died_is_given_to_the_next_and_one_that_is_done_is_not():
     pending, first, second = PendingMessages(), Process(), Process()
     for number in range(3):
         pending.add(number, Rescued(number=number, reaped=[]))

@@ -120,7 +120,7 @@ def test_a_worker_whose_store_is_locked_while_it_starts_can_be_stopped(shop, sta
 
 
 @pytest.mark.promise("F93")
-def test_a_worker_whose_application_hangs_while_it_is_imported_can_be_stopped_and_leaves_nobody_behind(shop, start):
+def test_a_worker_whose_application_hangs_while_it_is_imported_can_be_stopped_and_leaves_no_process_behind(shop, start):
     shop.add("note('importing')\nwait_for('never')")
     fleet = start(shop, ready=False)
     shop.noted("importing")

@@ -263,7 +263,7 @@ class TestAwaited:
 
     @pytest.mark.parametrize("step", ["begin", "commit"])
     def test_a_cancellation_in_the_middle_of_our_own_code_waits_for_its_end(self, jobs, database, step):
-        """What was committed is completed, and what was begun is rolled back, though nobody waits for it any more."""
+        """What was committed is completed, and what was begun is rolled back, though no thread waits for it any more."""
         reached, go_on = threading.Event(), threading.Event()
         begin = jobs.backend.begin
 
@@ -310,9 +310,9 @@ class TestAwaited:
         assert database.effects() == (["x"] if happened else [])
         assert [error.kind for error in handle.record().errors] == ["asyncio.exceptions.CancelledError"]
         del jobs.backend.begin
-        jobs.enqueue("note")  # nobody has kept the lock
+        jobs.enqueue("note")  # the lock was not kept
 
-    def test_whoever_would_wait_for_himself_is_told_at_once(self, sqlite_database, told):
+    def test_waiting_for_own_transaction_raises_at_once(self, sqlite_database, told):
         with Onward(sqlite_database.url) as jobs:
 
             @jobs.job
@@ -426,7 +426,7 @@ class TestSqlite:
 
         assert "0.4 s" in handle.record().errors[0].message
 
-    def test_whoever_would_wait_for_himself_is_told_at_once(self, jobs, note, told):
+    def test_waiting_for_own_transaction_raises_at_once(self, jobs, note, told):
         @jobs.job
         def pay(ctx: JobContext) -> None:
             with ctx.transaction():
@@ -536,7 +536,7 @@ class TestServers:
         assert "nothing of it happened" in told[0]
         assert (database.effects(), handle.record().delivery) == (["2"], 2)
 
-    def test_nobody_waits_for_a_handler_that_takes_its_time(self, jobs, open_app, database):
+    def test_other_writers_do_not_wait_for_a_slow_handler(self, jobs, open_app, database):
         """A12 (a): the fence is taken last, so renewals, sweeps and turns pass."""
         other = open_app()
         inside, go_on = threading.Event(), threading.Event()

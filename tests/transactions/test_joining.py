@@ -135,7 +135,7 @@ class TestEnqueueing:
         with jobs.worker():
             assert handle.result(timeout=30) == "late"
 
-    def test_events_are_not_told_of_what_nobody_saw_committed(self, jobs, note, connection):
+    def test_no_event_tells_of_what_was_not_seen_to_be_committed(self, jobs, note, connection):
         from onward.telemetry import JobEnqueued
 
         told = []
@@ -324,7 +324,7 @@ class TestPostgres:
             Onward(postgres_database.url) as jobs,
             psycopg.connect(postgres_database.url, options="-c search_path=pg_catalog") as connection,
             jobs.transaction(connection) as tx,
-            pytest.raises(TransactionError, match="does not find the tables"),
+            pytest.raises(TransactionError, match="has no tables of the jobs"),
         ):
             tx.enqueue("note")
 
@@ -359,7 +359,7 @@ class TestPostgres:
                 tx.enqueue("note")
             connection.rollback()
 
-    def test_a_mysql_connection_is_known_though_nobody_listens(self, postgres_database):
+    def test_a_mysql_connection_is_known_without_a_server(self, postgres_database):
         connection = pymysql.connections.Connection(defer_connect=True)
         with Onward(postgres_database.url) as jobs, pytest.raises(TransactionError, match="speaks to a mysql database"):
             jobs.transaction(connection)

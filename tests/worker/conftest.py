@@ -16,7 +16,7 @@ from onward.base.clock import boottime
 from onward.worker import pump
 from onward.worker.options import WorkerOptions
 from onward.worker.worker import Worker
-from tests.applications import (  # noqa: F401
+from tests.applications import (
     clock,
     eventually,
     folder,
@@ -29,6 +29,19 @@ from tests.applications import (  # noqa: F401
     url,
 )
 from tests.worker.stores import Weather, weathered
+
+__all__ = [
+    "clock",
+    "eventually",
+    "folder",
+    "jobs",
+    "listen",
+    "open_app",
+    "open_app_on",
+    "own_settings",
+    "store",
+    "url",
+]
 
 
 @pytest.fixture

@@ -33,11 +33,6 @@ def adopt(monkeypatch):
     return adopt
 
 
-@pytest.fixture
-def folder(file):
-    return file.parent
-
-
 def test_progress_is_kept_after_an_adoption(jobs, work_on, adopt, gate):
     @jobs.job
     def work(ctx: JobContext) -> bool:

@@ -49,7 +49,7 @@ def test_no_more_begin_than_may(inflight):
     assert inflight.begin(inflight.calls) is not None
 
 
-def test_the_last_slot_is_for_whoever_came_first(inflight):
+def test_the_last_slot_is_for_the_first_that_asked(inflight):
     coroutine = work(1, is_async=True)
     inflight.add([work(0), coroutine, work(2)])
     inflight.begin(inflight.calls)
@@ -58,7 +58,7 @@ def test_the_last_slot_is_for_whoever_came_first(inflight):
     assert inflight.begin(inflight.coroutines) is coroutine
 
 
-def test_whoever_must_not_tells_whoever_may(inflight, calls):
+def test_a_thread_that_must_not_begin_calls_one_that_may(inflight, calls):
     inflight.add([work(0), work(1, is_async=True), work(2)])
     inflight.begin(inflight.calls)
     calls.clear()
@@ -68,7 +68,7 @@ def test_whoever_must_not_tells_whoever_may(inflight, calls):
     assert calls == [("coroutines", 1)]
 
 
-def test_with_room_for_both_nobody_waits_for_the_other(inflight):
+def test_with_room_for_both_neither_waits_for_the_other(inflight):
     call = work(2)
     inflight.add([work(1, is_async=True), call])
 
@@ -162,7 +162,7 @@ def test_a_work_is_found_wherever_it_is(inflight):
 
     assert inflight.find(running.key) is running
     assert inflight.find(waiting.key) is waiting
-    assert inflight.find(("nobody", 1)) is None
+    assert inflight.find(("unknown", 1)) is None
 
 
 def test_a_crowd_begins_everything_once_and_never_too_much_at_once():

@@ -128,7 +128,7 @@ def test_handlers_that_let_the_loop_turn_are_not_told(jobs, work_at, lines, ende
     assert lines() == []
 
 
-def test_while_no_coroutine_runs_nobody_looks(jobs, work_at, ended, eventually, monkeypatch):
+def test_while_no_coroutine_runs_the_loop_is_not_watched(jobs, work_at, ended, eventually, monkeypatch):
     asked = []
     ask = LoopWatch._ask
     monkeypatch.setattr(LoopWatch, "_ask", lambda self, answer: asked.append(1) or ask(self, answer))

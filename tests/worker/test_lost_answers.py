@@ -267,7 +267,7 @@ def test_a_late_copy_of_a_lost_turn_claims_nothing(open_app_on, work_on):
 
 
 @pytest.mark.promise("F26")
-def test_a_late_copy_of_an_adoption_revives_nobody(open_app_on, work_on, clock, gate, counters, count_of):
+def test_a_late_copy_of_an_adoption_revives_no_session(open_app_on, work_on, clock, gate, counters, count_of):
     """The store comes to execute it when both sessions are dead, and another worker has run what they held."""
     weather, late, ran = Weather(("turn",)), [], []
     weather.threads = "onward-"  # only the worker's: others reach the store

@@ -169,7 +169,7 @@ def test_consumption_resumes_when_the_store_is_back(open_app_on, work_on, weathe
 
 
 @pytest.mark.promise("F25", "F47")
-def test_a_file_that_somebody_locks_for_long(file, clock, work_on, count_of, caplog):
+def test_a_file_that_is_locked_for_long(file, clock, work_on, count_of, caplog):
     with Onward(f"sqlite:///{file}?busy_timeout=0.2", clock=clock) as jobs:
 
         @jobs.job
@@ -281,7 +281,7 @@ def test_an_outage_is_told_when_it_begins_and_when_it_is_over(open_app_on, work_
         eventually(lambda: not worker._pump.recovery.outage.lasts)
 
     first, last = [record.getMessage() for record in caplog.records if record.name == "onward.worker"]
-    assert first == "the store did not answer (BackendUnavailable: away); it is asked again until it does"
+    assert first == "the store did not answer (BackendUnavailable: away); trying again until it does"
     assert last.startswith("the store is back after ")
 
 

@@ -116,7 +116,7 @@ class TestFreshness:
         assert session.fresh()
         assert events == ["fresh", ("me", True)]
 
-    def test_a_renewal_of_a_fresh_one_calls_nobody(self, session, clock, events):
+    def test_a_renewal_of_a_fresh_one_reports_only_that_it_lives(self, session, clock, events):
         session.open("me")
         events.clear()
 
@@ -151,7 +151,7 @@ class TestFreshness:
         assert not session.fresh()
         assert events[-1] == ("me", False)
 
-    def test_an_answer_about_a_predecessor_is_about_nobody(self, session, store, events, monkeypatch):
+    def test_an_answer_about_a_predecessor_is_ignored(self, session, store, events, monkeypatch):
         session.open("me")
 
         def extend(owner):
@@ -167,7 +167,7 @@ class TestFreshness:
 
 
 class TestTheThread:
-    def test_a_stale_session_is_renewed_as_soon_as_somebody_asks(self, session, store, clock, eventually):
+    def test_a_stale_session_is_renewed_as_soon_as_it_is_asked_for(self, session, store, clock, eventually):
         session.open("me")
         session.start()
         clock.now += 60

@@ -93,7 +93,7 @@ def test_more_than_a_few_do(inflight, now):
     assert begun(inflight) == 10
 
 
-def test_when_jobs_become_slow_whoever_may_begin_is_called(inflight, now):
+def test_when_jobs_become_slow_a_thread_that_may_begin_is_called(inflight, now):
     inflight.add(works(2 * ENOUGH + 20))
     run(inflight, now, [5e-6] * ENOUGH)
     inflight.called.clear()
@@ -115,7 +115,7 @@ def test_what_waits_only_because_jobs_were_quick_is_known(inflight, now):
     assert not inflight.holds_back  # nothing waits
 
 
-def test_opened_again_whoever_may_begin_is_called(inflight, now):
+def test_opened_again_a_thread_that_may_begin_is_called(inflight, now):
     inflight.add(works(ENOUGH + 20))
     run(inflight, now, [5e-6] * ENOUGH)
     inflight.called.clear()

@@ -79,7 +79,7 @@ def test_a_job_that_ends_while_its_stack_is_taken_is_not_mistaken_for_the_next(i
         assert why_not(os.getpid(), in_files) is Silence.NOT_THERE
 
 
-def test_where_nobody_listens_nobody_is_waited_for(in_files):
+def test_without_a_listener_there_is_no_wait(in_files):
     assert why_not(NO_SUCH_PID, in_files, timeout=60) is Silence.NOT_LISTENING
 
 
@@ -176,7 +176,7 @@ def test_nothing_is_left_of_it(in_files, tmp_path):
 
 
 @pytest.mark.parametrize("said", [b"", b"\xff\xff\xff\xff", b"\x03\x00\x00\x00\xc1\xc1\xc1", b"GET / HTTP/1.1\r\n\r\n"])
-def test_a_visitor_who_talks_nonsense_or_nothing_disturbs_nobody(answering, in_files, said):
+def test_a_client_that_sends_nonsense_or_nothing_disturbs_no_other(answering, in_files, said):
     with socket.socket(socket.AF_UNIX) as visitor:
         private_socket.connect(visitor, os.getpid(), in_files=in_files)
         visitor.sendall(said)

@@ -35,14 +35,14 @@ def keep_in_contact(contact, clocks, seconds):
 
 @pytest.mark.promise("F25")
 class TestMayJudge:
-    def test_nobody_who_has_not_been_in_contact_for_a_whole_lease(self, contact, clocks):
+    def test_not_without_contact_for_a_whole_lease(self, contact, clocks):
         assert not contact.may_reap()
         keep_in_contact(contact, clocks, 20)
         assert not contact.may_reap()
         keep_in_contact(contact, clocks, 10)
         assert contact.may_reap()
 
-    def test_nobody_whose_call_has_failed_since(self, contact, clocks):
+    def test_not_after_a_call_that_failed(self, contact, clocks):
         keep_in_contact(contact, clocks, 60)
         contact.failed()
         assert not contact.may_reap()
@@ -51,7 +51,7 @@ class TestMayJudge:
         keep_in_contact(contact, clocks, 10)
         assert contact.may_reap()
 
-    def test_nobody_who_was_paused_before_or_after_the_last_call(self, contact, clocks):
+    def test_not_after_a_pause_before_or_after_the_last_call(self, contact, clocks):
         keep_in_contact(contact, clocks, 60)
         clocks.pass_(31)
         assert not contact.may_reap()
@@ -61,7 +61,7 @@ class TestMayJudge:
         assert contact.may_reap()
 
     @pytest.mark.parametrize("step", [-6, 6])
-    def test_nobody_on_whose_machine_the_clock_was_set(self, contact, clocks, step):
+    def test_not_after_the_clock_of_the_machine_was_set(self, contact, clocks, step):
         keep_in_contact(contact, clocks, 60)
         clocks.pass_(10, wall=10 + step)
         contact.answered(clocks.boot)
@@ -69,7 +69,7 @@ class TestMayJudge:
         keep_in_contact(contact, clocks, 30)
         assert contact.may_reap()
 
-    def test_nobody_whose_last_answer_was_on_its_way_for_a_lease(self, contact, clocks):
+    def test_not_after_an_answer_that_took_a_whole_lease(self, contact, clocks):
         keep_in_contact(contact, clocks, 60)
         asked = clocks.boot
         clocks.pass_(40)

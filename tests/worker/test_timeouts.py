@@ -311,7 +311,7 @@ def test_an_earlier_deadline_that_comes_later_is_kept(jobs, work_on, ended, gate
 
 
 @pytest.mark.promise("F84")
-def test_a_time_out_never_hits_anybody_else(jobs, work_on, restless, count_of, counters, report):
+def test_a_time_out_never_hits_another_job(jobs, work_on, restless, count_of, counters, report):
     """Thousands of jobs that take about as long as they may: each is either interrupted or not, and nothing else is."""
     chance = random.Random(5)
     lengths = [chance.uniform(0, 0.001) for _ in range(1_000)]

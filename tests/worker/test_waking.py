@@ -246,7 +246,7 @@ def test_a_job_is_begun_within_moments(jobs, work_on, store, report):
 
     delays.sort()
     report(f"from enqueue to settled, one job at a time ({store}): median {delays[25] * 1000:.1f} ms")
-    assert delays[25] < 0.04  # by the bell, not by the look of every 50 ms
+    assert delays[25] < 0.04  # by the wake pipe, not by the look of every 50 ms
 
 
 def test_a_job_that_falls_due_is_begun_within_moments(open_app, work_on, store, report):
@@ -268,7 +268,7 @@ def test_a_job_that_falls_due_is_begun_within_moments(open_app, work_on, store, 
     assert late[7] < 0.04  # a lone worker does not wait for others
 
 
-def test_a_job_that_falls_due_is_claimed_without_a_bell(open_app, work_on):
+def test_a_job_that_falls_due_is_claimed_without_a_wake(open_app, work_on):
     jobs = open_app(clock=SystemClock())
 
     @jobs.job

@@ -31,7 +31,7 @@ def test_a_job_is_its_workers_for_longer_than_its_time_out(backend, timed_server
 
 
 @pytest.mark.promise("F21")
-def test_a_job_that_runs_for_an_hour_is_given_to_nobody_else_while_it_is_renewed(backend, other, clock):
+def test_a_job_that_runs_for_an_hour_is_given_to_no_other_worker_while_it_is_renewed(backend, other, clock):
     lease = a_lease(backend)
 
     for _ in range(60):
@@ -53,7 +53,7 @@ def test_a_lease_that_was_not_renewed_in_time_is_named_when_it_is(backend, clock
 
 @pytest.mark.promise("F38")
 @pytest.mark.parametrize("move", SETTLEMENTS)
-def test_whoever_lost_a_job_to_another_can_change_nothing(backend, other, clock, timed_server, move):
+def test_a_worker_that_lost_a_job_to_another_can_change_nothing(backend, other, clock, timed_server, move):
     slow = a_lease(backend, owner="slow")
     clock.advance(TTR + 1)
     (fresh,) = other.claim(a_claim(owner="fresh"))
@@ -68,7 +68,7 @@ def test_whoever_lost_a_job_to_another_can_change_nothing(backend, other, clock,
 
 @pytest.mark.promise("F38")
 @pytest.mark.parametrize("move", [move for move in SETTLEMENTS if move not in ("ack", "skip", "cancelled")])
-def test_whoever_lost_a_job_that_waits_again_cannot_copy_or_bury_it(backend, clock, move):
+def test_a_worker_that_lost_a_job_that_waits_again_cannot_copy_or_bury_it(backend, clock, move):
     lease = a_lease(backend)
     clock.advance(TTR + 1)
 

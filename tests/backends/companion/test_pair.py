@@ -44,7 +44,7 @@ def test_a_job_of_a_program_without_the_store_is_learned_of_and_run(backend, tim
     assert (backend.get(envelope.id).result, messages(backend)) == (b"1", 0)
 
 
-def test_bytes_that_nobody_can_read_are_learned_of_too(backend, timed_server, clock):
+def test_unreadable_bytes_are_learned_of_too(backend, timed_server, clock):
     envelope = an_envelope()
     broken = type(envelope)(envelope.id, envelope.queue, b"\xff\x00 nonsense", job="x", enqueued_at=0, max_crashes=3)
     with closing(BeanstalkBackend.from_url(timed_server.url(), clock=clock)) as alone:
@@ -353,4 +353,4 @@ def test_health_speaks_of_both_and_of_what_lies_between(backend, timed_server):
 
     assert checks["broker: server"].status == "ok"
     assert any(name.startswith("store: ") for name in checks)
-    assert (checks["in step"].status, "2 of default" in checks["in step"].detail) == ("warn", True)
+    assert (checks["messages"].status, "2 of default" in checks["messages"].detail) == ("warn", True)

@@ -162,7 +162,7 @@ class TestPackets:
 
 @pytest.mark.promise("F45")
 class TestUndone:
-    """A transaction that is undone for another's sake is run again, and nobody hears of it."""
+    """A transaction that is rolled back by a conflict is run again, and the caller does not notice."""
 
     def test_a_deadlock_is_not_noticed(self, backend, other_session, sql, until):
         jobs = some_envelopes(2)
@@ -286,7 +286,7 @@ class TestLostAnswers:
         assert (result.settled[0].applied, len(result.leases)) == (True, 2)
 
     @pytest.mark.promise("F29", "CVE-2023-28858", "CVE-2023-28859")
-    def test_a_call_that_is_torn_apart_leaves_its_answers_to_nobody(self, backend, monkeypatch):
+    def test_a_call_that_is_interrupted_leaves_its_answers_to_no_other(self, backend, monkeypatch):
         """What was asked and not read must not be read by the next."""
         backend.enqueue([an_envelope()])
         (torn,) = backend._connections._open.values()

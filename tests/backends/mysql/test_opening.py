@@ -77,7 +77,7 @@ class TestWhatIsWrong:
         with pytest.raises(BackendUnavailable, match="No such file"):
             connected(MySQLBackend.from_url(f"mysql://ann:s3cret@localhost/shop?unix_socket={tmp_path}/none"))
 
-    def test_nor_has_a_port_that_nobody_listens_to_to_be_named_otherwise(self):
+    def test_nor_has_a_port_without_a_server_to_be_named_otherwise(self):
         with pytest.raises(BackendUnavailable, match="refused"):
             connected(MySQLBackend.from_url("mysql://ann:s3cret@127.0.0.1:1/shop"))
 

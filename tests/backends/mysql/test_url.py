@@ -43,7 +43,7 @@ def test_a_value_that_means_nothing_is_refused(query):
         parse_url(f"mysql://db/shop?{query}")
 
 
-def test_an_option_that_nobody_knows_is_refused():
+def test_an_unknown_option_is_refused():
     with pytest.raises(BackendMisconfigured, match="did you mean 'pool_size'"):
         parse_url("mysql://db/shop?pool_sise=3")
 

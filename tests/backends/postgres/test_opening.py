@@ -76,7 +76,7 @@ class TestWhatIsWrong:
         with pytest.raises(BackendMisconfigured, match='"ann" does not exist'):
             connected(PostgresBackend.from_url(postgres.url().replace("onward@", "ann:secret@")))
 
-    def test_an_option_that_nobody_knows_is_refused(self, postgres):
+    def test_an_unknown_option_is_refused(self, postgres):
         with pytest.raises(BackendMisconfigured, match="invalid URI query parameter"):
             connected(PostgresBackend.from_url(postgres.url(pool_sise=3)))
 

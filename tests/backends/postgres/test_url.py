@@ -37,6 +37,6 @@ def test_a_value_that_means_nothing_is_refused(query):
         parse_url(f"postgresql://db/shop?{query}")
 
 
-def test_a_pooler_keeps_nobodys_settings():
-    with pytest.raises(BackendMisconfigured, match="which a pooler lends"):
+def test_a_pooler_keeps_no_settings():
+    with pytest.raises(BackendMisconfigured, match="and a pooler shares sessions"):
         parse_url("postgresql://db/shop?durability=relaxed&pooler=transaction")

@@ -269,7 +269,7 @@ def test_a_server_that_flushes_everything_ends_when_it_cannot_write_and_has_lost
 
 
 @pytest.mark.promise("F38")
-def test_a_late_ack_is_refused_though_nobody_has_claimed_the_job_since(backend):
+def test_a_late_ack_is_refused_though_the_job_was_not_claimed_since(backend):
     lease = a_lease(backend)
     backend.reap(owner=lease.owner)
 

@@ -1,4 +1,4 @@
-"""Waking: who sleeps blocks on a list that carries no jobs, one comes for one job, and nobody looks all the time."""
+"""Waking: who sleeps blocks on a list that carries no jobs, one comes for one job, and none looks all the time."""
 
 import threading
 import time
@@ -55,13 +55,13 @@ def await_woken(events, count=1):
 
 @pytest.mark.promise("F40")
 def test_one_job_wakes_one_of_many(monkeypatch, sleepers, open_backend):
-    monkeypatch.setattr(module, "_LOOK", LONG)  # nobody looks by himself meanwhile
+    monkeypatch.setattr(module, "_LOOK", LONG)  # no worker looks by itself meanwhile
     woken = sleepers(10)
     other = open_backend()
 
     other.enqueue([an_envelope()])
     await_woken(woken)
-    other.claim(a_claim())  # it is taken, and nobody else is needed
+    other.claim(a_claim())  # it is taken, and no other worker is needed
     other.counts()
 
     assert woke(woken) == 1
@@ -85,7 +85,7 @@ def test_who_leaves_work_behind_wakes_the_next(monkeypatch, sleepers, open_backe
 @pytest.mark.promise("F39")
 def test_a_lost_token_is_made_up_for_by_a_look(sleepers, raw, open_backend):
     woken = sleepers(1)
-    # As if whoever took the token had died with it: the job is there, and nobody says so.
+    # As if the worker that took the token had died with it: the job is there without a word.
     open_backend().enqueue([an_envelope(queue="other")])
     raw.zunionstore("{onward}:ready:default", ["{onward}:ready:other"])
 
@@ -117,7 +117,7 @@ def test_a_sleeper_hears_of_a_job_that_falls_due_sooner(monkeypatch, open_backen
     assert not waiting.is_alive()
 
 
-def test_a_paused_queue_wakes_nobody_until_it_is_opened(monkeypatch, sleepers, open_backend):
+def test_a_paused_queue_wakes_no_worker_until_it_is_resumed(monkeypatch, sleepers, open_backend):
     monkeypatch.setattr(module, "_LOOK", LONG)
     other = open_backend()
     other.pause("default")
@@ -142,7 +142,7 @@ def test_an_idle_worker_asks_about_once_a_second(sleepers, raw):
     assert calls <= 4
 
 
-def test_whoever_closes_it_lets_its_sleepers_go(open_backend, raw):
+def test_closing_it_ends_its_waits(open_backend, raw):
     backend = open_backend()
     waiting = threading.Thread(target=backend.wait, args=(["default"], LONG), daemon=True)
     waiting.start()

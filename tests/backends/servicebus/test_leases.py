@@ -12,7 +12,7 @@ LOCK = 60
 
 
 @pytest.mark.promise("F21")
-def test_a_job_that_runs_for_an_hour_is_given_to_nobody_else_while_it_is_renewed(backend, other, clock):
+def test_a_job_that_runs_for_an_hour_is_given_to_no_other_worker_while_it_is_renewed(backend, other, clock):
     """Azure locks a message for five minutes at most."""
     lease = a_lease(backend)
 
@@ -43,7 +43,7 @@ def test_a_lease_that_was_not_renewed_in_time_is_named_when_it_is(backend, clock
 
 @pytest.mark.promise("F38")
 @pytest.mark.parametrize("move", SETTLEMENTS)
-def test_whoever_lost_a_job_to_another_can_change_nothing(backend, other, clock, messages, move):
+def test_a_worker_that_lost_a_job_to_another_can_change_nothing(backend, other, clock, messages, move):
     slow = a_lease(backend, owner="slow")
     clock.advance(LOCK + 1)
     (fresh,) = other.claim(a_claim(owner="fresh"))
@@ -58,7 +58,7 @@ def test_whoever_lost_a_job_to_another_can_change_nothing(backend, other, clock,
 
 @pytest.mark.promise("F38")
 @pytest.mark.parametrize("move", SETTLEMENTS)
-def test_whoever_lost_a_job_that_waits_again_can_change_nothing(backend, clock, messages, move):
+def test_a_worker_that_lost_a_job_that_waits_again_can_change_nothing(backend, clock, messages, move):
     lease = a_lease(backend)
     clock.advance(LOCK + 1)
 
@@ -70,7 +70,7 @@ def test_whoever_lost_a_job_that_waits_again_can_change_nothing(backend, clock, 
 
 
 @pytest.mark.promise("F38")
-def test_a_dead_letter_is_not_stored_by_whoever_has_lost_the_job(backend, clock, messages):
+def test_a_dead_letter_is_not_stored_by_a_worker_that_has_lost_the_job(backend, clock, messages):
     lease = a_lease(backend)
     clock.advance(LOCK + 1)
 
@@ -165,7 +165,7 @@ def test_a_retry_that_could_not_be_finished_is_said_again_and_stored_once(backen
     assert [message.content.application["attempts"] for message in messages()[0]] == [1]
 
 
-def test_what_was_received_by_a_wait_and_claimed_by_nobody_is_put_back_unharmed(backend, clock, messages, timed_server):
+def test_what_was_received_by_a_wait_and_not_claimed_is_put_back_unharmed(backend, clock, messages, timed_server):
     backend.open_session(a_session())
     backend.enqueue([envelope := an_envelope()])
     backend.wait(["default"], 30)
@@ -204,7 +204,7 @@ def test_what_was_received_by_a_wait_is_put_back_when_the_last_worker_ends(open_
 
 
 def test_a_wait_that_heard_nothing_leaves_no_question_open(backend, other):
-    """Or the next job would be sent to somebody who does not listen any more."""
+    """Or the next job would be sent to a receiver that does not listen any more."""
     backend.wait(["default"], 0.05)
     other.enqueue([envelope := an_envelope()])
 
@@ -221,7 +221,7 @@ def test_the_counters_travel_beside_the_sealed_bytes(backend, timed_server):
     assert (header.attempts, header.delivery, sealed) == (1, 1, lease.envelope.data)
 
 
-# The last ones, for whoever comes after them must connect again.
+# The last ones, for a test after them would have to connect again.
 
 
 def test_locks_outlive_the_connections(backend, timed_server):

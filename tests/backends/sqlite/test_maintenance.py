@@ -125,7 +125,7 @@ class TestPruning:
         assert _pages(backend) < before / 2
         assert backend.counts()[State.COMPLETED] == 0
 
-    def test_somebody_in_the_way_is_left_alone(self, backend, finish, file, monkeypatch):
+    def test_another_connection_in_the_way_is_left_alone(self, backend, finish, file, monkeypatch):
         monkeypatch.setattr(maintenance, "_WORTH_IT", -1)
         monkeypatch.setattr(connection, "WAL_LIMIT", 0)
         finish(10)

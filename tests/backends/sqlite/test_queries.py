@@ -20,7 +20,7 @@ STATEMENTS = sections.load("onward.backends.sqlite", "onward_")
 # People ask for these; they may take a look at everything.
 OVERVIEWS = {"count_live", "count_finished", "live_by_queue"}
 # These stop at a limit; what they cost is measured below.
-GLANCES = {"glance", "glance_later", "glance_due_by_queue", "glance_later_by_queue"}
+OVERVIEWS = {"overview", "overview_later", "overview_due_by_queue", "overview_later_by_queue"}
 # Over the running jobs only, of which there are few.
 # Asked only after a statement has failed: a row that no worker wrote is in no index.
 SEARCHES = {"damaged_jobs"}
@@ -29,7 +29,7 @@ SORTING = {
     "asked_to_cancel",
     "dead_leases",
     "orphans",
-    "glance_running_by_queue",
+    "overview_running_by_queue",
     "runs_of",
     *OVERVIEWS,
 }
@@ -55,7 +55,7 @@ def plan(connection):
     return explain
 
 
-@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - OVERVIEWS - GLANCES - SEARCHES))
+@pytest.mark.parametrize("name", sorted(STATEMENTS.keys() - OVERVIEWS - OVERVIEWS - SEARCHES))
 def test_no_statement_reads_a_whole_table_of_jobs(plan, name):
     tables = ("onward_jobs", "onward_finished", "onward_attempts", "onward_holds", "job", "done", "run", "hold")
 

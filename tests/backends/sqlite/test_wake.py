@@ -58,7 +58,7 @@ class TestTheWakePipe:
         sleeper.join(60)
         assert heard == [True]
 
-    def test_where_it_cannot_be_nobody_hears_it(self, tmp_path):
+    def test_where_it_cannot_be_made_no_worker_is_woken(self, tmp_path):
         (tmp_path / "wake").write_text("a plain file is in its place")
         pipe = WakePipe(tmp_path / "wake")
 
@@ -67,7 +67,7 @@ class TestTheWakePipe:
         assert not pipe.sleep(0)
         assert (tmp_path / "wake").read_text() == "a plain file is in its place"
 
-    def test_closing_it_while_somebody_listens_is_harmless(self, pipes):
+    def test_closing_it_while_a_worker_listens_is_harmless(self, pipes):
         sleeper = threading.Thread(target=pipes[0].sleep, args=(0.2,))
         sleeper.start()
 
@@ -135,14 +135,14 @@ class TestRinging:
 
         assert rings()
 
-    def test_a_bell_for_another_queue_is_passed_on(self, backend, rings):
+    def test_a_wake_for_another_queue_is_passed_on(self, backend, rings):
         backend.enqueue([an_envelope(queue="mail")])
 
         backend.wait(["video"], 0.01)
 
         assert rings()
 
-    def test_a_bell_that_nobody_wants_falls_silent(self, backend, rings):
+    def test_a_wake_that_no_worker_wants_is_not_repeated(self, backend, rings):
         backend.enqueue([an_envelope(queue="mail")])
 
         backend.wait(["video"], 0.2)
@@ -162,7 +162,7 @@ class TestWaiting:
         assert waiting.stdout.readline() == "woken\n"
         assert time.monotonic() - enqueued < 5
 
-    def test_looking_ends_it_where_there_is_no_bell(self, start, open_backend, file):
+    def test_looking_ends_it_where_there_is_no_wake_pipe(self, start, open_backend, file):
         (file.parent / f"{file.name}-wake").write_text("a plain file is in its place")
         backend = open_backend()
         waiting = start(_WAIT, 0.05)
@@ -205,7 +205,7 @@ class TestWaiting:
         mover.join()
         assert backend.claim(a_claim())
 
-    def test_work_in_a_paused_queue_wakes_nobody(self, backend):
+    def test_work_in_a_paused_queue_wakes_no_worker(self, backend):
         backend.pause("default")
         backend.enqueue([an_envelope()])
         started = time.monotonic()

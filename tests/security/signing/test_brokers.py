@@ -1,4 +1,4 @@
-"""Who can write to a broker, or to one half of a pair: what they put there runs nothing, and stops nobody."""
+"""Who can write to a broker, or to one half of a pair: what they put there runs nothing, and stops no worker."""
 
 import sqlite3
 from contextlib import closing
@@ -144,7 +144,7 @@ def part_of(envelope):
 
 @PAIR
 @pytest.mark.promise("S36")
-def test_what_the_store_beside_cannot_write_down_stops_nobody(store, request, put):
+def test_what_the_store_beside_cannot_write_down_stops_no_worker(store, request, put):
     """PostgreSQL knows no NUL: neither in what a message calls itself, nor in what its bytes say."""
     beside = emptied(request.getfixturevalue("newest_postgres"))
     url = request.getfixturevalue("a_beanstalkd").url()
@@ -166,7 +166,7 @@ def kept(shop):
     return shop.jobs.counts()["discarded"] + shop.jobs.backend.broker.counts()["discarded"]
 
 
-# Headers: what a broker keeps beside the sealed bytes is nobody's signature
+# Headers: what a broker keeps beside the sealed bytes is not signed
 
 HEADERS = {
     "counters below nought": {"attempts": -1, "crashes": -5, "interruptions": -1, "delivery": -9, "waits": -1},

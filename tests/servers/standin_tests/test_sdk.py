@@ -92,7 +92,7 @@ def test_a_completed_message_is_gone(sdk, bus, clock):
     assert bus.count("send", "complete") == 2
 
 
-def test_a_locked_message_is_nobody_elses(sdk, bus):
+def test_a_locked_message_is_given_to_no_other(sdk, bus):
     sdk.sender.send_messages(ServiceBusMessage("mine"))
     message = receive_one(sdk.receiver)
 

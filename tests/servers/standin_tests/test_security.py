@@ -97,7 +97,7 @@ def test_tls_with_a_certificate_that_the_client_trusts(tls_bus):
     assert [stored.content.size > 200_000 for stored in tls_bus.messages("mail")] == [True]
 
 
-def test_tls_with_a_certificate_that_nobody_trusts(tls_bus):
+def test_tls_with_an_untrusted_certificate(tls_bus):
     with (
         ServiceBusClient.from_connection_string(tls_bus.connection_string, retry_total=0) as client,
         pytest.raises(ServiceBusError, match="certificate verify failed"),
