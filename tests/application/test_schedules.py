@@ -202,6 +202,21 @@ def test_a_store_clock_that_goes_forward_an_hour_is_caught_up(jobs, clock, repor
     assert jobs.schedules.get("s").missed == 3
 
 
+@pytest.mark.promise("S86")
+@pytest.mark.parametrize("skew", [-3600, 3600])
+def test_a_worker_whose_own_clock_is_an_hour_off_books_and_runs_in_time(jobs, clock, report, ran, skew):
+    theirs = FakeClock(at(seconds=skew))
+    jobs.client.letters._clock = jobs._parts._booker._clock = theirs
+    jobs.schedules.create("s", "*/30 * * * *", report.call("acme"), tz="Asia/Kolkata")
+    for _ in range(8):
+        jobs.drain()
+        clock.advance(900)
+        theirs.advance(900)
+    jobs.drain()
+
+    assert ticks(ran) == [at(minutes=30 * number) for number in range(1, 5)]
+
+
 # Catching up
 
 
@@ -260,6 +275,26 @@ def test_an_occurrence_that_starts_late_is_skipped_where_that_is_the_policy(jobs
     newest, *others = jobs.schedules.get("s").last(5)
     assert newest.reason is None
     assert {job.reason for job in others} == {"a newer tick of its schedule is due"}
+
+
+def test_a_dead_occurrence_that_is_replayed_runs_whatever_is_due_by_then(jobs, clock, ran):
+    @jobs.job
+    def broken(ctx: JobContext) -> None:
+        ran.append(("broken", ctx.scheduled_for))
+        if len(ran) == 1:
+            raise ValueError
+
+    jobs.schedules.create("s", "@every 30s", broken.call(), catch_up="skip")
+    jobs.drain()
+    steps(jobs, clock, 1, 30)
+    jobs.schedules.pause("s")
+    clock.advance(300)
+    (dead,) = jobs.dead_letters.list()
+
+    jobs.retry(dead.id)
+    jobs.drain()
+
+    assert ticks(ran) == [at(seconds=30)] * 2
 
 
 @pytest.mark.parametrize("policy", [{"catch_up": 3}, {"overlap": "allow"}])

@@ -61,7 +61,9 @@ class Occurrences:
         if occurrence.overlap == "allow" or not isinstance(occurrence.catch_up, str):
             return tick, None
         newer = newer_ticks(occurrence, lease.claimed_at)
-        if newer and occurrence.catch_up == "skip":
+        # A person who replays an old occurrence wants it to run: it was claimed before, and did not wait for another.
+        replayed = lease.token > 1 and not lease.waits
+        if newer and occurrence.catch_up == "skip" and not replayed:
             return tick, Skipped("a newer tick of its schedule is due")
         if busy:
             waiting = occurrence.catch_up == "once" and self._is_any_waiting(occurrence)
