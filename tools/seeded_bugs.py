@@ -46,6 +46,9 @@ PROGRAMS = "tests/proof/test_programs.py"
 ATTACKS = "tests/security/signing/test_attacks.py"
 ENCRYPTION = "tests/application/test_encryption.py"
 SECRETS = "tests/application/test_secrets.py"
+HOOKS = "tests/application/test_hooks.py"
+CALLERS_BLOCK = "src/onward/transactions/callers_block.py"
+ELSEWHERE = "tests/transactions/test_completing_elsewhere.py::TestOneCommit"
 SCHEDULES = "tests/application/test_schedules.py"
 CRON = "tests/flow/test_cron.py"
 
@@ -541,8 +544,8 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
             Edit("src/onward/job/envelope.py", '"global" else self.name or self.job', '"global" else self.job'),
             Edit(
                 "src/onward/job/envelope.py",
-                "single_instance=(letter.name or letter.job) if",
-                "single_instance=letter.job if",
+                "            return self.name or self.job\n",
+                "            return self.job\n",
             ),
         ),
         ("tests/job/test_envelope.py::test_keys_and_the_single_instance_belong_to_the_name_of_a_job_that_has_one",),
@@ -695,68 +698,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         ("tests/base/test_ownership.py::TestKeys::test_one_that_others_may_touch_is_refused_with_the_fix",),
     ),
     Mutant(
-        "M71",
-        "a schedule that was away catches up one tick too many",
-        (
-            Edit(
-                "src/onward/flow/schedule.py",
-                '_LATE_RUNS = {"skip": 0, "once": 1}',
-                '_LATE_RUNS = {"skip": 1, "once": 2}',
-            ),
-        ),
-        (f"{SCHEDULES}::test_of_the_ticks_that_are_late_so_many_run_the_newest_last[memory-once-1-7]",),
-    ),
-    Mutant(
-        "M72",
-        "a fixed time fires twice when the clocks go back",
-        (
-            Edit(
-                "src/onward/flow/zones.py", "        if second > first and not fixed:\n", "        if second > first:\n"
-            ),
-        ),
-        (
-            f"{CRON}::test_ticks_are_those_on_the_wall_forwards_and_backwards[30 2 * * *-Europe/Berlin]",
-            f"{SCHEDULES}::test_a_night_with_a_change_of_clocks_has_its_tick_once[memory]",
-        ),
-    ),
-    Mutant(
-        "M73",
-        "a late occurrence runs beside the newer ones that it stands for",
-        (
-            Edit(
-                "src/onward/attempt/occurrences.py",
-                "        return (self._stand_for(occurrence, newer) if newer else tick), None\n",
-                "        return tick, None\n",
-            ),
-        ),
-        (f"{SCHEDULES}::test_an_occurrence_that_starts_late_stands_for_the_newer_ones[memory]",),
-    ),
-    Mutant(
-        "M74",
-        "a pause leaves what is booked",
-        (
-            Edit(
-                "src/onward/operate/schedules.py",
-                "row=_replace(row, paused_at=now), take_back=taken)",
-                "row=_replace(row, paused_at=now))",
-            ),
-        ),
-        (f"{SCHEDULES}::test_what_is_paused_takes_back_what_has_not_begun_and_resuming_catches_nothing_up[memory]",),
-    ),
-    Mutant(
-        "M75",
-        "a specification is booked whoever signed it",
-        (
-            Edit(
-                "src/onward/client/schedules.py",
-                "body = parted(row.sealed)[2] if verify is None else verify(sealed)",
-                "body = parted(row.sealed)[2]",
-            ),
-        ),
-        (f"{SCHEDULES}::test_a_specification_that_was_tampered_with_is_not_booked[memory-altered]",),
-    ),
-    Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (sqlite)",
         (
             Edit(
@@ -769,7 +711,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_SQLITE}::test_of_many_that_change_the_same_row_one_does",),
     ),
     Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (postgres)",
         (
             Edit(
@@ -783,7 +725,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_POSTGRES}::test_of_many_that_change_the_same_row_one_does",),
     ),
     Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (mysql)",
         (
             Edit(
@@ -796,13 +738,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MYSQL}::test_a_change_of_another_version_writes_nothing",),
     ),
     Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (redis)",
         (Edit(f"{REDIS}/scripts/change_schedule.lua", " ~= seen then return 0 end", " < 0 then return 0 end"),),
         (f"{ON_REDIS}::test_of_many_that_change_the_same_row_one_does",),
     ),
     Mutant(
-        "M61",
+        "M76",
         "a schedule is changed whatever its version is (memory)",
         (
             Edit(
@@ -814,7 +756,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_MEMORY}::test_of_many_that_change_the_same_row_one_does",),
     ),
     Mutant(
-        "M62",
+        "M77",
         "a job that a worker has begun is taken back (sqlite)",
         (
             Edit(
@@ -826,13 +768,13 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_SQLITE}::test_a_job_that_has_begun_stays",),
     ),
     Mutant(
-        "M62",
+        "M77",
         "a job that a worker has begun is taken back (redis)",
         (Edit(f"{REDIS}/scripts/lib/schedules.lua", " and record[DELIVERY] == 0 then", " then"),),
         (f"{ON_REDIS}::test_a_job_that_has_begun_stays",),
     ),
     Mutant(
-        "M63",
+        "M78",
         "a booked job that has finished is stored again",
         (
             Edit(
@@ -844,7 +786,7 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         (f"{ON_SQLITE}::test_a_finished_job_is_not_stored_again",),
     ),
     Mutant(
-        "M64",
+        "M79",
         "a message about a job that was taken back brings it back",
         (
             Edit(
@@ -911,5 +853,120 @@ SELECT id, queue, ?4, rank, ?5, expires_at, attempts + ?6, max_crashes, enqueued
         "a restored job brings no records of its runs (redis)",
         (Edit(f"{REDIS}/scripts/restore.lua", "for _, run in ipairs(each[S_RUNS])", "for _, run in ipairs({})"),),
         (f"{ON_REDIS}::test_a_restored_job_is_what_it_was",),
+    ),
+    Mutant(
+        "M61",
+        "the hook registered last is the outermost",
+        (Edit("src/onward/job/hooks.py", "    return (*hooks, hook)\n", "    return (hook, *hooks)\n"),),
+        (f"{HOOKS}::test_a_hook_is_entered_before_the_handler_and_left_after_it_the_first_outermost",),
+    ),
+    Mutant(
+        "M62",
+        "what a hook raises after a success is dropped",
+        (
+            Edit(
+                "src/onward/attempt/hooked.py",
+                "            if error is None:\n                next(self._steps)\n",
+                "            if error is None:\n                return False\n",
+            ),
+        ),
+        (f"{HOOKS}::test_what_a_hook_raises_is_the_attempts_error",),
+    ),
+    Mutant(
+        "M63",
+        "a signal that was returned is a success to hooks",
+        (Edit("src/onward/attempt/hooked.py", "    if isinstance(value, Signal):\n", "    if False:\n"),),
+        (f"{HOOKS}::test_signals_pass_through_hooks_whether_raised_or_returned",),
+    ),
+    Mutant(
+        "M64",
+        "a stamp overrules the meta of the call",
+        (Edit("src/onward/client/stamps.py", "{**stamped, **meta}", "{**meta, **stamped}"),),
+        ("tests/application/test_stamps.py::test_the_callers_own_keys_win_and_then_the_later_stamp",),
+    ),
+    Mutant(
+        "M65",
+        "a job is taken for completed although its caller did not commit",
+        (Edit(f"{CALLERS_BLOCK}", "return self._given.outcome if happened else None", "return self._given.outcome"),),
+        (f"{ELSEWHERE}::test_an_exception_before_the_commit_undoes_all_of_it",),
+    ),
+    Mutant(
+        "M66",
+        "a lost lease does not keep its handler's own transaction from being committed",
+        (Edit(f"{CALLERS_BLOCK}", "        if not settled.applied:\n", "        if False:\n"),),
+        (f"{ELSEWHERE}::test_a_lease_that_was_lost_meanwhile_rolls_it_back",),
+    ),
+    Mutant(
+        "M67",
+        "a failed run does not tell who ran it (sqlite)",
+        (
+            Edit(
+                f"{SQLITE}/queries.sql",
+                "SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, owner, ?8, ?9, ?10",
+                "SELECT id, delivery, attempts + 1, ?4, ?5, ?6, ?7, NULL, ?8, ?9, ?10",
+            ),
+        ),
+        (f"{ON_SQLITE}::test_each_run_tells_which_session_ran_it",),
+    ),
+    Mutant(
+        "M71",
+        "a schedule that was away catches up one tick too many",
+        (
+            Edit(
+                "src/onward/flow/schedule.py",
+                '_LATE_RUNS = {"skip": 0, "once": 1}',
+                '_LATE_RUNS = {"skip": 1, "once": 2}',
+            ),
+        ),
+        (f"{SCHEDULES}::test_of_the_ticks_that_are_late_so_many_run_the_newest_last[memory-once-1-7]",),
+    ),
+    Mutant(
+        "M72",
+        "a fixed time fires twice when the clocks go back",
+        (
+            Edit(
+                "src/onward/flow/zones.py", "        if second > first and not fixed:\n", "        if second > first:\n"
+            ),
+        ),
+        (
+            f"{CRON}::test_ticks_are_those_on_the_wall_forwards_and_backwards[30 2 * * *-Europe/Berlin]",
+            f"{SCHEDULES}::test_a_night_with_a_change_of_clocks_has_its_tick_once[memory]",
+        ),
+    ),
+    Mutant(
+        "M73",
+        "a late occurrence runs beside the newer ones that it stands for",
+        (
+            Edit(
+                "src/onward/attempt/occurrences.py",
+                "        return (self._stand_for(occurrence, newer) if newer else tick), None\n",
+                "        return tick, None\n",
+            ),
+        ),
+        (f"{SCHEDULES}::test_an_occurrence_that_starts_late_stands_for_the_newer_ones[memory]",),
+    ),
+    Mutant(
+        "M74",
+        "a pause leaves what is booked",
+        (
+            Edit(
+                "src/onward/operate/schedules.py",
+                "row=_replace(row, paused_at=now), take_back=taken)",
+                "row=_replace(row, paused_at=now))",
+            ),
+        ),
+        (f"{SCHEDULES}::test_what_is_paused_takes_back_what_has_not_begun_and_resuming_catches_nothing_up[memory]",),
+    ),
+    Mutant(
+        "M75",
+        "a specification is booked whoever signed it",
+        (
+            Edit(
+                "src/onward/client/schedules.py",
+                "body = parted(row.sealed)[2] if verify is None else verify(sealed)",
+                "body = parted(row.sealed)[2]",
+            ),
+        ),
+        (f"{SCHEDULES}::test_a_specification_that_was_tampered_with_is_not_booked[memory-altered]",),
     ),
 )

@@ -4,8 +4,9 @@ from contextlib import suppress
 
 import pytest
 
-from onward import JobTimeout, Onward, State
+from onward import JobContext, JobTimeout, Onward, State
 from onward.backend import Claim
+from onward.cli.exits import Exit
 from onward.cli.ids import find
 
 HIDDEN = "name the application that defines this job with --app to see its arguments, with secrets masked"
@@ -221,7 +222,7 @@ class TestShow:
             handle = jobs.job(name="add")(lambda: 3).enqueue()
             jobs.drain()
 
-        assert "nothing but a tombstone is left" in onward("job", "show", handle.id).out
+        assert "only a tombstone is left" in onward("job", "show", handle.id).out
 
 
 class TestIds:
@@ -295,7 +296,7 @@ class TestRetry:
 
         assert ran.code == 1
         assert ran.out == f"{later}  due now\n"
-        assert "it is due already" in ran.err
+        assert "it is already due" in ran.err
         assert "there is no job" in ran.err
 
     def test_machines_get_a_line_for_each(self, onward, jobs):
@@ -304,7 +305,7 @@ class TestRetry:
         ran = onward("job", "retry", due, "--json")
 
         assert ran.code == 6
-        assert ran.json == [{"id": due, "done": False, "detail": "it is due already; a worker will take it"}]
+        assert ran.json == [{"id": due, "done": False, "detail": "it is already due; a worker will take it"}]
 
 
 class TestCancel:
@@ -333,3 +334,66 @@ class TestCancel:
 
         assert ran.code == 6
         assert "it is discarded" in ran.err
+
+
+class TestSignal:
+    def waiting(self, jobs):
+        @jobs.job
+        def order(ctx: JobContext) -> object:
+            ctx.step("charge", int)
+            return ctx.wait_for("approved", timeout="1d")
+
+        handle = order.enqueue()
+        jobs.drain()
+        return handle
+
+    def test_it_tells_a_job_what_it_waits_for(self, onward, jobs):
+        handle = self.waiting(jobs)
+
+        assert (
+            onward("job", "signal", handle.id, "approved", '{"by": "Ann"}').out == f"{handle.id}  was told approved\n"
+        )
+        jobs.drain()
+        assert handle.result() == {"by": "Ann"}
+
+    def test_the_first_value_stays_and_again_replaces_it(self, onward, jobs):
+        handle = self.waiting(jobs)
+        onward("job", "signal", handle.id, "approved")
+        second = onward("job", "signal", handle.id, "approved", "2")
+        third = onward("job", "signal", handle.id, "approved", "3", "--again", "--json")
+
+        assert (second.code, "--again replaces the value" in second.err) == (Exit.NOTHING, True)
+        assert third.json == [{"id": handle.id, "signal": "approved", "told": True}]
+        jobs.drain()
+        assert handle.result() == 3
+
+    def test_what_is_no_json_is_refused(self, onward, jobs):
+        handle = self.waiting(jobs)
+        refused = onward("job", "signal", handle.id, "approved", "yes")
+
+        assert refused.code == Exit.USAGE
+        assert "'yes' is no JSON" in refused.err
+
+    def test_a_job_that_is_over_is_told_nothing(self, onward, jobs):
+        handle = self.waiting(jobs)
+        jobs.cancel(handle.id)
+        refused = onward("job", "signal", handle.id, "approved")
+
+        assert (refused.code, "it is cancelled" in refused.err) == (Exit.NOTHING, True)
+
+    def test_show_says_what_is_done_and_what_it_waits_for(self, onward, jobs):
+        handle = self.waiting(jobs)
+        jobs.signal(handle.id, "other")
+
+        shown = onward("job", "show", handle.id).out
+        assert "waits for signal 'approved'" in shown
+        for part in ("step 'charge' is done", "wait for 'approved' began", "signal 'other' came"):
+            assert part in shown
+        (line,) = onward("job", "show", handle.id, "--json").json
+        assert line["waiting_for"] == "approved"
+        assert [(note["kind"], note["name"]) for note in line["notes"]] == [
+            ("step", "charge"),
+            ("wait", "approved"),
+            ("signal", "other"),
+        ]
+        assert all(note["at"].endswith("Z") for note in line["notes"])

@@ -95,7 +95,7 @@ def test_who_retires_is_replaced_at_once_and_lives_on(fleet_of):
 
 
 @pytest.mark.promise("F93")
-def test_what_is_done_stays_done_when_its_process_retires(fleet_of):
+def test_a_fleet_that_is_done_stays_done_when_processes_retire(fleet_of):
     fleet = fleet_of(2)
     first, second = fleet.start_due()
     fleet.end()

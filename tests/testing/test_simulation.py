@@ -2,11 +2,12 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
 
-from onward import Discard, JobContext, NoDelay, Onward, OptionError, Retry, Snooze, State
+from onward import AsyncJobContext, Discard, JobContext, NoDelay, Onward, OptionError, Retry, Snooze, State
 from onward.testing import Crash, Effects, FakeClock, simulate
 
 
@@ -584,3 +585,70 @@ class TestEffects:
             shop.save(Shy())
 
         assert shop.simulate(work, observe=lambda: len(shop.saved) > 0).passed
+
+
+def test_the_hooks_of_the_application_are_entered_and_its_stamps_travel():
+    with Onward("memory://") as jobs:
+        seen, sent = [], []
+
+        @jobs.stamp
+        def tenant(job: str) -> dict[str, str]:
+            return {"tenant": "acme"}
+
+        @jobs.around
+        def hook(ctx: JobContext) -> Iterator[None]:
+            seen.append(ctx.meta["tenant"])
+            yield
+
+        @jobs.job
+        def work() -> None:
+            if not sent:
+                sent.append("mail")
+
+        simulate(work, observe=lambda: list(sent), reset=sent.clear).assert_idempotent()
+
+    assert len(seen) >= 2
+    assert set(seen) == {"acme"}
+
+
+class TestSteps:
+    def test_a_step_that_is_repeated_after_a_crash_is_found(self, jobs, shop):
+        @jobs.job
+        def buy(ctx: JobContext, order: int) -> None:
+            ctx.step("pay", shop.bank.charge, order)
+            ctx.step("save", shop.saved.append, order)
+
+        simulation = shop.simulate(buy, 7, effects=None)
+
+        assert [scenario.title for scenario in simulation.failures] == [
+            "crash right after effect 1, the effect of step 'pay'"
+        ]
+
+    def test_a_key_makes_it_pass_and_what_was_noted_is_not_repeated(self, jobs, shop):
+        @jobs.job
+        def buy(ctx: JobContext, order: int) -> None:
+            ctx.step("pay", pay, order, ctx.key("pay"))
+            ctx.sleep("cool-off", "1d")
+            ctx.step("log", shop.log.append, order)
+            ctx.wait_for("nobody", timeout="1d")
+
+        def pay(order: int, key: str) -> None:
+            shop.bank.charge(order, key)
+
+        simulation = shop.simulate(buy, 7, effects=None)
+
+        simulation.assert_idempotent()
+        assert [scenario.runs for scenario in simulation.scenarios] == [3, 4, 4, 4]
+
+    def test_of_an_async_handler(self, jobs, shop):
+        @jobs.job
+        async def buy(ctx: AsyncJobContext, order: int) -> None:
+            await ctx.step("pay", pay, order)
+
+        async def pay(order: int) -> None:
+            await asyncio.sleep(0)
+            shop.bank.charge(order)
+
+        simulation = shop.simulate(buy, 7, effects=None)
+
+        assert [scenario.kind for scenario in simulation.failures] == ["crash"]

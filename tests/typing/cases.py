@@ -6,7 +6,7 @@ accepted.  Nothing here is called: the lines are checked, not run.
 
 from collections.abc import AsyncIterator, Iterator
 
-from onward import Exponential, JobContext, JobHandle, Onward
+from onward import AsyncJobContext, Exponential, JobContext, JobHandle, Onward
 from onward.errors import OnwardError
 
 jobs = Onward("memory://")
@@ -159,3 +159,42 @@ def hooks_are_still_their_functions() -> None:
     jobs.around(no_hook)  # E: Value of type variable
     jobs.around(only="sync")(hook)  # E: No overload variant
     jobs.stamp(no_stamp)  # E: Value of type variable
+
+
+def charge(amount: int, *, key: str = "") -> str:
+    return f"receipt for {amount}, {key}"
+
+
+async def refund(receipt: str) -> int:
+    return len(receipt)
+
+
+@jobs.job
+def order(ctx: JobContext, amount: int) -> str:
+    receipt: str = ctx.step("charge", charge, amount, key=ctx.key("charge"))
+    number: int = ctx.step("refund", refund, receipt)
+    wrong: int = ctx.step("again", charge, amount)  # E: Incompatible types in assignment
+    ctx.step("too many", charge, amount, 7)  # E: No overload variant
+    ctx.sleep("cool-off", "3d")
+    approved: bool | None = ctx.wait_for("approved", timeout="7d", returns=bool)
+    surely: bool = ctx.wait_for("sure", timeout="7d", returns=bool)  # E: Incompatible types in assignment
+    anything = ctx.wait_for("anything", timeout=60)
+    ctx.wait_for("for ever")  # E: No overload variant
+    return receipt
+
+
+@jobs.job(max_retries=5)
+async def order_async(ctx: AsyncJobContext, amount: int) -> str:
+    receipt: str = await ctx.step("charge", charge, amount)
+    number: int = await ctx.step("refund", refund, receipt)
+    unawaited: str = ctx.step("again", charge, amount)  # E: Incompatible types in assignment
+    await ctx.sleep("cool-off", 60)
+    approved: bool | None = await ctx.wait_for("approved", timeout="7d", returns=bool)
+    return receipt
+
+
+def the_async_context_is_filled_in_too(ctx: AsyncJobContext) -> None:
+    order.enqueue(7)
+    order_async.enqueue(7)
+    order_async.enqueue(ctx, 7)  # E: Too many
+    told: bool = jobs.signal("id", "approved", True, again=True)

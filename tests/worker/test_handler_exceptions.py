@@ -6,6 +6,7 @@ import sys
 import pytest
 
 from onward import NoDelay
+from onward.base.failure import name_of
 from tests.worker.stores import counting
 
 pytestmark = pytest.mark.usefixtures("patient")  # on a busy machine, too, every job is claimed once
@@ -71,7 +72,7 @@ def test_any_exception_is_a_failed_attempt(jobs, work_on, ended, colour, error):
 
     assert len(raised) == 2
     record = handle.record()
-    kinds = {type(error).__name__, "RuntimeError"}  # Python turns a coroutine's StopIteration into one
+    kinds = {name_of(type(error)), "RuntimeError"}  # Python turns a coroutine's StopIteration into one
     assert [run.kind in kinds for run in record.errors] == [True, True]
     assert worker.running
 

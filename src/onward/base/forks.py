@@ -1,4 +1,4 @@
-"""What must happen around ``os.fork``: one hook for the process, weak references to the objects that need it.
+"""Preparing objects for ``os.fork``: one hook for the process, weak references to the objects that need it.
 
 ``os.register_at_fork`` cannot be undone, so registering objects there would keep every closed application alive.
 """
@@ -41,7 +41,7 @@ _forking = _Forking()
 
 
 def watch(subject: ForkAware) -> None:
-    """Call ``subject`` around every fork for as long as it lives."""
+    """Call ``subject`` around every fork, as long as the object exists."""
     key = id(subject)
     _watched[key] = weakref.ref(subject, lambda _: _watched.pop(key, None))
 

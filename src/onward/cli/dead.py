@@ -1,4 +1,4 @@
-"""``onward dead``: jobs that were given up, and what becomes of them."""
+"""``onward dead``: listing, replaying and removing dead jobs."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def show(app: Onward, args: Namespace) -> int:
     record = find_dead(app, args.id)
     if record.state is not State.DISCARDED:
         raise JobNotFound(f"job {record.id} is {record.state}, not dead: see `onward job show {record.id}`")
-    timeline.show(args, record)
+    timeline.show(args, record, jobs.notes_of(app, record))
     return Exit.OK
 
 
@@ -54,7 +54,7 @@ def replay(app: Onward, args: Namespace) -> int:
     replayed, skipped = 0, dict(chosen.skipped)
     with output.progress(args, "replaying", len(chosen.ids)) as advance:
         for batch in _batches(chosen.ids):
-            answer = app.dead_letters.replay(batch)
+            answer = app.dead_letters.replay(batch, fresh=args.fresh)
             replayed, skipped = replayed + answer, skipped | answer.skipped
             advance(len(batch))
     _report(args, "replayed", replayed, skipped)
@@ -78,7 +78,7 @@ def purge(app: Onward, args: Namespace) -> int:
 
 
 class Chosen(NamedTuple):
-    """The dead jobs that are meant, and why others that were named are not."""
+    """The chosen dead jobs, and why others that were named are skipped."""
 
     ids: list[str]
     queues: list[tuple[str, State]]  # of each, with its state
@@ -117,7 +117,7 @@ def _named(app: Onward, given: Sequence[str]) -> Chosen:
 
 
 def _matching(app: Onward, args: Namespace) -> Chosen:
-    """Read the ids first: jobs that die meanwhile must not be removed unseen."""
+    """Return the dead jobs of a filter, ids first: jobs that die meanwhile must not be removed unseen."""
 
     def page(limit: int, after: str | None) -> Sequence[JobRecord]:
         return app.dead_letters.list(args.queue, job=args.job, limit=limit, after=after)
@@ -202,7 +202,10 @@ GROUP = Group(
             "replay",
             "put dead jobs back in their queue, with all their attempts again",
             on_store(replay),
-            _WHICH,
+            (
+                *_WHICH,
+                argument("--fresh", "without their notes: steps that were done are done again", action="store_true"),
+            ),
         ),
         Command(
             "purge",

@@ -1,10 +1,10 @@
-"""One job as a timeline: what it is, then what happened to it and when."""
+"""One job as a timeline: its fields, then what happened to it and when."""
 
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Iterator
-from dataclasses import fields
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, fields
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +17,7 @@ from onward.job.secrets import masked
 from onward.job.states import State
 
 if TYPE_CHECKING:
-    from onward.client.record import JobRecord, RunError
+    from onward.client.record import JobRecord, NoteRecord, RunError
 
 __all__ = ["as_data", "show"]
 
@@ -33,12 +33,12 @@ class TimelineEntry(NamedTuple):
     below: str = ""  # a traceback
 
 
-def show(args: Namespace, record: JobRecord) -> None:
-    """Print a job, for people or for machines."""
+def show(args: Namespace, record: JobRecord, notes: Sequence[NoteRecord] = ()) -> None:
+    """Print a job with its notes, for people or for machines."""
     if args.json:
-        output.json_line(as_data(record) | _unreadable(record))
+        output.json_line(as_data(record) | {"notes": [asdict(note) for note in notes]} | _unreadable(record))
     else:
-        for line in _lines(record):
+        for line in _lines(record, notes):
             output.write(line)
 
 
@@ -59,7 +59,7 @@ def _unreadable(record: JobRecord) -> dict[str, Any]:
     from onward.job.envelope import Sealed, open_sealed
 
     if not record.raw:
-        return {"unreadable": "nothing but a tombstone is left"}
+        return {"unreadable": "only a tombstone is left"}
     try:
         open_sealed(Sealed(record.id, record.queue, record.raw))
     except EnvelopeError as error:
@@ -67,14 +67,14 @@ def _unreadable(record: JobRecord) -> dict[str, Any]:
     return {}
 
 
-def _lines(record: JobRecord) -> Iterator[StyledLine]:
-    """Yield what the job is, an empty line, what happened."""
+def _lines(record: JobRecord, notes: Sequence[NoteRecord]) -> Iterator[StyledLine]:
+    """Yield the fields of the job, an empty line, and what happened to it."""
     yield [(record.name, "bold"), ("  ", ""), (record.state, output.style_of(record.state))]
     for label, value in _facts(record):
         yield [(label.ljust(_LABEL), "dim"), (value, "")]
     yield []
-    # Sorting keeps the order of what happened in the same microsecond.
-    for event in sorted(_events(record), key=lambda event: event.at):
+    # Sorting is stable: entries of the same microsecond keep their order.
+    for event in sorted((*map(_noted, notes), *_events(record)), key=lambda event: event.at):
         yield [(stamp(event.at), "dim"), ("  ", ""), (event.told, event.style)]
         for line in event.below.splitlines():
             yield [("    ", ""), (line, "dim")]
@@ -91,6 +91,8 @@ def _facts(record: JobRecord) -> Iterator[tuple[str, str]]:
     yield "runs", _runs(record)
     if record.damage is not None:
         yield "damaged", f"{record.damage}: no worker writes that"
+    if record.waiting_for is not None:
+        yield "waits for", f"signal '{record.waiting_for}'"
     if record.owner is not None and record.state is State.EXECUTING:
         yield "session", record.owner
     if record.progress is not None:
@@ -130,20 +132,30 @@ def _events(record: JobRecord) -> Iterator[TimelineEntry]:
         yield TimelineEntry(record.available_at, f"{record.state}, due {ago(record.available_at)}", style)
 
 
+def _noted(note: NoteRecord) -> TimelineEntry:
+    told = {
+        "step": "step {} is done",
+        "sleep": "sleep {} began",
+        "wait": "wait for {} began",
+        "signal": "signal {} came",
+    }
+    return TimelineEntry(note.at, told[note.kind].format(f"'{note.name}'"))
+
+
 def _last_claim(record: JobRecord, claimed_at: datetime) -> str:
     """Return what came of the last claim: not every claim leads to a run."""
     if record.is_finished and not record.attempts and not record.crashes:
-        return ""  # it was skipped or cancelled, and its end says why
+        return ""  # the job was skipped or cancelled, and its last entry says why
     if not record.waits or any(error.at >= claimed_at for error in record.errors):
         return "the last run started"
     if record.parked_since is not None:
-        return f"it did not run: parked since {stamp(record.parked_since)}, no worker that claimed it knows it"
+        return f"it did not run: parked since {stamp(record.parked_since)}, no worker that claimed it knows its handler"
     often = "1 time" if record.waits == 1 else f"{record.waits} times"
     return f"it did not run: another job holds its key or single instance ({often} in a row)"
 
 
 def _failure(error: RunError, record: JobRecord) -> TimelineEntry:
-    # What is on record of the run that succeeded: an interruption that it swallowed, or an error after its transaction.
+    # A run that succeeded may have a record: an interruption that it ignored, or an error after its transaction.
     succeeded = record.state is State.COMPLETED and error.attempt == record.attempts and error.kind != "Crash"
     took = f" after {length(error.duration_ms / 1000)}" if error.duration_ms else ""
     first, *rest = error.message.splitlines() or [""]

@@ -1,7 +1,8 @@
 """Running a handler again and again, each time with another accident, to see whether the world looks the same afterwards.
 
     undisturbed   the handler runs once; what it does to the world, its *effects*, is recorded
-    crash         one scenario per effect: right after it the process dies; the job is delivered again, until it ends
+    crash         one scenario per effect: right after it the process dies; the job is delivered again, until it ends.
+                  What a step of `ctx.step` did is an effect, too: the process dies before that is noted
     duplicate     the handler returns, but its success is never stored; the job is delivered again
 
 Every scenario has an application of its own, in memory and on a clock of its own, and runs through the steps of a worker.
@@ -29,6 +30,7 @@ from onward.client.bound_job import Job
 from onward.client.record import JobRecord
 from onward.errors import OptionError
 from onward.job.definition import JobDefinition, JobOptions, UsingOptions
+from onward.job.lease import Lease
 from onward.job.states import State
 from onward.testing.calls import AnyJob, arguments_of, function_of
 from onward.testing.clock import FakeClock
@@ -200,6 +202,7 @@ class _Stage:
         world: _World,
     ) -> None:
         self.name = job.name
+        self._lend_hooks = job.lend_hooks
         self._function = function_of(job)
         self._options = _options(job.definition)
         self._call = call
@@ -212,6 +215,7 @@ class _Stage:
         clock = FakeClock()
         with _application(clock) as app:
             recording = Recording(plan, lambda: _lose_the_lease(app, clock))
+            _count_steps(app, recording)
             with self._effects.into(recording):
                 record = self._deliver(app, clock, recording)
         scenario = Scenario(
@@ -225,6 +229,7 @@ class _Stage:
 
     def _deliver(self, app: Onward, clock: FakeClock, recording: Recording) -> JobRecord:
         """Enqueue the job and run it until it has ended, however far away its next run is due."""
+        self._lend_hooks(app.client)
         job: AnyJob = app.job(**self._options)(_observed(self._function, recording))
         args, kwargs = self._call
         handle = job.using(**self._using).enqueue(*args, **kwargs)
@@ -275,6 +280,18 @@ def _observed(function: Callable[..., Any], recording: Recording) -> Callable[..
             return recording.returned(await function(*args, **kwargs))
 
     return run_async if inspect.iscoroutinefunction(function) else run
+
+
+def _count_steps(app: Onward, recording: Recording) -> None:
+    """Let every step be an effect that has happened right before it is noted."""
+    backend: Any = app.backend
+    note = backend.note
+
+    def noted(lease: Lease, name: str, value: bytes) -> Any:
+        recording.stepped(name[1:])
+        return note(lease, name, value)
+
+    backend.note = noted
 
 
 def _application(clock: FakeClock) -> Onward:

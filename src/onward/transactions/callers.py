@@ -80,11 +80,11 @@ def _commits_by_itself(connection: Any) -> bool:
     if connection.get_execution_options().get("isolation_level") == "AUTOCOMMIT":
         return True
     driver = connection.connection.dbapi_connection
-    if getattr(driver, "in_transaction", False) is True:  # SQLite: whatever its settings are, it has begun
+    if getattr(driver, "in_transaction", False) is True:  # SQLite: a transaction has begun, whatever the settings are
         return False
     try:
         return bool(connection.dialect.detect_autocommit_setting(driver))
-    except (AttributeError, NotImplementedError):  # an old SQLAlchemy, or a driver that cannot say
+    except (AttributeError, NotImplementedError):  # an old SQLAlchemy, or a driver without this attribute
         return False
 
 
@@ -106,7 +106,7 @@ class _Django(OfSync):
         return bool(self._connection.in_atomic_block or not self._connection.get_autocommit())
 
 
-# Telling them apart
+# Recognising connections
 
 _KINDS: Sequence[tuple[str, str, Callable[[Any], Caller | AsyncCaller]]] = (
     ("psycopg", "Connection", Psycopg),
@@ -128,7 +128,7 @@ _KINDS: Sequence[tuple[str, str, Callable[[Any], Caller | AsyncCaller]]] = (
 
 
 def caller_of(connection: Any) -> Caller | AsyncCaller:
-    """Return what runs statements on this connection."""
+    """Return the object that runs statements on this connection."""
     for module, name, caller in _KINDS:
         kind = getattr(sys.modules.get(module), name, None)
         if kind is not None and isinstance(connection, kind):
@@ -136,12 +136,12 @@ def caller_of(connection: Any) -> Caller | AsyncCaller:
     if hasattr(connection, "vendor") and hasattr(connection, "in_atomic_block"):  # Django's own is a proxy
         return _Django(connection)
     if hasattr(type(connection), "enqueue") and hasattr(type(connection), "complete"):
-        raise TransactionError("this is the transaction of a handler: it enqueues by itself, `conn.enqueue(...)`")
+        raise TransactionError("this is the transaction of a handler: enqueue with `conn.enqueue(...)`")
     if opens := _opener(connection):
         raise TransactionError(f"this is no connection, it makes them: pass one that has begun, `{opens}`")
     raise TransactionError(
-        f"{a(type(connection).__module__)}.{type(connection).__qualname__} is no connection that can be joined: pass one of "
-        f"psycopg, asyncpg, psycopg2, PyMySQL, mysqlclient, sqlite3, aiosqlite, SQLAlchemy (Connection, Session, "
+        f"{a(type(connection).__module__)}.{type(connection).__qualname__} is not a connection that can be joined: pass one "
+        f"of psycopg, asyncpg, psycopg2, PyMySQL, mysqlclient, sqlite3, aiosqlite, SQLAlchemy (Connection, Session, "
         f"AsyncConnection, AsyncSession) or Django (django.db.connection)"
     )
 

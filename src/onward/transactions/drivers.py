@@ -36,7 +36,7 @@ _IN_TRANSACTION = 1  # MySQL's bit for one that is
 
 
 class Speech(NamedTuple):
-    """What a connection speaks."""
+    """The database of a connection, and the style of its parameters."""
 
     dialect: Dialect
     style: Style
@@ -49,7 +49,7 @@ class Caller(Protocol):
     speech: Speech
 
     def check(self) -> None:
-        """Refuse if what is run here would be committed at once."""
+        """Raise if a statement would be committed at once."""
         ...
 
     def run(self, statement: Statement) -> Rows: ...
@@ -207,7 +207,7 @@ class Mysqlclient(OfSync):
         return True  # the driver does not say; to roll back what is not open harms nothing
 
     def _has_begun(self) -> bool:
-        """Ask whether a transaction has begun: the driver does not say, MariaDB does, and MySQL cannot be asked."""
+        """Return whether a transaction has begun: the driver does not know, MariaDB does, and MySQL cannot be asked."""
         try:
             ((begun,),) = self.run(Statement("SELECT @@in_transaction"))
         except sys.modules["MySQLdb"].Error:
@@ -249,7 +249,7 @@ class Aiosqlite(OfAsync):
 
 
 def _check_sqlite(connection: Any) -> None:
-    # From 3.12 on a connection may also say it with a word of its own: False has a transaction open at all times.
+    # From 3.12 on a connection has an attribute for it: with False a transaction is open at all times.
     autocommit = getattr(connection, "autocommit", -1)
     on_its_own = autocommit is True or (autocommit == -1 and connection.isolation_level is None)
     if on_its_own and not connection.in_transaction:
@@ -263,6 +263,6 @@ def rows_of(cursor: Any) -> Rows:
 
 def refuse_autocommit(instead: str) -> None:
     raise TransactionError(
-        f"this connection is in no transaction and commits every statement at once, so there is nothing to join: begin one "
+        f"this connection is in no transaction and commits every statement at once: begin a transaction "
         f"first ({instead}), or enqueue without `jobs.transaction`"
     )
