@@ -52,7 +52,7 @@ class SqlStore:
 class SqliteStore(SqlStore):
     """A file."""
 
-    tables = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "schedules")
+    tables = ("jobs", "finished", "attempts", "sessions", "queues", "holds", "notes", "schedules")
 
     def __init__(self, _: Any, folder: Path) -> None:
         self.file = folder / "jobs.db"

@@ -44,6 +44,7 @@ from onward.testing.machine.drawing import (
     themes,
 )
 from onward.testing.machine.note_rules import NoteRules
+from onward.testing.machine.schedule_rules import ScheduleRules
 
 __all__ = ["ContractMachine", "InspectedBackend", "Tally", "check_against_model"]
 
@@ -67,7 +68,7 @@ class Tally:
     outcomes: Counter[str] = field(default_factory=Counter)
 
 
-class ContractMachine(NoteRules):
+class ContractMachine(NoteRules, ScheduleRules):
     """Sends every command of the contract to the backend and to the model, and compares the answers."""
 
     new_store: ClassVar[NewStore]
